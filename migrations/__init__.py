@@ -1,1 +1,1 @@
-"""Migrations: the history of the tables in `app/store/tables.py`, run by `assay db upgrade`."""
+"""Migrations: the history of the tables in `app/store/tables`, run by `assay db upgrade`."""

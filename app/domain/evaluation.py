@@ -71,6 +71,19 @@ class Trial:
     """Inputs whose bytes differ after the call although the reference leaves them alone."""
     late_writes: tuple[int, ...] = ()
     """Outputs whose bytes changed after the candidate had said that it was done."""
+    variant: str = "own"
+    """What was done to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`, `sign_mixed`, `sparse`,
+    `constant_rows`, `nonfinite`; only variants that the reference itself survives are used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerRule:
+    """Another evaluator's rule on the same outputs: reported beside ours, never used."""
+
+    name: str
+    """`allclose_1e-2` (KernelBench, KernelGYM), `allclose_1e-4`."""
+    passed_calls: int
+    calls: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +98,13 @@ class Correctness:
     """`train` as declared, or `eval` because the reference is random in train mode."""
     output_constant: bool = False
     """The reference gave the same output for every seed: the problem is degenerate."""
+    deterministic: bool | None = None
+    """Whether the candidate gave the same bytes twice for the same inputs; None where it was not asked."""
+    precision_class: str | None = None
+    """Narrowest dtype whose rounding explains the candidate's error: `float64`, `float32`, `tf32`, `bfloat16` …"""
+    peer_rules: tuple[PeerRule, ...] = ()
+    tolerance: str = "fp64"
+    """`fp64` (our rule), or `rtol=…,atol=…` where the submitter asked for one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +119,45 @@ class Block:
     wall_us: float
     claimed_us: float | None
     """What the process itself said it took: testimony."""
+    sm_clock_mhz: int | None = None
+    """Streaming-multiprocessor clock read when the block ended; None without a GPU."""
+    temperature_c: int | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canary:
+    """A kernel of known time, run by the referee alone on the device before and after the contest."""
+
+    expected_us: float
+    """Its time at the referee's start, on an idle device."""
+    before_us: float
+    after_us: float
+    repeats: int
+    """Measurements thrown away because somebody else was on the device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineTiming:
+    """Another way to run the reference, timed like a candidate."""
+
+    name: str
+    """`eager`, `compile` or `compile-max-autotune`."""
+    speedup: float
+    """Of the candidate over this baseline."""
+    ci_low: float
+    ci_high: float
+    baseline_us: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventTiming:
+    """The forerunner's protocol (3 warm-ups, 100 trials between two CUDA events, mean): testimony, labelled as such."""
+
+    reference_us: float
+    candidate_us: float
+    speedup: float
+    trials: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +185,13 @@ class Timing:
     stop_reason: str
     """`precise`, `decided`, `budget` or `groups`."""
     blocks: tuple[Block, ...]
+    launch_bound: bool = False
+    """The device's own work is so short that mostly the host's launching was timed."""
+    canary: Canary | None = None
+    baselines: tuple[BaselineTiming, ...] = ()
+    """Other baselines than the one that the speedup is over."""
+    event_timing: EventTiming | None = None
+    """With `protocol="kernelgym"`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +230,8 @@ class Testimony:
     """Python types of the outputs that were refused."""
     stdout: str = ""
     """Standard output and error, capped."""
+    libraries: tuple[str, ...] = ()
+    """File names of shared libraries that were mapped while the candidate ran and not before it was loaded."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,13 @@ class KernelRow:
     total_us: float
     custom: bool
     """True for a kernel that the candidate brought."""
+    origin: str = "unknown"
+    """Where it was launched from: `triton`, `extension` (a module that the candidate built), `inductor`, `torch`
+    (ATen and the libraries under it), `unknown`."""
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,3 +36,9 @@ class Profile:
     """Share of launches in kernels that the candidate brought."""
     source: str
     """Who says so: `testimony` (the candidate's process) or `recorder`."""
+    floor_us: float | None = None
+    """Shortest possible time of one call: bytes over bandwidth, or FLOPs over peak."""
+    bytes_moved: int | None = None
+    """Bytes that the reference must at least read and write."""
+    flops: int | None = None
+    """Of the reference, one call, multiply and add counted as two."""

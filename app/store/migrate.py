@@ -33,5 +33,5 @@ def downgrade(url: str, revision: str) -> None:
 
 
 def check(url: str) -> None:
-    """Raise alembic.util.CommandError where the database differs from `app.store.tables`."""
+    """Raise alembic.util.CommandError where the database differs from `app/store/tables`."""
     command.check(config(url))

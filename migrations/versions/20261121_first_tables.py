@@ -1,4 +1,4 @@
-"""The first tables: everything in `app/store/tables.py` as it was on that day."""
+"""The first tables: everything in `app/store/tables` as it was on that day."""
 
 from __future__ import annotations
 

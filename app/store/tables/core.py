@@ -1,11 +1,9 @@
-"""The tables.  Constraints, not callers, make a double result impossible.
+"""The tables of the first day: problems, attempts, jobs, measurements, verdicts.
 
 Source code and model answers are bytes: they hold NUL and lone surrogates, which PostgreSQL's text refuses.
 Enumerations are text with a check, so that adding a value is an ordinary migration."""
 
 from __future__ import annotations
-
-from enum import StrEnum
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
@@ -13,89 +11,61 @@ from sqlalchemy.dialects.postgresql import JSONB
 from app.domain.evaluation import Status
 from app.domain.job import JobState
 from app.domain.verdict import Label
-
-metadata = sa.MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-
-def _id(name: str) -> sa.Column:  # type: ignore[type-arg]
-    return sa.Column(name, sa.Uuid, primary_key=True)
-
-
-def _ref(target: str, *, name: str | None = None, null: bool = False, index: bool = True) -> sa.Column:  # type: ignore[type-arg]
-    column = target.split(".")[1]
-    return sa.Column(name or column, sa.Uuid, sa.ForeignKey(target), nullable=null, index=index)
-
-
-def _created() -> sa.Column:  # type: ignore[type-arg]
-    return sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
-
-
-def _one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> sa.CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in values)
-    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
-
+from app.store.tables.base import created_at, id_column, metadata, one_of, reference
 
 problems = sa.Table(
     "problems",
     metadata,
-    _id("problem_id"),
+    id_column("problem_id"),
     sa.Column("source_set", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("level", sa.Integer),
     sa.Column("entry_point", sa.Text, nullable=False),
     sa.Column("reference", sa.LargeBinary, nullable=False),
     sa.Column("reference_sha256", sa.Text, nullable=False),
-    _created(),
+    created_at(),
     sa.UniqueConstraint("source_set", "name", "reference_sha256"),
 )
 
 runs = sa.Table(
     "runs",
     metadata,
-    _id("run_id"),
+    id_column("run_id"),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("model", sa.Text),
     sa.Column("settings", JSONB, nullable=False, server_default="{}"),
     sa.Column("step", sa.Integer),
-    _created(),
+    created_at(),
 )
 
 trajectories = sa.Table(
     "trajectories",
     metadata,
-    _id("trajectory_id"),
-    _ref("problems.problem_id"),
-    _ref("runs.run_id", null=True),
+    id_column("trajectory_id"),
+    reference("problems.problem_id"),
+    reference("runs.run_id", null=True),
     sa.Column("backend", sa.Text, nullable=False),
     sa.Column("label", sa.Text),
-    _created(),
+    created_at(),
 )
 
 candidates = sa.Table(
     "candidates",
     metadata,
-    _id("candidate_id"),
+    id_column("candidate_id"),
     sa.Column("backend", sa.Text, nullable=False),
     sa.Column("source", sa.LargeBinary, nullable=False),
     sa.Column("source_sha256", sa.Text, nullable=False),
-    _created(),
+    created_at(),
     sa.UniqueConstraint("source_sha256", "backend"),
 )
 
 jobs = sa.Table(
     "jobs",
     metadata,
-    _id("job_id"),
-    _ref("problems.problem_id"),
-    _ref("candidates.candidate_id"),
+    id_column("job_id"),
+    reference("problems.problem_id"),
+    reference("candidates.candidate_id"),
     sa.Column("idempotency_key", sa.Text, nullable=False, unique=True),
     sa.Column("state", sa.Text, nullable=False, server_default=JobState.QUEUED),
     sa.Column("priority", sa.Text, nullable=False, server_default="normal"),
@@ -109,11 +79,11 @@ jobs = sa.Table(
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("error_kind", sa.Text),  # of a failed job: our fault
     sa.Column("error_message", sa.Text),
-    _created(),
+    created_at(),
     sa.Column("started_at", sa.DateTime(timezone=True)),
     sa.Column("finished_at", sa.DateTime(timezone=True)),
-    _one_of("state", JobState),
-    _one_of("priority", ("high", "normal", "low")),
+    one_of("state", JobState),
+    one_of("priority", ("high", "normal", "low")),
     sa.CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="lease"),
     sa.CheckConstraint("(state = 'failed') = (error_kind IS NOT NULL)", name="error"),
     sa.Index("ix_jobs_work", "state", "created_at", postgresql_where=sa.text("state IN ('queued', 'running')")),
@@ -124,20 +94,20 @@ jobs = sa.Table(
 turns = sa.Table(
     "turns",
     metadata,
-    _id("turn_id"),
-    _ref("trajectories.trajectory_id", index=False),
+    id_column("turn_id"),
+    reference("trajectories.trajectory_id", index=False),
     sa.Column("turn_index", sa.Integer, nullable=False),
     sa.Column("messages_json", sa.Text, nullable=False),  # ASCII-escaped JSON: lossless where JSONB is not
     sa.Column("response", sa.LargeBinary, nullable=False),
-    _ref("jobs.job_id", null=True),
-    _created(),
+    reference("jobs.job_id", null=True),
+    created_at(),
     sa.UniqueConstraint("trajectory_id", "turn_index"),
 )
 
 devices = sa.Table(
     "devices",
     metadata,
-    _id("device_id"),
+    id_column("device_id"),
     sa.Column("node", sa.Text, nullable=False),
     sa.Column("device_class", sa.Text, nullable=False),
     sa.Column("device_index", sa.Integer, nullable=False),
@@ -145,15 +115,15 @@ devices = sa.Table(
     sa.Column("fingerprint", JSONB, nullable=False, server_default="{}"),
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
-    _created(),
+    created_at(),
     sa.UniqueConstraint("node", "device_class", "device_index"),
-    _one_of("state", ("online", "offline", "draining", "quarantined")),
+    one_of("state", ("online", "offline", "draining", "quarantined")),
 )
 
 evaluations = sa.Table(
     "evaluations",
     metadata,
-    _id("evaluation_id"),
+    id_column("evaluation_id"),
     sa.Column("job_id", sa.Uuid, sa.ForeignKey("jobs.job_id"), nullable=False, unique=True),  # one result a job, ever
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("worker", sa.Text, nullable=False),
@@ -176,8 +146,8 @@ evaluations = sa.Table(
     sa.Column("queue_ms", sa.Double, nullable=False),
     sa.Column("total_ms", sa.Double, nullable=False),
     sa.Column("measurement", JSONB, nullable=False),  # the whole Evaluation, so that it can be judged again
-    _created(),
-    _one_of("status", Status),
+    created_at(),
+    one_of("status", Status),
     sa.CheckConstraint("speedup IS NULL OR (speedup > 0 AND correct)", name="speedup"),
     sa.CheckConstraint("NOT correct OR (valid AND compiled AND status = 'passed')", name="correct"),
     sa.Index("ix_evaluations_created_at_evaluation_id", sa.text("created_at DESC"), sa.text("evaluation_id DESC")),
@@ -192,20 +162,20 @@ profiles = sa.Table(
     sa.Column("codec", sa.Text, nullable=False),  # 'zstd'
     sa.Column("raw_bytes", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
-    _created(),
+    created_at(),
 )
 
 verdicts = sa.Table(
     "verdicts",
     metadata,
-    _id("verdict_id"),
-    _ref("evaluations.evaluation_id"),
+    id_column("verdict_id"),
+    reference("evaluations.evaluation_id"),
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("policy", sa.Text, nullable=False),
     sa.Column("detectors", JSONB, nullable=False),  # name → version, every detector that was asked
     sa.Column("is_current", sa.Boolean, nullable=False, server_default=sa.true()),
-    _created(),
-    _one_of("label", Label),
+    created_at(),
+    one_of("label", Label),
     sa.Index("uq_verdicts_current", "evaluation_id", unique=True, postgresql_where=sa.text("is_current")),
     sa.Index("ix_verdicts_label", "label", postgresql_where=sa.text("is_current AND label <> 'clean'")),
 )
@@ -213,62 +183,62 @@ verdicts = sa.Table(
 findings = sa.Table(
     "findings",
     metadata,
-    _id("finding_id"),
-    _ref("verdicts.verdict_id"),
+    id_column("finding_id"),
+    reference("verdicts.verdict_id"),
     sa.Column("detector", sa.Text, nullable=False, index=True),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("summary", sa.Text, nullable=False),
     sa.Column("evidence", JSONB, nullable=False),
-    _one_of("label", Label),
+    one_of("label", Label),
 )
 
 users = sa.Table(
     "users",
     metadata,
-    _id("user_id"),
+    id_column("user_id"),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("password_hash", sa.Text),
-    _created(),
-    _one_of("role", ("viewer", "reviewer", "operator", "admin")),
+    created_at(),
+    one_of("role", ("viewer", "reviewer", "operator", "admin")),
 )
 
 api_tokens = sa.Table(
     "api_tokens",
     metadata,
-    _id("api_token_id"),
-    _ref("users.user_id"),
+    id_column("api_token_id"),
+    reference("users.user_id"),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("token_hash", sa.Text, nullable=False, unique=True),
     sa.Column("scopes", JSONB, nullable=False, server_default="[]"),
     sa.Column("last_used_at", sa.DateTime(timezone=True)),
     sa.Column("revoked_at", sa.DateTime(timezone=True)),
-    _created(),
+    created_at(),
 )
 
 reviews = sa.Table(
     "reviews",
     metadata,
-    _id("review_id"),
-    _ref("evaluations.evaluation_id"),
-    _ref("users.user_id", null=True),
+    id_column("review_id"),
+    reference("evaluations.evaluation_id"),
+    reference("users.user_id", null=True),
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
-    _created(),
-    _one_of("label", Label),
+    created_at(),
+    one_of("label", Label),
 )
 
 exports = sa.Table(
     "exports",
     metadata,
-    _id("export_id"),
+    id_column("export_id"),
     sa.Column("format", sa.Text, nullable=False),
     sa.Column("where_text", sa.Text, nullable=False),
     sa.Column("directory", sa.Text, nullable=False),
     sa.Column("row_count", sa.Integer, nullable=False),
     sa.Column("manifest", JSONB, nullable=False),
-    _created(),
+    created_at(),
 )
 
 export_rows = sa.Table(
@@ -276,25 +246,25 @@ export_rows = sa.Table(
     metadata,
     sa.Column("export_id", sa.Uuid, sa.ForeignKey("exports.export_id"), primary_key=True),
     sa.Column("row_index", sa.Integer, primary_key=True),
-    _ref("evaluations.evaluation_id"),
+    reference("evaluations.evaluation_id"),
 )
 
 audit_events = sa.Table(
     "audit_events",
     metadata,
-    _id("audit_event_id"),
-    _ref("users.user_id", null=True),
+    id_column("audit_event_id"),
+    reference("users.user_id", null=True),
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("subject", sa.Text, nullable=False),
     sa.Column("details", JSONB, nullable=False, server_default="{}"),
-    _created(),
+    created_at(),
 )
 
 saved_filters = sa.Table(
     "saved_filters",
     metadata,
-    _id("saved_filter_id"),
+    id_column("saved_filter_id"),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("where_text", sa.Text, nullable=False),
-    _created(),
+    created_at(),
 )

@@ -1,0 +1,39 @@
+"""What all tables share: one `metadata`, its names for constraints, and columns that every table has."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def id_column(name: str) -> sa.Column:  # type: ignore[type-arg]
+    """A primary key made by `app.domain.ids`."""
+    return sa.Column(name, sa.Uuid, primary_key=True)
+
+
+def reference(target: str, *, name: str | None = None, null: bool = False, index: bool = True) -> sa.Column:  # type: ignore[type-arg]
+    """A foreign key; its name is that of the column it points to."""
+    column = target.split(".")[1]
+    return sa.Column(name or column, sa.Uuid, sa.ForeignKey(target), nullable=null, index=index)
+
+
+def created_at() -> sa.Column:  # type: ignore[type-arg]
+    """When the row was committed."""
+    return sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
+
+
+def one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> sa.CheckConstraint:
+    """A check that a text column holds one of these values."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
