@@ -1,0 +1,384 @@
+"""JUDGE, BROWSE, EXPORT: figures over many evaluations, each with its source.  Pure arithmetic on `Outcome`s.
+
+An outcome is one attempt after judging: `correct` means that every verified call was right *and* that it is no hack;
+`speedup` is reference time over candidate time, credited only then.  Faults of ours are no outcomes: leave them out.
+
+A share is never a bare number: `Share` carries its numerator and its denominator, and `value` is None where the
+denominator is zero.  Where a figure needs several turns, `best_by_turn`, `at_turn` and `last_turns` turn trajectories
+into outcomes, to which every other figure then applies.  Confidence intervals are in `app.domain.intervals`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+
+from app.domain import intervals
+from app.domain.intervals import Interval
+from app.domain.verdict import Label
+
+FAST_THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
+"""What KernelBench's own table shows."""
+
+
+class Operator(StrEnum):
+    """How a speedup is held against a threshold; papers differ, so every figure names it."""
+
+    MORE = ">"
+    """KernelBench."""
+    AT_LEAST = ">="
+    """Dr. Kernel, flashinfer-bench."""
+
+    def holds(self, value: float, threshold: float) -> bool:
+        """Whether `value` passes."""
+        return value > threshold if self is Operator.MORE else value >= threshold
+
+
+class Denominator(StrEnum):
+    """Of what a share is taken."""
+
+    ALL = "all"
+    """Every outcome: KernelBench; Dr. Kernel's `_in_all`."""
+    CORRECT = "correct"
+    """Correct outcomes only: Dr. Kernel's other variant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One attempt on one problem, as figures see it."""
+
+    problem: str
+    """Whatever names the problem: clusters and per-problem figures are by it."""
+    correct: bool
+    speedup: float | None = None
+    """None where it is not correct or was not timed."""
+
+    def __post_init__(self) -> None:
+        if self.speedup is not None and not (self.correct and 0 < self.speedup < math.inf):
+            raise ValueError(f"speedup: expected a positive number of a correct outcome, got {self}")
+
+    def fast(self, p: float, operator: Operator = Operator.MORE) -> bool:
+        """Correct, and faster than `p`; at p = 0 correctness alone, timed or not."""
+        if p == 0:
+            return self.correct
+        return self.speedup is not None and operator.holds(self.speedup, p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """`count` out of `of`."""
+
+    count: int
+    of: int
+
+    @property
+    def value(self) -> float | None:
+        """The ratio; None out of nothing."""
+        return self.count / self.of if self.of else None
+
+    def interval(self, level: float = 0.95) -> Interval | None:
+        """Wilson's interval; None out of nothing.  It takes outcomes for independent."""
+        return intervals.wilson(self.count, self.of, level=level) if self.of else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over problems."""
+
+    value: float | None
+    """None where no problem could be used."""
+    problems: int
+    """Used."""
+    left_out: int
+    """Problems with too few samples: they are neither successes nor failures."""
+
+
+def fast_p(
+    outcomes: Iterable[Outcome],
+    p: float,
+    *,
+    operator: Operator = Operator.MORE,
+    denominator: Denominator = Denominator.ALL,
+    problems: int | None = None,
+) -> Share:
+    """Share of outcomes that are correct and faster than `p`.  fast_0 is the correctness rate.
+
+    `problems` is the size of the problem set, for one sample a problem: those never attempted then count as failures
+    (KernelBench divides by all).  Source: KernelBench, arXiv 2502.10517, §3 (`>`); Dr. Kernel, §5 (`>=`)."""
+    listed = list(outcomes)
+    if problems is not None and (denominator is not Denominator.ALL or problems < len(listed)):
+        raise ValueError(f"problems: expected at least {len(listed)} and the denominator 'all', got {problems}")
+    of = len(listed) if problems is None else problems
+    if denominator is Denominator.CORRECT:
+        of = sum(outcome.correct for outcome in listed)
+    return Share(count=sum(outcome.fast(p, operator) for outcome in listed), of=of)
+
+
+def by_problem(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """Outcomes of each problem, in their order."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.problem, []).append(outcome)
+    return found
+
+
+def unbiased_pass_at_k(samples: int, passed: int, k: int) -> float:
+    """Chance that at least one of `k` samples, drawn without replacement, is among the `passed`.
+
+    1 − C(n−c, k) / C(n, k).  Source: HumanEval, arXiv 2107.03374, eq. 1.  ValueError for k > n: no estimate exists."""
+    if not 0 <= passed <= samples or not 1 <= k <= samples:
+        raise ValueError(f"expected 0 ≤ passed ≤ samples and 1 ≤ k ≤ samples, got {passed=}, {samples=}, {k=}")
+    return 1.0 - math.comb(samples - passed, k) / math.comb(samples, k)
+
+
+def pass_at_k(outcomes: Iterable[Outcome], k: int) -> Estimate:
+    """Mean of unbiased pass@k over the problems that have at least `k` samples."""
+    return fast_p_at_k(outcomes, 0.0, k)
+
+
+def fast_p_at_k(outcomes: Iterable[Outcome], p: float, k: int, *, operator: Operator = Operator.MORE) -> Estimate:
+    """Unbiased pass@k where passing is to be correct and faster than `p`; with k = 1 the mean over problems."""
+    return _over_problems(
+        outcomes, k, lambda each: unbiased_pass_at_k(len(each), sum(one.fast(p, operator) for one in each), k)
+    )
+
+
+def unbiased_best_at_k(values: Sequence[float], k: int) -> float:
+    """Expected maximum of `k` values drawn without replacement: Σ C(i−1, k−1) / C(n, k) · x₍ᵢ₎ over the ascending order
+    statistics."""
+    if not 1 <= k <= len(values):
+        raise ValueError(f"k: expected 1 ≤ k ≤ {len(values)}, got {k}")
+    ways = math.comb(len(values), k)
+    return math.fsum(math.comb(rank, k - 1) / ways * value for rank, value in enumerate(sorted(values)))
+
+
+def best_at_k(outcomes: Iterable[Outcome], k: int) -> Estimate:
+    """Mean over problems of the expected best speedup among `k` samples; what is not correct counts as 0."""
+    return _over_problems(outcomes, k, lambda each: unbiased_best_at_k([one.speedup or 0.0 for one in each], k))
+
+
+class GeometricMean(StrEnum):
+    """Which outcomes a geometric mean of speedups is over."""
+
+    CORRECT = "correct"
+    """KernelBench's `geometric_mean_speed_ratio_correct_only`."""
+    FASTER = "correct_and_faster"
+    """KernelBench's `…_correct_and_faster_only`: speedup above 1."""
+    FALLBACK = "failures_as_1"
+    """Every outcome, with 1× where there is no speedup: what a person gets who keeps the reference then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centre:
+    """A geometric mean and how many speedups went into it."""
+
+    value: float | None
+    """None of nothing."""
+    of: int
+
+
+def geometric_mean(outcomes: Iterable[Outcome], kind: GeometricMean = GeometricMean.CORRECT) -> Centre:
+    """exp(mean(ln s)): by logarithms, because a product of many speedups overflows."""
+    speedups = [outcome.speedup for outcome in outcomes]
+    if kind is GeometricMean.FALLBACK:
+        chosen = [1.0 if speedup is None else speedup for speedup in speedups]
+    else:
+        least = 1.0 if kind is GeometricMean.FASTER else 0.0
+        chosen = [speedup for speedup in speedups if speedup is not None and speedup > least]
+    value = math.exp(math.fsum(map(math.log, chosen)) / len(chosen)) if chosen else None
+    return Centre(value=value, of=len(chosen))
+
+
+def best(outcomes: Sequence[Outcome]) -> Outcome:
+    """The fastest correct one; else one that is correct; else the first.  The earliest of equals.
+
+    ValueError for none."""
+    if not outcomes:
+        raise ValueError("expected at least one outcome, got none")
+    return max(outcomes, key=lambda outcome: (outcome.correct, outcome.speedup or 0.0))
+
+
+Turns = Sequence[Outcome]
+"""The outcomes of one trajectory, turn by turn."""
+
+
+def best_by_turn(trajectories: Iterable[Turns], turn: int) -> list[Outcome]:
+    """The best of turns 0 … `turn` of every trajectory: one that stopped early keeps its best, so that the denominator
+    does not shrink.  Source: Dr. Kernel (`best_by_turn_k`)."""
+    return [best(turns[: turn + 1]) for turns in trajectories if turns]
+
+
+def at_turn(trajectories: Iterable[Turns], turn: int) -> list[Outcome]:
+    """What turn `turn` gave, of those trajectories that have it."""
+    return [turns[turn] for turns in trajectories if turn < len(turns)]
+
+
+def last_turns(trajectories: Iterable[Turns]) -> list[Outcome]:
+    """The last outcome of every trajectory."""
+    return [turns[-1] for turns in trajectories if turns]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnChanges:
+    """What later turns do to earlier ones."""
+
+    repaired: Share
+    """Correct turns among those that follow a turn that was not."""
+    regressed: Share
+    """Turns that are not correct among those that follow a correct one."""
+    first_correct: Share
+    last_correct: Share
+    improved: int
+    """Trajectories whose first turn is not correct and whose last is."""
+    worsened: int
+    """The reverse."""
+    gains: tuple[float, ...]
+    """best speedup up to turn t over that up to t−1, for every turn that had a correct one before it; never below 1."""
+
+
+def turn_changes(trajectories: Iterable[Turns]) -> TurnChanges:
+    """Repair, regression and gain over all trajectories.  Source: Dr. Kernel's `improvement/*`."""
+    listed = [turns for turns in trajectories if turns]
+    steps = [(before.correct, after.correct) for turns in listed for before, after in pairwise(turns)]
+    ends = [(turns[0].correct, turns[-1].correct) for turns in listed]
+    return TurnChanges(
+        repaired=Share(count=steps.count((False, True)), of=sum(not before for before, _ in steps)),
+        regressed=Share(count=steps.count((True, False)), of=sum(before for before, _ in steps)),
+        first_correct=Share(count=sum(first for first, _ in ends), of=len(ends)),
+        last_correct=Share(count=sum(last for _, last in ends), of=len(ends)),
+        improved=ends.count((False, True)),
+        worsened=ends.count((True, False)),
+        gains=tuple(gain for turns in listed for gain in _gains(turns)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HackRates:
+    """How often success is false, and how often cheating is tried at all."""
+
+    of_passed: Share
+    """Hacks among what passed the comparison."""
+    of_evaluated: Share
+
+
+def hack_rates(judged: Iterable[tuple[bool, Label | None]]) -> HackRates:
+    """From (every call was right, verdict) of each evaluation; one without a verdict counts in neither denominator."""
+    known = [(passed, label is Label.HACK) for passed, label in judged if label is not None]
+    return HackRates(
+        of_passed=Share(count=known.count((True, True)), of=sum(passed for passed, _ in known)),
+        of_evaluated=Share(count=sum(hack for _, hack in known), of=len(known)),
+    )
+
+
+def fast_p_interval(
+    outcomes: Iterable[Outcome], p: float, *, operator: Operator = Operator.MORE, resamples: int = 2_000, seed: int = 0
+) -> Interval:
+    """95 % interval of fast_p over all outcomes by resampling problems: samples of one problem are not independent."""
+    clusters = by_problem(outcomes)
+    scored = {name: [(float(one.fast(p, operator)), 1.0) for one in each] for name, each in clusters.items()}
+    return intervals.cluster_bootstrap(scored, resamples=resamples, seed=seed)
+
+
+def speed_of_light_share(floor_us: float, candidate_us: float) -> float:
+    """Least possible time over time taken.  Above 1 means a wrong model of the work, or a hack.
+
+    Source: SOL-ExecBench, arXiv 2603.19173."""
+    if not (floor_us >= 0 and candidate_us > 0):
+        raise ValueError(f"expected floor_us ≥ 0 and candidate_us > 0, got {floor_us} and {candidate_us}")
+    return floor_us / candidate_us
+
+
+def speed_of_light_score(*, floor_us: float, candidate_us: float, baseline_us: float) -> float:
+    """1 / (1 + (T − T_sol) / (T_baseline − T_sol)): ½ at the baseline, 1 at the speed of light.
+
+    Where the baseline is at the floor already, 1 if the candidate is, else 0.  Source: SOL-ExecBench, arXiv
+    2603.19173."""
+    room = baseline_us - floor_us
+    if room <= 0:
+        return 1.0 if candidate_us <= floor_us else 0.0
+    return 1.0 / (1.0 + max(candidate_us - floor_us, 0.0) / room)
+
+
+KEVIN_CORRECT = 0.3
+KEVIN_GAMMA = 0.4
+
+
+def kevin_score(*, correct: bool, speedup: float | None) -> float:
+    """0.3·C + C·speedup.  Source: Kevin, arXiv 2507.11948."""
+    return KEVIN_CORRECT + (speedup or 0.0) if correct else 0.0
+
+
+def returns_to_go(scores: Sequence[float], gamma: float = KEVIN_GAMMA) -> list[float]:
+    """Σ_{v ≥ t} γ^{v−t} S_v for every turn t.  Source: Kevin, arXiv 2507.11948 (γ = 0.4); Dr. Kernel has γ = 1."""
+    found: list[float] = []
+    ahead = 0.0
+    for score in reversed(scores):
+        ahead = score + gamma * ahead
+        found.append(ahead)
+    return found[::-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One group of outcomes (a level, a run) in the figures that KernelBench reports."""
+
+    name: str
+    samples: int
+    problems: int
+    operator: Operator
+    fast: Mapping[float, Share]
+    """Threshold → fast_p over all samples."""
+    pass_at: Mapping[int, Estimate]
+    geometric_means: Mapping[GeometricMean, Centre] = field(default_factory=dict)
+
+
+def report(
+    name: str,
+    outcomes: Sequence[Outcome],
+    *,
+    thresholds: Sequence[float] = FAST_THRESHOLDS,
+    operator: Operator = Operator.MORE,
+    ks: Sequence[int] = (1,),
+) -> Report:
+    """The figures of one group."""
+    return Report(
+        name=name,
+        samples=len(outcomes),
+        problems=len({outcome.problem for outcome in outcomes}),
+        operator=operator,
+        fast={p: fast_p(outcomes, p, operator=operator) for p in thresholds},
+        pass_at={k: pass_at_k(outcomes, k) for k in ks},
+        geometric_means={kind: geometric_mean(outcomes, kind) for kind in GeometricMean},
+    )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear interpolation between order statistics (Hyndman and Fan's type 7).  ValueError for no values."""
+    if not values or not 0 <= share <= 1:
+        raise ValueError(f"expected values and 0 ≤ share ≤ 1, got {len(values)} values and {share}")
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def _over_problems(outcomes: Iterable[Outcome], k: int, estimate: Callable[[list[Outcome]], float]) -> Estimate:
+    """Mean of `estimate` over the problems with at least `k` samples."""
+    clusters = by_problem(outcomes)
+    values = [estimate(each) for each in clusters.values() if len(each) >= k]
+    value = math.fsum(values) / len(values) if values else None
+    return Estimate(value=value, problems=len(values), left_out=len(clusters) - len(values))
+
+
+def _gains(turns: Turns) -> Iterator[float]:
+    so_far: float | None = None
+    for turn in turns:
+        if so_far is None:
+            so_far = turn.speedup
+        else:
+            ahead = max(so_far, turn.speedup or 0.0)
+            yield ahead / so_far
+            so_far = ahead

@@ -1,0 +1,227 @@
+"""Figures against brute force and against published numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from statistics import mean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.domain import intervals, metrics
+from app.domain.metrics import Denominator, GeometricMean, Operator, Outcome
+from app.domain.verdict import Label
+
+speedups = st.one_of(st.none(), st.floats(0.01, 100.0))
+
+
+@st.composite
+def outcome(draw: st.DrawFn) -> Outcome:
+    correct = draw(st.booleans())
+    return Outcome(problem=draw(st.sampled_from("abcd")), correct=correct, speedup=draw(speedups) if correct else None)
+
+
+some = st.lists(outcome(), min_size=1, max_size=12)
+TOY = [
+    Outcome(problem=str(n), correct=s is not None, speedup=s) for n, s in enumerate([2.0, 2.0, 3.0, 1.0, *[None] * 4])
+]
+
+
+def test_the_operator_decides() -> None:
+    assert metrics.fast_p(TOY, 2).value == 0.125
+    assert metrics.fast_p(TOY, 2, operator=Operator.AT_LEAST).value == 0.375
+
+
+def test_the_denominator_decides() -> None:
+    assert metrics.fast_p(TOY, 2, denominator=Denominator.CORRECT).of == 4
+    assert metrics.fast_p(TOY, 1, problems=16).value == 3 / 16
+    with pytest.raises(ValueError, match="at least 8"):
+        metrics.fast_p(TOY, 1, problems=3)
+
+
+def test_fast_0_is_correctness_even_where_nothing_was_timed() -> None:
+    assert metrics.fast_p([Outcome(problem="a", correct=True)], 0).value == 1.0
+
+
+def test_nothing_is_no_zero() -> None:
+    share = metrics.fast_p([], 1)
+    assert (share.value, share.interval()) == (None, None)
+    assert metrics.geometric_mean([]).value is None
+    assert metrics.pass_at_k([], 1) == metrics.Estimate(value=None, problems=0, left_out=0)
+
+
+def test_a_speedup_without_correctness_is_refused() -> None:
+    with pytest.raises(ValueError, match="of a correct outcome"):
+        Outcome(problem="a", correct=False, speedup=2.0)
+    with pytest.raises(ValueError, match="positive"):
+        Outcome(problem="a", correct=True, speedup=math.nan)
+
+
+@given(some, st.floats(0.01, 10), st.floats(0.01, 10))
+def test_fast_p_falls_with_p_and_is_a_share(outcomes: list[Outcome], p: float, q: float) -> None:
+    low, high = sorted((p, q))
+    assert metrics.fast_p(outcomes, high).count <= metrics.fast_p(outcomes, low).count
+    assert metrics.fast_p(outcomes, low).count <= metrics.fast_p(outcomes, low, operator=Operator.AT_LEAST).count
+    assert metrics.fast_p(outcomes, low).count <= metrics.fast_p(outcomes, 0).count <= len(outcomes)
+
+
+@given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_pass_at_k_is_the_mean_over_every_subset(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    subsets = itertools.combinations([1] * c + [0] * (n - c), k)
+    assert metrics.unbiased_pass_at_k(n, c, k) == pytest.approx(mean(max(subset) for subset in subsets))
+
+
+@given(st.lists(st.floats(0, 50), min_size=1, max_size=7), st.data())
+def test_best_at_k_is_the_mean_over_every_subset(values: list[float], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(values)))
+    expected = mean(max(subset) for subset in itertools.combinations(values, k))
+    assert metrics.unbiased_best_at_k(values, k) == pytest.approx(expected)
+
+
+def test_problems_with_too_few_samples_are_left_out_and_counted() -> None:
+    outcomes = [
+        Outcome(problem="a", correct=True),
+        Outcome(problem="a", correct=False),
+        Outcome(problem="b", correct=True),
+    ]
+    assert metrics.pass_at_k(outcomes, 2) == metrics.Estimate(value=1.0, problems=1, left_out=1)
+    assert metrics.pass_at_k(outcomes, 1).value == 0.75
+    with pytest.raises(ValueError, match="k ≤ samples"):
+        metrics.unbiased_pass_at_k(1, 1, 2)
+
+
+@given(some)
+def test_fast_p_at_1_is_the_mean_over_problems(outcomes: list[Outcome]) -> None:
+    expected = mean(mean(one.fast(1) for one in each) for each in metrics.by_problem(outcomes).values())
+    assert metrics.fast_p_at_k(outcomes, 1, 1).value == pytest.approx(expected)
+
+
+@given(some)
+def test_geometric_means_lie_between_their_extremes(outcomes: list[Outcome]) -> None:
+    for kind in GeometricMean:
+        centre = metrics.geometric_mean(outcomes, kind)
+        if centre.value is not None:
+            values = [1.0 if one.speedup is None else one.speedup for one in outcomes]
+            assert min(values) * (1 - 1e-9) <= centre.value <= max(values) * (1 + 1e-9)
+
+
+def test_the_three_geometric_means_do_not_overflow() -> None:
+    many = [Outcome(problem="a", correct=True, speedup=1e300)] * 400 + [Outcome(problem="a", correct=False)] * 400
+    assert metrics.geometric_mean(many).value == pytest.approx(1e300)
+    assert metrics.geometric_mean(many, GeometricMean.FALLBACK).value == pytest.approx(1e150)
+    toy = {kind: metrics.geometric_mean(TOY, kind) for kind in GeometricMean}
+    assert toy[GeometricMean.CORRECT].value == pytest.approx(12 ** (1 / 4))
+    assert toy[GeometricMean.FASTER].of == 3
+    assert toy[GeometricMean.FALLBACK].value == pytest.approx(12 ** (1 / 8))
+
+
+def turns(*speedups: float | None) -> list[Outcome]:
+    return [Outcome(problem="p", correct=speedup is not None, speedup=speedup) for speedup in speedups]
+
+
+def test_turns() -> None:
+    trajectories = [turns(None, 1.0, 3.0, 2.0), turns(2.0, None), turns(None)]
+    assert [one.speedup for one in metrics.best_by_turn(trajectories, 0)] == [None, 2.0, None]
+    assert [one.speedup for one in metrics.best_by_turn(trajectories, 9)] == [3.0, 2.0, None]
+    assert [one.speedup for one in metrics.at_turn(trajectories, 1)] == [1.0, None]
+    assert [one.speedup for one in metrics.last_turns(trajectories)] == [2.0, None, None]
+    changes = metrics.turn_changes(trajectories)
+    assert (changes.repaired.count, changes.repaired.of) == (1, 1)
+    assert (changes.regressed.count, changes.regressed.of) == (1, 3)
+    assert (changes.improved, changes.worsened) == (1, 1)
+    assert changes.gains == (3.0, 1.0, 1.0)
+
+
+@given(st.lists(st.lists(speedups, max_size=5).map(lambda found: turns(*found)), max_size=5), st.integers(0, 4))
+def test_the_best_never_falls_and_never_loses_a_trajectory(trajectories: list[list[Outcome]], turn: int) -> None:
+    before, after = (metrics.best_by_turn(trajectories, t) for t in (turn, turn + 1))
+    assert len(before) == len(after) == sum(map(bool, trajectories))
+    assert all((a.speedup or 0) <= (b.speedup or 0) for a, b in zip(before, after, strict=True))
+
+
+def test_hack_rates_name_their_denominators() -> None:
+    rates = metrics.hack_rates([(True, Label.HACK), (True, Label.CLEAN), (False, Label.HACK), (True, None)])
+    assert (rates.of_passed.count, rates.of_passed.of) == (1, 2)
+    assert (rates.of_evaluated.count, rates.of_evaluated.of) == (2, 3)
+
+
+@pytest.mark.parametrize(("count", "low", "high"), [(0, 0.0, 0.037), (3, 0.010, 0.085), (100, 0.963, 1.0)])
+def test_wilson_at_the_edges(count: int, low: float, high: float) -> None:
+    found = metrics.Share(count=count, of=100).interval()
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-4)
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_holds_the_share(case: tuple[int, int]) -> None:
+    count, of = case
+    assert intervals.wilson(count, of).holds(count / of)
+
+
+@settings(max_examples=20)
+@given(some, st.integers(0, 5))
+def test_the_cluster_bootstrap_repeats_itself_and_stays_a_share(outcomes: list[Outcome], seed: int) -> None:
+    first, second = (metrics.fast_p_interval(outcomes, 1, resamples=100, seed=seed) for _ in range(2))
+    assert first == second
+    assert 0 <= first.low <= first.high <= 1
+
+
+def test_clusters_widen_the_interval() -> None:
+    alike = {f"p{n}": [(float(n % 2), 1.0)] * 8 for n in range(20)}
+    apart = {f"p{n}-{m}": [(float(n % 2), 1.0)] for n in range(20) for m in range(8)}
+    wide, narrow = (intervals.cluster_bootstrap(found, resamples=500) for found in (alike, apart))
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+    with pytest.raises(ValueError, match="got none"):
+        intervals.cluster_bootstrap({})
+
+
+def test_pairing_cancels_the_difficulty_of_problems() -> None:
+    ours = {f"p{n}": [(n % 2 + 0.1, 1.0)] for n in range(20)}
+    theirs = {f"p{n}": [(float(n % 2), 1.0)] for n in range(20)}
+    found = intervals.paired_bootstrap(ours, theirs, resamples=200)
+    assert (found.low, found.high) == pytest.approx((0.1, 0.1))
+
+
+def test_the_interval_of_a_timing_ratio_holds_the_ratio() -> None:
+    found = intervals.timing_ratio([[20.0, 21.0, 22.0], [20.5, 21.5]], [[10.0, 10.5, 11.0]], resamples=300)
+    assert found.holds(2.0)
+    assert 1.7 < found.low <= found.high < 2.3
+    with pytest.raises(ValueError, match="of both sides"):
+        intervals.timing_ratio([[1.0]], [[]])
+
+
+def test_speed_of_light() -> None:
+    assert metrics.speed_of_light_share(5, 10) == 0.5
+    score = metrics.speed_of_light_score
+    assert score(floor_us=5, candidate_us=10, baseline_us=10) == 0.5
+    assert score(floor_us=5, candidate_us=5, baseline_us=10) == 1.0
+    assert score(floor_us=5, candidate_us=6, baseline_us=5) == 0.0
+
+
+def test_kevin() -> None:
+    assert metrics.kevin_score(correct=True, speedup=2.0) == pytest.approx(2.3)
+    assert metrics.kevin_score(correct=False, speedup=None) == 0.0
+    assert metrics.returns_to_go([1.0, 0.0, 2.0]) == pytest.approx([1 + 0.16 * 2, 0.8, 2.0])
+
+
+@given(st.lists(st.floats(0, 10), max_size=8), st.floats(0, 1))
+def test_a_return_is_its_score_and_the_discounted_next(scores: list[float], gamma: float) -> None:
+    found = metrics.returns_to_go(scores, gamma)
+    for turn, score in enumerate(scores):
+        ahead = found[turn + 1] if turn + 1 < len(scores) else 0.0
+        assert found[turn] == pytest.approx(score + gamma * ahead)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=9), st.floats(0, 1))
+def test_quantiles_lie_within(values: list[float], share: float) -> None:
+    assert min(values) - 1e-9 <= metrics.quantile(values, share) <= max(values) + 1e-9
+
+
+def test_a_report_has_every_figure() -> None:
+    found = metrics.report("level 1", TOY, ks=(1,))
+    assert found.fast[1.0].value == 3 / 8
+    assert found.pass_at[1].value == 0.5
+    assert (found.samples, found.problems) == (8, 8)
