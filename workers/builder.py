@@ -22,7 +22,7 @@ from triton.runtime.jit import JITFunction
 
 from workers import calls, wire
 from workers.backends import base
-from workers.wire import Command, Outcome
+from workers.wire import Command, Outcome, Reply, Request
 
 _FAILED, _OK, _NOT_ATTEMPTED = 0, 1, 2
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
@@ -43,8 +43,9 @@ class Shim:
         self._launches: list[dict[str, Any]] = []
         self._module: Any = None
 
-    def answer(self, command: int, a: int, b: int, c: int, seed: bytes, fd: int | None) -> tuple[Outcome, int, int]:  # noqa: ARG002 (as every shim)
-        """Outcome, number of rows, bytes of text."""
+    def answer(self, request: Request) -> Reply:
+        """Do what is asked; the number of COMPILE is rows."""
+        command, _, a, b, _, _, fd = request
         try:
             if command == Command.LOAD and fd is not None:
                 self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)
@@ -52,16 +53,16 @@ class Shim:
                 path.write_bytes(self._mailbox[:a])
                 self._launches = json.loads(self._mailbox[wire.NOTES_AT : wire.NOTES_AT + b])
                 self._module = base.execute(path)
-                return Outcome.DONE, 0, 0
+                return Reply(Outcome.DONE)
             if command == Command.COMPILE and self._mailbox is not None:
                 rows = [self._compile(launch, a) for launch in self._launches]
                 table = b"".join(rows)[: wire.TABLE_BYTES]
                 self._mailbox[wire.TABLE_AT : wire.TABLE_AT + len(table)] = table
-                return Outcome.DONE, len(rows), 0
-            return Outcome.UNSUPPORTED, 0, 0
+                return Reply(Outcome.DONE, len(rows))
+            return Reply(Outcome.UNSUPPORTED)
         except BaseException as error:  # noqa: BLE001 (stands around candidate code)
             assert self._mailbox is not None
-            return Outcome.LOAD_FAILED, 0, wire.put_text(self._mailbox, calls.explain(error))
+            return Reply(Outcome.LOAD_FAILED, 0, wire.put_text(self._mailbox, calls.explain(error)))
 
     def _compile(self, launch: dict[str, Any], capability: int) -> bytes:
         """One row of the table: what the compiler says of one launch."""

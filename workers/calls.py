@@ -3,18 +3,22 @@ process, so that both pay the same overhead on the clock."""
 
 from __future__ import annotations
 
+import bisect
 import itertools
+import mmap
 import random
+import struct
 import time
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 import torch
 
 from workers import spec
-from workers.memory import Memory
-from workers.wire import Outcome
+from workers.memory import Memory, Segment, share_segment
+from workers.wire import POINTERS_AT, Delivering, Outcome, Reply
 
 
 def seed_everything(seed: bytes, purpose: int) -> None:
@@ -41,11 +45,46 @@ class RefusedOutputError(Exception):
         self.outcome = outcome
 
 
+class Shared:
+    """Which of this process's own device memory the referee has mapped, too."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, segment: Segment) -> None:
+        """From here on the referee can read it."""
+        spans = sorted([*zip(self._starts, self._ends, strict=True), (segment.base, segment.base + segment.size)])
+        self._starts, self._ends = [], []
+        for start, end in spans:
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def covers(self, address: int, size: int) -> bool:
+        """Whether all of it is shared."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        return index >= 0 and address + size <= self._ends[index]
+
+
+def share(shared: Shared, address: int) -> Reply:
+    """Answer Command.SEGMENT: a descriptor, and base and size of the piece of device memory around `address`."""
+    fd, segment = share_segment(address)
+    shared.add(segment)
+    return Reply(Outcome.DONE, segment.base, segment.size, fd)
+
+
 class Slots:
     """Input and output tensors over the arena, made once so that a call pays only for itself."""
 
-    def __init__(self, agreed: spec.Spec, place: spec.Arena, arena: Memory) -> None:
-        """Views for every slot of the arena."""
+    def __init__(self, agreed: spec.Spec, place: spec.Arena, arena: Memory, shared: Shared, mailbox: mmap.mmap) -> None:
+        """Views for every slot of the arena; `mailbox` is where the pointers go."""
+        self._shared = shared
+        self._mailbox = mailbox
+        self._held: list[Any] = []
         self._on_gpu = arena.whole.is_cuda
         self._node = agreed.inputs
         self._outputs_node = agreed.outputs
@@ -60,30 +99,58 @@ class Slots:
             return spec.rebuild(self._node, iter(self._inputs[slot]))  # type: ignore[no-any-return]
         return self._arguments[slot]  # type: ignore[no-any-return]
 
-    def run(self, model: Any, first: int, count: int, modulo: int) -> int:
-        """Call `model` on `count` slots from `first` on, modulo `modulo`; returns nanoseconds by our own clock."""
+    def run(self, model: Any, first: int, count: int, delivering: int) -> int:
+        """Call `model` on `count` slots from `first` on; returns nanoseconds by our own clock."""
         began = time.perf_counter_ns()
+        self._held = []  # what the block before this one left: nobody reads it any more
+        pointers: list[int] = []
         with torch.no_grad():
-            for number in range(first, first + count):
-                slot = number % modulo
-                deliver(model(*self.arguments(slot)), self._outputs_node, self._outputs[slot])
+            for slot in range(first, first + count):
+                value = model(*self.arguments(slot))
+                if delivering == Delivering.COPY:
+                    deliver(value, self._outputs_node, self._outputs[slot])
+                else:
+                    pointers += self._hold(value, self._outputs[slot], copy=delivering == Delivering.SURVEY)
         if self._on_gpu:
             torch.cuda.synchronize()  # every stream of this process: done means done
+        struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)
         return time.perf_counter_ns() - began
+
+    def _hold(self, value: object, views: list[torch.Tensor], *, copy: bool) -> list[int]:
+        """Keep what a call returned; the address of each output, or 0 for one that was copied into its slot."""
+        pointers = []
+        for item, view in _paired(value, self._outputs_node, views):
+            if not isinstance(item, torch.Tensor):
+                view.fill_(item)
+                pointers.append(0)
+                continue
+            self._held.append(item)
+            address = item.data_ptr() if item.is_contiguous() else 0
+            if copy or not self._shared.covers(address, view.numel() * view.element_size()):
+                view.copy_(item)
+                address = address if copy else 0
+            pointers.append(address)
+        return pointers
 
 
 def deliver(value: object, node: spec.Node, views: list[torch.Tensor]) -> None:
     """Copy what a call returned into its output slot.  Raises RefusedOutputError where it is not what the spec says."""
-    returned = list(_leaves(value, node))
-    expected = list(spec.leaves(node))
-    if len(returned) != len(expected):
-        raise RefusedOutputError(Outcome.WRONG_STRUCTURE, f"expected {len(expected)} outputs, got {len(returned)}")
-    for index, (item, leaf, view) in enumerate(zip(returned, expected, views, strict=True)):
-        if leaf["kind"] != "tensor" and isinstance(item, bool | int | float):
+    for item, view in _paired(value, node, views):
+        if isinstance(item, torch.Tensor):
+            view.copy_(item)
+        else:
             view.fill_(item)
-            continue
-        _check(item, index, view)
-        view.copy_(item)
+
+
+def _paired(value: object, node: spec.Node, views: list[torch.Tensor]) -> Iterator[tuple[Any, torch.Tensor]]:
+    """Each output with its place: a tensor of the right shape and type, or a number where the spec has one."""
+    returned = _leaves(value, node)
+    if len(returned) != len(views):
+        raise RefusedOutputError(Outcome.WRONG_STRUCTURE, f"expected {len(views)} outputs, got {len(returned)}")
+    for index, (item, leaf, view) in enumerate(zip(returned, spec.leaves(node), views, strict=True)):
+        if leaf["kind"] == "tensor" or not isinstance(item, bool | int | float):
+            _check(item, index, view)
+        yield item, view
 
 
 def _leaves(value: object, node: spec.Node) -> list[Any]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from workers import backends, calls, memory, spec, warm, wire
-from workers.wire import Command, Outcome
+from workers.wire import Command, Outcome, Reply, Request
 
 
 def serve(channel: socket.socket, scratch: Path) -> None:
@@ -36,38 +36,42 @@ class Shim:
         self._entry: Any = None
         self._model: Any = None
         self._slots: calls.Slots | None = None
+        self._shared = calls.Shared()
         self._recorder: backends.Recorder = backends.Recorder()
 
-    def answer(self, command: int, a: int, b: int, c: int, seed: bytes, fd: int | None) -> tuple[Outcome, int, int]:
-        """Outcome, nanoseconds busy, bytes of text.  The one catch-all that stands around candidate code."""
+    def answer(self, request: Request) -> Reply:
+        """Do what is asked.  The one catch-all that stands around candidate code."""
+        command, _, a, b, c, seed, fd = request
         failure = {Command.LOAD: Outcome.LOAD_FAILED, Command.ARENA: Outcome.CONSTRUCT_FAILED}
         try:
+            if command == Command.RUN and self._slots is not None:  # first, because the clock is running
+                return Reply(Outcome.DONE, self._slots.run(self._model, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
             if command == Command.ARENA and fd is not None:
                 return self._construct(fd, a, seed)
-            if command == Command.RUN and self._slots is not None:
-                return Outcome.DONE, self._slots.run(self._model, a, b, c), 0
+            if command == Command.SEGMENT:
+                return calls.share(self._shared, a)
             if command == Command.PROFILE and self._slots is not None:
-                return Outcome.DONE, self._profile(self._slots, a), 0
+                return Reply(Outcome.DONE, self._profile(self._slots, a))
             if command == Command.TESTIFY:
                 return self._testify()
             if command == Command.WARM:
                 warm.make_context(self._device)
-                return Outcome.DONE, 0, 0
+                return Reply(Outcome.DONE)
             if command == Command.COMPILE_FIRST:
                 warm.compile_first(self._device)
-                return Outcome.DONE, 0, 0
+                return Reply(Outcome.DONE)
             if command == Command.ABLATE:
                 self._recorder.ablate = True
-                return Outcome.DONE, 0, 0
-            return Outcome.UNSUPPORTED, 0, 0
+                return Reply(Outcome.DONE)
+            return Reply(Outcome.UNSUPPORTED)
         except BaseException as error:
             assert self._mailbox is not None
             otherwise = failure.get(Command(command), Outcome.CALL_FAILED)
-            return calls.outcome_of(error, otherwise), 0, wire.put_text(self._mailbox, calls.explain(error))
+            return Reply(calls.outcome_of(error, otherwise), 0, wire.put_text(self._mailbox, calls.explain(error)))
 
-    def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> tuple[Outcome, int, int]:
+    def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> Reply:
         """Execute the source as its backend does."""
         box = self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)
         fields = json.loads(box[wire.SPEC_AT : wire.SPEC_AT + spec_bytes])
@@ -79,17 +83,18 @@ class Shim:
         try:
             module = backend.build(path, self._recorder)
         except SyntaxError as error:
-            return Outcome.SYNTAX_ERROR, 0, wire.put_text(box, calls.explain(error))
+            return Reply(Outcome.SYNTAX_ERROR, 0, wire.put_text(box, calls.explain(error)))
         except ImportError as error:
-            return Outcome.IMPORT_FAILED, 0, wire.put_text(box, calls.explain(error))
+            return Reply(Outcome.IMPORT_FAILED, 0, wire.put_text(box, calls.explain(error)))
         self._entry = getattr(module, name, None)
         if not isinstance(self._entry, type):
-            return Outcome.NO_ENTRY_POINT, 0, wire.put_text(box, f"expected a class {name}, found none\n")
-        return Outcome.DONE, 0, 0
+            return Reply(Outcome.NO_ENTRY_POINT, 0, wire.put_text(box, f"expected a class {name}, found none\n"))
+        return Reply(Outcome.DONE)
 
-    def _construct(self, fd: int, slots: int, seed: bytes) -> tuple[Outcome, int, int]:
+    def _construct(self, fd: int, slots: int, seed: bytes) -> Reply:
         """Build the model as the reference was built, then give it the reference's parameters."""
         assert self._spec is not None
+        assert self._mailbox is not None
         place = spec.arena(self._spec, slots)
         arena = memory.attach(self._device, fd, place.candidate_bytes)
         positional, keyword = spec.rebuild(self._spec.init, iter(place.init.views(arena, 0)))
@@ -101,14 +106,14 @@ class Shim:
         if isinstance(self._model, torch.nn.Module):
             _copy_parameters(self._model, theirs)
             self._model.train(self._spec.training)
-        self._slots = calls.Slots(self._spec, place, arena)
-        return Outcome.DONE, 0, 0
+        self._slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
+        return Reply(Outcome.DONE)
 
     def _profile(self, slots: calls.Slots, slot: int) -> int:
         """One call with every launch timed; returns nanoseconds of the whole call, on the device's clock."""
-        return self._recorder.profile(self._device, lambda: slots.run(self._model, slot, 1, slot + 1))
+        return self._recorder.profile(self._device, lambda: slots.run(self._model, slot, 1, wire.Delivering.COPY))
 
-    def _testify(self) -> tuple[Outcome, int, int]:
+    def _testify(self) -> Reply:
         """Write the table of profiled kernels and, for the builder, how they were launched."""
         assert self._mailbox is not None
         rows = b"".join(
@@ -119,7 +124,7 @@ class Shim:
         notes = json.dumps(self._recorder.launches).encode()
         if len(notes) <= wire.TABLE_BYTES:
             self._mailbox[wire.NOTES_AT : wire.NOTES_AT + len(notes)] = notes
-        return Outcome.DONE, len(rows) // wire.KERNEL_ROW.size, self._recorder.total
+        return Reply(Outcome.DONE, len(rows) // wire.KERNEL_ROW.size, self._recorder.total)
 
 
 def _copy_parameters(model: torch.nn.Module, theirs: dict[str, torch.Tensor]) -> None:

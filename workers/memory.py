@@ -9,7 +9,7 @@ import ctypes
 import fcntl
 import mmap
 import os
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -39,6 +39,27 @@ def create(device: torch.device, size: int) -> tuple[int, Memory]:
 def attach(device: torch.device, fd: int, size: int) -> Memory:
     """Map what another process created with the same size."""
     return DeviceMemory(device, _import(fd), size) if device.type == "cuda" else HostMemory(fd, size)
+
+
+class Segment(NamedTuple):
+    """A piece of device memory as its owner knows it."""
+
+    base: int
+    size: int
+
+
+def share_segment(address: int) -> tuple[int, Segment]:
+    """A descriptor (ours to close) of the physical allocation around `address` of this process.
+
+    Only memory that was made for sharing has one: that of torch's expandable segments has.  Raises CudaDriverError."""
+    base, size, handle, fd = ctypes.c_ulonglong(), ctypes.c_size_t(), ctypes.c_ulonglong(), ctypes.c_int()
+    _driver("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), ctypes.c_ulonglong(address))
+    _driver("cuMemRetainAllocationHandle", ctypes.byref(handle), ctypes.c_void_p(address))
+    try:
+        _driver("cuMemExportToShareableHandle", ctypes.byref(fd), handle, _POSIX_FD, ctypes.c_ulonglong(0))
+    finally:
+        _driver("cuMemRelease", handle)
+    return fd.value, Segment(base.value, size.value)
 
 
 def host_file(name: str, size: int) -> int:

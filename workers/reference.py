@@ -1,7 +1,10 @@
 """The shim inside a reference's process: builds the problem's model, draws inputs, computes what is expected.
 
 The same sandbox as a candidate's, because problem code, too, comes with the request.  Its outputs are believed by the
-referee's choice; its spec is checked before anything is done with it."""
+referee's choice; its spec is checked before anything is done with it.
+
+One process serves all evaluations of its problem.  Each is a session, with parameters of its own and an arena of its
+own; what the problem is like (the spec) is found out once."""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ from typing import Any
 
 import torch
 
-from workers import calls, memory, spec, wire
-from workers.wire import Command, Outcome
+from workers import calls, memory, spec, variants, wire
+from workers.variants import Variant
+from workers.wire import Command, Outcome, Reply, Request
 
 
 def serve(channel: socket.socket, scratch: Path) -> None:
@@ -27,8 +31,20 @@ def serve(channel: socket.socket, scratch: Path) -> None:
     wire.answer_requests(channel, Shim(scratch).answer)
 
 
+class Session:
+    """What the process keeps for one evaluation."""
+
+    def __init__(self, model: Any, twin: Any, init: list[Any]) -> None:
+        """`twin`: the model in fp64, None where it cannot run so; `init`: constructor arguments."""
+        self.model = model
+        self.twin = twin
+        self.init = init
+        self.slots: calls.Slots | None = None
+        self.views: list[tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]] = []
+
+
 class Shim:
-    """One problem: its model, an fp64 twin, and slots."""
+    """One problem: its models, their fp64 twins, and slots."""
 
     def __init__(self, scratch: Path) -> None:
         """`scratch`: the only folder that may be written."""
@@ -37,32 +53,43 @@ class Shim:
         self._mailbox: mmap.mmap | None = None
         self._module = types.ModuleType("reference")
         self._entry_point = "Model"
-        self._model: Any = None
-        self._twin: Any = None
-        self._init: Any = None
         self._spec: spec.Spec | None = None
-        self._slots: calls.Slots | None = None
-        self._views: list[tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]] = []
+        self._shared = calls.Shared()
+        self._sessions: dict[int, Session] = {}
 
-    def answer(self, command: int, a: int, b: int, c: int, seed: bytes, fd: int | None) -> tuple[Outcome, int, int]:
-        """Outcome, nanoseconds busy (DESCRIBE: bytes of spec), bytes of text."""
+    def answer(self, request: Request) -> Reply:
+        """Do what is asked; the number of DESCRIBE is bytes of spec."""
+        command, number, a, b, c, seed, fd = request
         try:
+            if command == Command.RUN:  # first, because the clock is running
+                return self._run(self._sessions[number], a, b, c)
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
             if command == Command.DESCRIBE:
-                return self._describe(seed)
+                return self._describe(number, seed)
             if command == Command.ARENA and fd is not None:
-                return self._lay_out(fd, a)
+                return self._lay_out(self._sessions[number], fd, a)
             if command == Command.GENERATE:
-                return self._generate(a, b, seed)
-            if command == Command.RUN and self._slots is not None:
-                return Outcome.DONE, self._slots.run(self._model, a, b, c), 0
-            return Outcome.UNSUPPORTED, 0, 0
+                return self._generate(self._sessions[number], a, b, Variant(c), seed)
+            if command == Command.SEGMENT:
+                return calls.share(self._shared, a)
+            if command == Command.RELEASE:
+                return self._release(number)
+            return Reply(Outcome.UNSUPPORTED)
         except BaseException as error:  # noqa: BLE001 (stands around the problem's code)
             assert self._mailbox is not None
-            return calls.outcome_of(error, Outcome.CALL_FAILED), 0, wire.put_text(self._mailbox, calls.explain(error))
+            text = wire.put_text(self._mailbox, calls.explain(error))
+            return Reply(calls.outcome_of(error, Outcome.CALL_FAILED), 0, text)
 
-    def _load(self, fd: int, source_bytes: int, entry_bytes: int) -> tuple[Outcome, int, int]:
+    def _run(self, session: Session, first: int, count: int, delivering: int) -> Reply:
+        assert session.slots is not None
+        return Reply(Outcome.DONE, session.slots.run(session.model, first, count, delivering))
+
+    def _release(self, number: int) -> Reply:
+        self._sessions.pop(number, None)
+        return Reply(Outcome.DONE)
+
+    def _load(self, fd: int, source_bytes: int, entry_bytes: int) -> Reply:
         self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)
         self._entry_point = self._mailbox[wire.SPEC_AT : wire.SPEC_AT + entry_bytes].decode()
         path = self._scratch / "reference.py"
@@ -73,25 +100,31 @@ class Shim:
         for name in (self._entry_point, "get_inputs"):
             if not callable(getattr(self._module, name, None)):
                 text = f"the reference defines no {name}\n"
-                return Outcome.NO_ENTRY_POINT, 0, wire.put_text(self._mailbox, text)
-        return Outcome.DONE, 0, 0
+                return Reply(Outcome.NO_ENTRY_POINT, 0, wire.put_text(self._mailbox, text))
+        return Reply(Outcome.DONE)
 
-    def _describe(self, seed: bytes) -> tuple[Outcome, int, int]:
-        """Build the model, find out what it takes and gives, and write the spec into the mailbox."""
+    def _describe(self, number: int, seed: bytes) -> Reply:
+        """Build a model for the session; find out, the first time, what it takes and gives; write that into the
+        mailbox."""
         assert self._mailbox is not None
         calls.seed_everything(seed, 1)
         positional, keyword = self._constructor_arguments()
         calls.seed_everything(seed, calls.CONSTRUCTING)
-        self._model = getattr(self._module, self._entry_point)(*positional, **keyword)
-        if isinstance(self._model, torch.nn.Module):
-            self._model = self._model.to(self._device)
-        self._init = [positional, keyword]
-        self._spec = self._inspect(seed)
+        model = getattr(self._module, self._entry_point)(*positional, **keyword)
+        if isinstance(model, torch.nn.Module):
+            model = model.to(self._device)
+        init = [positional, keyword]
+        if self._spec is None:
+            self._spec = self._inspect(model, init, seed)
+        elif isinstance(model, torch.nn.Module):
+            model.train(self._spec.training)
+        twin = _twin(model) if self._spec.exact else None
+        self._sessions[number] = Session(model, twin, init)
         data = json.dumps(asdict(self._spec)).encode()
         if len(data) > wire.SPEC_BYTES:
             raise spec.UnsupportedError(f"a spec of {len(data)} bytes; at most {wire.SPEC_BYTES}")
         self._mailbox[wire.SPEC_AT : wire.SPEC_AT + len(data)] = data
-        return Outcome.DONE, len(data), 0
+        return Reply(Outcome.DONE, len(data))
 
     def _constructor_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """`get_init_inputs()`: a list of positional arguments, or [[positional…], {keyword…}]."""
@@ -101,29 +134,26 @@ class Shim:
         pair = len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict)
         return (list(given[0]), dict(given[1])) if pair else (list(given), {})
 
-    def _inspect(self, seed: bytes) -> spec.Spec:
+    def _inspect(self, model: Any, init: list[Any], seed: bytes) -> spec.Spec:
         """The spec, by running the model: is it a function of its inputs, does it change them, does fp64 work?"""
         calls.seed_everything(seed, calls.DRAWING)
         inputs, others = self._draw(), self._draw()
         described = spec.describe(inputs)
         before = copy.deepcopy(inputs)
-        outputs = self._call(self._model, inputs)
+        outputs = self._call(model, inputs)
         changed = [
             index
             for index, (old, new) in enumerate(zip(spec.values(before), spec.values(inputs), strict=True))
             if isinstance(old, torch.Tensor) and not _same([old], [new])
         ]
-        training = self._settle_mode(before, outputs)
-        outputs = self._call(self._model, copy.deepcopy(before))
-        different = self._call(self._model, others)
-        exact = self._make_twin(before)
-        parameters = (
-            dict([*self._model.named_parameters(), *self._model.named_buffers()])
-            if isinstance(self._model, torch.nn.Module)
-            else {}
-        )
+        training = self._settle_mode(model, before, outputs)
+        outputs = self._call(model, copy.deepcopy(before))
+        different = self._call(model, others)
+        exact = self._runs_in_fp64(model, before)
+        tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
+        parameters = dict(tensors)
         return spec.Spec(
-            inputs=described, outputs=_contiguous(spec.describe(outputs)), init=spec.describe(self._init),
+            inputs=described, outputs=_contiguous(spec.describe(outputs)), init=spec.describe(init),
             parameters={name: spec.describe(tensor.detach().contiguous()) for name, tensor in parameters.items()},
             training=training, exact=exact, mutated_inputs=tuple(changed),
             output_constant=_same(list(spec.values(outputs)), list(spec.values(different))),
@@ -143,68 +173,68 @@ class Shim:
         with torch.no_grad():
             return model(*inputs)
 
-    def _settle_mode(self, inputs: list[Any], outputs: Any) -> bool:
+    def _settle_mode(self, model: Any, inputs: list[Any], outputs: Any) -> bool:
         """Train mode as declared if the model is a function of its inputs there; else eval mode (dropout)."""
         torch.manual_seed(0x5EED)  # any other state than the first call met
-        again = self._call(self._model, copy.deepcopy(inputs))
+        again = self._call(model, copy.deepcopy(inputs))
         if _same(list(spec.values(outputs)), list(spec.values(again))):
-            return bool(getattr(self._model, "training", False))
-        if isinstance(self._model, torch.nn.Module):
-            self._model.eval()
-            twice = [list(spec.values(self._call(self._model, copy.deepcopy(inputs)))) for _ in range(2)]
+            return bool(getattr(model, "training", False))
+        if isinstance(model, torch.nn.Module):
+            model.eval()
+            twice = [list(spec.values(self._call(model, copy.deepcopy(inputs)))) for _ in range(2)]
             if _same(*twice):
                 return False
         raise ValueError("the reference is random: two calls on the same inputs differ, in eval mode too")
 
-    def _make_twin(self, inputs: list[Any]) -> bool:
-        """An fp64 copy of the model; False where it cannot run, and then its own precision must do."""
+    def _runs_in_fp64(self, model: Any, inputs: list[Any]) -> bool:
+        """Whether the fp64 twin does; where not, the problem's own precision must do."""
         try:
-            twin = copy.deepcopy(self._model)
-            twin = twin.double() if isinstance(twin, torch.nn.Module) else twin
-            self._call(twin, _double(inputs))
+            self._call(_twin(model), _double(inputs))
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
-            self._twin = None
             return False
-        self._twin = twin
         return True
 
-    def _lay_out(self, fd: int, slots: int) -> tuple[Outcome, int, int]:
+    def _lay_out(self, session: Session, fd: int, slots: int) -> Reply:
         """Map the arena and write what does not change between calls: parameters and constructor arguments."""
         assert self._spec is not None
-        self._slots, self._views = None, []  # of the arena before this one
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
+        assert self._mailbox is not None
         place = spec.arena(self._spec, slots)
         arena = memory.attach(self._device, fd, place.reference_bytes)
-        if isinstance(self._model, torch.nn.Module):
-            tensors = [*self._model.named_parameters(), *self._model.named_buffers()]
+        if isinstance(session.model, torch.nn.Module):
+            tensors = [*session.model.named_parameters(), *session.model.named_buffers()]
             for view, (_, tensor) in zip(place.parameters.views(arena, 0), tensors, strict=True):
                 view.copy_(tensor.detach())
-        _write(place.init.views(arena, 0), self._init)
-        self._slots = calls.Slots(self._spec, place, arena)
+        _write(place.init.views(arena, 0), session.init)
+        session.slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
         regions = (place.inputs, place.baseline, place.expected)
         if self._device.type == "cuda":
             torch.cuda.synchronize()
-        self._views = [tuple(region.views(arena, slot) for region in regions) for slot in range(slots)]  # type: ignore[misc]
-        return Outcome.DONE, 0, 0
+        session.views = [tuple(region.views(arena, slot) for region in regions) for slot in range(slots)]  # type: ignore[misc]
+        return Reply(Outcome.DONE)
 
-    def _generate(self, first: int, count: int, seed: bytes) -> tuple[Outcome, int, int]:
+    def _generate(self, session: Session, first: int, count: int, variant: Variant, seed: bytes) -> Reply:
         """Slots first … first+count−1: inputs drawn one after the other, the reference's outputs, the fp64 outputs."""
         assert self._spec is not None
         calls.seed_everything(seed, calls.DRAWING)
         for slot in range(first, first + count):
-            inputs_at, baseline_at, expected_at = self._views[slot]
-            inputs = self._draw()
+            inputs_at, baseline_at, expected_at = session.views[slot]
+            inputs = variants.applied(variant, self._draw())
             if spec.describe(inputs) != self._spec.inputs:
                 raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
             _write(inputs_at, inputs)
             exact = _double(inputs)
-            baseline = self._call(self._model, inputs)
+            baseline = self._call(session.model, inputs)
             calls.deliver(baseline, self._spec.outputs, baseline_at)
-            _write(expected_at, self._call(self._twin, exact) if self._twin is not None else baseline)
+            _write(expected_at, self._call(session.twin, exact) if session.twin is not None else baseline)
         if self._device.type == "cuda":
             torch.cuda.synchronize()
-        return Outcome.DONE, 0, 0
+        return Reply(Outcome.DONE)
+
+
+def _twin(model: Any) -> Any:
+    """A copy in fp64."""
+    twin = copy.deepcopy(model)
+    return twin.double() if isinstance(twin, torch.nn.Module) else twin
 
 
 def _placed(value: Any, device: torch.device) -> Any:

@@ -152,6 +152,11 @@ def nelements(leaf: Node) -> int:
     return count
 
 
+def size_of(leaf: Node) -> int:
+    """Bytes of a leaf."""
+    return nelements(leaf) * dtype_of(leaf).itemsize
+
+
 def widened(node: Node) -> Node:
     """The same outputs in fp64 (complex in complex128); what is exact already stays as it is."""
     copy: Node = dict(node, items=[widened(item) for item in node["items"]]) if "items" in node else dict(node)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import array
 import mmap
+import os
 import socket
 import struct
 from collections.abc import Callable
 from enum import IntEnum
+from typing import NamedTuple
 
-REQUEST = struct.Struct("<IIQQQ32s")
-"""command, sequence number, three numbers that depend on the command, seed."""
+REQUEST = struct.Struct("<IIIQQQ32s")
+"""command, sequence number, session, three numbers that depend on the command, seed.  A reference serves several
+evaluations at once, each of which is a session to it; a candidate has the one session 0."""
 
 REPLY = struct.Struct("<IIQQ")
 """outcome, sequence number, nanoseconds that the process says it was busy (testimony), bytes of text in the mailbox."""
@@ -31,8 +34,11 @@ SPEC_AT = SOURCE_AT + SOURCE_BYTES
 TEXT_AT = SPEC_AT + SPEC_BYTES
 TABLE_AT = TEXT_AT + TEXT_BYTES
 NOTES_AT = TABLE_AT + TABLE_BYTES
-MAILBOX_BYTES = NOTES_AT + TABLE_BYTES
-"""The notes are what one confined process leaves for another (recorded launches); the referee only carries them."""
+POINTERS_AT = NOTES_AT + TABLE_BYTES
+POINTERS_BYTES = 64 << 10
+MAILBOX_BYTES = POINTERS_AT + POINTERS_BYTES
+"""The notes are what one confined process leaves for another (recorded launches); the referee only carries them.  The
+pointers say where the outputs of a RUN lie: 8 bytes each, call by call."""
 
 KERNEL_ROW = struct.Struct("<128sQQ")
 """name, launches, nanoseconds: one kernel of a candidate's own account."""
@@ -53,7 +59,7 @@ class Command(IntEnum):
     GENERATE = 4
     """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, and their expected outputs."""
     RUN = 5
-    """Call the model b times on slots a, a+1, … modulo c and deliver each output."""
+    """Call the model b times on slots a, a+1, …; number c: how outputs are delivered, a `Delivering`."""
     TESTIFY = 6
     """Candidate only: write the table of its own kernels into the mailbox; answers rows and launches over all calls."""
     COMPILE = 7
@@ -67,6 +73,12 @@ class Command(IntEnum):
 
     COMPILE_FIRST = 11
     """After WARM: compile a first kernel."""
+
+    SEGMENT = 12
+    """Share the piece of device memory around address a: answers its base and size, with a descriptor."""
+
+    RELEASE = 13
+    """Reference only: forget the session."""
 
     PROFILE = 10
     """Candidate only: one call on slot a, with every launch timed."""
@@ -90,8 +102,44 @@ class Outcome(IntEnum):
     UNSUPPORTED = 13
 
 
-Answer = Callable[[int, int, int, int, bytes, int | None], tuple[Outcome, int, int]]
-"""From command, three numbers, seed and descriptor to outcome, number and bytes of text."""
+class Delivering(IntEnum):
+    """Where the outputs of a RUN are to be found when it is done."""
+
+    COPY = 0
+    """Each is copied into its slot while the clock runs."""
+    SURVEY = 1
+    """Copied; besides, all are kept, and their addresses are in the pointers, for the referee to see what to map."""
+    HOLD = 2
+    """Kept where the model put them, at the addresses in the pointers; only what lies elsewhere than in segments that
+    were shared before is copied (pointer 0)."""
+
+
+class Request(NamedTuple):
+    """What a confined process is asked."""
+
+    command: int
+    session: int
+    a: int
+    b: int
+    c: int
+    seed: bytes
+    fd: int | None
+    """A descriptor that came along."""
+
+
+class Reply(NamedTuple):
+    """What it answers."""
+
+    outcome: Outcome
+    number: int = 0
+    """Nanoseconds busy, mostly; see the commands."""
+    text: int = 0
+    """Bytes of text in the mailbox, mostly."""
+    fd: int | None = None
+    """A descriptor to go along; closed once it is sent."""
+
+
+Answer = Callable[[Request], Reply]
 
 
 def receive_with_fd(channel: socket.socket, size: int) -> tuple[bytes, int | None]:
@@ -110,9 +158,14 @@ def answer_requests(channel: socket.socket, answer: Answer) -> None:
         message, fd = receive_with_fd(channel, REQUEST.size)
         if len(message) != REQUEST.size:
             return
-        command, sequence, a, b, c, seed = REQUEST.unpack(message)
-        outcome, number, text = answer(command, a, b, c, seed, fd)
-        channel.send(REPLY.pack(outcome, sequence, number, text))
+        command, sequence, session, a, b, c, seed = REQUEST.unpack(message)
+        reply = answer(Request(command, session, a, b, c, seed, fd))
+        packed = REPLY.pack(reply.outcome, sequence, reply.number, reply.text)
+        if reply.fd is None:
+            channel.send(packed)
+        else:
+            channel.sendmsg([packed], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [reply.fd]))])
+            os.close(reply.fd)
 
 
 def put_text(mailbox: mmap.mmap, text: str) -> int:

@@ -100,6 +100,8 @@ class Correctness:
     """The reference gave the same output for every seed: the problem is degenerate."""
     deterministic: bool | None = None
     """Whether the candidate gave the same bytes twice for the same inputs; None where it was not asked."""
+    propagates_nonfinite: bool | None = None
+    """Whether NaN and infinities came out where the reference has them; held against nobody."""
     precision_class: str | None = None
     """Narrowest dtype whose rounding explains the candidate's error: `float64`, `float32`, `tf32`, `bfloat16` …"""
     peer_rules: tuple[PeerRule, ...] = ()

@@ -46,8 +46,17 @@ class JobOptions:
     """Time to spend on timed blocks, in seconds; 0 checks correctness alone."""
     memory_bytes: int = 4 << 30
     """Address space of the candidate's process on the CPU device."""
+    correctness_calls: int = 5
+    """Calls on the problem's own inputs, each with a seed of its own, before variants and timing."""
+    variants: bool = True
+    """Whether the candidate is also called on changed inputs: scaled, heavy-tailed, sparse …"""
+    rtol: float | None = None
+    """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of our rule."""
+    atol: float | None = None
 
     def __post_init__(self) -> None:
+        if (self.rtol is None) != (self.atol is None):
+            raise ValueError(f"rtol, atol: expected both or neither, got {self.rtol!r} and {self.atol!r}")
         if self.baseline != "eager":
             raise ValueError(f"baseline: expected 'eager', got {self.baseline!r}")
         bounds = {
@@ -55,9 +64,14 @@ class JobOptions:
             "call_timeout_s": (0.1, 3600),
             "timing_budget_s": (0, 600),
             "memory_bytes": (256 << 20, 1 << 40),
+            "correctness_calls": (1, 100),
+            "rtol": (0, 1e6),
+            "atol": (0, 1e6),
         }
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
+            if value is None and name in ("rtol", "atol"):
+                continue
             if not low <= value <= high:
                 raise ValueError(f"{name}: expected {low} to {high}, got {value!r}")
 

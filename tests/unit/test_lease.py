@@ -26,7 +26,6 @@ def test_checkers_share_and_a_timer_is_alone(tmp_path: Path) -> None:
             time.sleep(0.02)
             with watch:
                 inside.remove(kind)
-        lease.close()
 
     threads = [threading.Thread(target=use, args=("timer" if n % 3 == 0 else "checker",)) for n in range(15)]
     for thread in threads:

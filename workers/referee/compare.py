@@ -5,7 +5,9 @@ precision (`CLOSE` times), with a floor for the cases in which that error happen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -28,8 +30,30 @@ FLOORS: dict[torch.dtype, tuple[float, float]] = {
 """Least limits for ‖x−R‖/‖R‖ and max|x−R|/rms(R), by element type.  Rounding an fp32 result to fp16 errs by 2e-4 to
 3e-4 and to TF32 by about the same: both are refused for fp32."""
 
+SURVIVES = 10.0
+FADED = 1e-3
+"""See `survived`."""
+
+GROSS_L2 = 2e-2
+GROSS_MAX = 1e6
+"""See `Rule.gross`."""
+
 STALE_CLOSER = 0.1
 """An answer counts as that of an earlier call if it is this much closer to it than to its own (or within the limit)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """When an output counts as right."""
+
+    gross: bool = False
+    """Only what is plainly wrong is refused: on unusual inputs kernels differ in how they round at the edge, and the
+    largest error over all elements says little."""
+    tolerance: tuple[float, float] | None = None
+    """(rtol, atol) in place of our limits: every |x − R| ≤ atol + rtol·|R|."""
+
+
+OURS = Rule()
 
 
 def outputs(
@@ -40,6 +64,7 @@ def outputs(
     earlier: Sequence[tuple[int, torch.Tensor]],
     index: int,
     tensor_shape: tuple[int, ...],
+    rule: Rule = OURS,
 ) -> list[OutputCheck]:
     """Check one output of several calls at once.
 
@@ -47,28 +72,84 @@ def outputs(
     `poison`: (elements,) what the slot held before; `earlier`: call number and (elements,) expected of former calls."""
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
-    l2, norm, bad = _errors(got, expected)
-    base_l2, base_norm, _ = _errors(baseline, expected)
+    errors, base = _errors(got, expected), _errors(baseline, expected)
+    beyond = torch.zeros_like(errors[2]) if rule.tolerance is None else _beyond(got, expected, *rule.tolerance)
+    # One transfer for all calls: each would wait for the device.
+    table = torch.stack([*(error.double() for error in errors), base[0].double(), base[1].double(), beyond.double()])
     floor_l2, floor_max = FLOORS.get(got.dtype, (0.0, 0.0))
     checks = []
-    for call in range(got.shape[0]):
-        limit_l2 = max(floor_l2, CLOSE_L2 * _finite(base_l2[call]))
-        limit_max = max(floor_max, CLOSE_MAX * _finite(base_norm[call]))
-        ok = bool(l2[call] <= limit_l2) and bool(norm[call] <= limit_max) and int(bad[call]) == 0
+    for call, (l2, norm, bad, base_l2, base_norm, outside) in enumerate(table.T.tolist()):
+        limit_l2 = max(floor_l2, CLOSE_L2 * _finite(base_l2), GROSS_L2 if rule.gross else 0.0)
+        limit_max = max(floor_max, CLOSE_MAX * _finite(base_norm), GROSS_MAX if rule.gross else 0.0)
+        close = outside == 0 if rule.tolerance is not None else l2 <= limit_l2 and norm <= limit_max
+        ok = close and bad == 0
         checks.append(OutputCheck(
             index=index, dtype=str(got.dtype).removeprefix("torch."), shape=tensor_shape, ok=ok,
-            rel_l2=_number(l2[call]) if not bad[call] else None, rel_l2_limit=limit_l2,
-            max_norm=_number(norm[call]) if not bad[call] else None, max_norm_limit=limit_max,
-            nonfinite_mismatches=int(bad[call]), unwritten=0 if ok else _unwritten(got[call], poison.reshape(-1)),
-            stale_call=None if ok else _stale(got[call], earlier, float(l2[call]), limit_l2),
+            rel_l2=_number(l2) if not bad else None, rel_l2_limit=limit_l2,
+            max_norm=_number(norm) if not bad else None, max_norm_limit=limit_max,
+            nonfinite_mismatches=int(bad), unwritten=0 if ok else _unwritten(got[call], poison.reshape(-1)),
+            stale_call=None if ok else _stale(got[call], earlier, l2, limit_l2),
         ))  # fmt: skip
     return checks
+
+
+def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
+    """Per call, elements that differ by more than atol + rtol·|R|; what is not finite is another count."""
+    wide = torch.complex128 if got.is_complex() else torch.float64
+    x, r = got.to(wide), expected.to(wide)
+    apart = (x - r).abs() > atol + rtol * r.abs()
+    return (apart & torch.isfinite(x) & torch.isfinite(r)).sum(dim=1)
+
+
+def survived(baseline: torch.Tensor, expected: torch.Tensor, usual: torch.Tensor, own_error: float) -> bool:
+    """Whether the reference can be asked about unusual inputs: its own precision must do about as well on them as on
+    the usual ones, and its answer must not have vanished, against which every rounding error is large.
+
+    `baseline`, `expected`: (elements,) of the unusual call; `usual`: expected of a usual one; `own_error`: relative L2
+    error of the reference on usual inputs."""
+    if not (baseline.is_floating_point() or baseline.is_complex()):
+        return True
+    l2, _, bad = _errors(baseline.reshape(1, -1), expected.reshape(1, -1))
+    floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
+    here, there = (_rms(values) for values in (expected, usual))
+    return int(bad[0]) == 0 and float(l2[0]) <= SURVIVES * max(own_error, floor / CLOSE_L2) and here >= FADED * there
+
+
+def error(values: torch.Tensor, expected: torch.Tensor) -> float:
+    """Relative L2 error of one call's output, (1, elements); 0 where it is exact by its type."""
+    if not (values.is_floating_point() or values.is_complex()):
+        return 0.0
+    return _finite(float(_errors(values, expected)[0][0]))
+
+
+def _rms(values: torch.Tensor) -> float:
+    finite = values[torch.isfinite(values)].abs().double()
+    return float(finite.square().mean().sqrt()) if len(finite) else 0.0
+
+
+def agree(got: torch.Tensor, baseline: torch.Tensor, tolerance: float) -> list[bool]:
+    """Per call, whether torch.allclose(got, baseline, rtol=tolerance, atol=tolerance) would say so: others' rule."""
+    if got.shape[1] == 0:
+        return [True] * len(got)
+    same = torch.isclose(got.to(baseline.dtype), baseline, rtol=tolerance, atol=tolerance)
+    return [bool(each) for each in same.flatten(1).all(dim=1).tolist()]
+
+
+_CLASSES = (
+    ("float64", 1e-11), ("float32", 1e-5), ("tf32", 1.2e-3), ("bfloat16", 1e-2), ("float8_e4m3", 6e-2),
+)  # fmt: skip
+"""Names and the largest relative L2 error that rounding to them explains; TF32 and float16 round alike (2⁻¹¹)."""
+
+
+def precision_class(rel_l2: float) -> str:
+    """The widest type whose rounding explains a relative L2 error; `none` where none does."""
+    return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")
 
 
 def _errors(got: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees."""
     if got.shape[1] == 0:
-        zero = torch.zeros(got.shape[0], dtype=torch.float64)
+        zero = torch.zeros(got.shape[0], dtype=torch.float64, device=got.device)
         return zero, zero, zero.long()
     wide = torch.complex128 if got.is_complex() else torch.float64
     if not got.is_floating_point() and not got.is_complex():
@@ -78,7 +159,7 @@ def _errors(got: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, to
     x, r = got.to(wide), expected.to(wide)
     difference = x - r
     l2 = torch.linalg.vector_norm(difference, dim=1)
-    bad = torch.zeros(len(got), dtype=torch.int64)
+    bad = torch.zeros(len(got), dtype=torch.int64, device=got.device)
     if not bool(torch.isfinite(l2).all()):  # somewhere, something is not finite: look at every element
         finite = torch.isfinite(r) & torch.isfinite(x)
         same = (x == r) | (torch.isnan(x) & torch.isnan(r))
@@ -93,15 +174,13 @@ def _errors(got: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, to
     return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
 
 
-def _finite(value: torch.Tensor) -> float:
-    number = float(value)
-    return number if number == number and abs(number) != float("inf") else 0.0
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
 
 
-def _number(value: torch.Tensor) -> float | None:
+def _number(value: float) -> float | None:
     """JSON has no infinity and no NaN."""
-    number = float(value)
-    return number if number == number and abs(number) != float("inf") else None
+    return value if math.isfinite(value) else None
 
 
 def _unwritten(got: torch.Tensor, poison: torch.Tensor) -> int:

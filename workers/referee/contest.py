@@ -5,6 +5,8 @@ blocks of no calls, and subtracted from both sides.  The slope over the candidat
 estimator, but it is in the candidate's hands: sleeping in short blocks flattens it.  A candidate that inflates its own
 hand-over only adds to its time; where its own is shorter, the shorter one is subtracted from its blocks.
 
+Both sides' blocks last equally long, so that what is wrong with the hand-over cancels from their ratio.
+
 Groups come in rounds.  Inputs of a round are drawn beforehand and outputs are verified afterwards, while other referees
 may use the device; only the blocks themselves run alone."""
 
@@ -13,13 +15,16 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
-from app.domain.evaluation import Block, Timing
+from app.domain.evaluation import Block, Canary, Timing
 from workers.referee import statistics
+from workers.referee.health import Health
 from workers.referee.lease import Lease
+from workers.referee.party import Seat
 from workers.referee.trials import Batch, Delivery, Trials
 from workers.sandbox.wakeful import Wakeful
+from workers.wire import Delivering
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
@@ -29,6 +34,7 @@ DECIDED = math.log(1 / 5)
 
 DECIDED_GROUPS = 3
 MAX_GROUPS = 40
+MAX_REPEATS = 2
 ROUND_GROUPS = 6
 """Groups drawn at once, if their inputs and outputs fit into the device's arena."""
 
@@ -38,8 +44,8 @@ DRAW_US = 200_000.0
 OVERDRAFT = 1.5
 """A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
 
-GUESS_CALLS = 16
-"""For a first guess of a short reference's time."""
+ROOM = 1.3
+"""A block may turn out longer than planned by so much; memory for its outputs is there beforehand."""
 
 HANDOVERS = 9
 
@@ -63,6 +69,35 @@ class Contest:
     reference_us: list[float] = field(default_factory=list)
     candidate_us: list[float] = field(default_factory=list)
     claimed_us: list[float] = field(default_factory=list)
+    health: Health
+    canary_us: list[float] = field(default_factory=list)
+    """Before and after each round."""
+    repeats: int = 0
+    """Times that all was thrown away, because the device was not ours alone."""
+
+    def watch(self) -> None:
+        """Run the canary."""
+        self.canary_us.append(self.health.canary_us())
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the canary of this round says that somebody else was there."""
+        return not all(map(self.health.alone, self.canary_us[-2:]))
+
+    def start_again(self) -> None:
+        """Forget what was measured."""
+        self.repeats += 1
+        for measured in (self.blocks, self.ratios, self.reference_us, self.candidate_us, self.claimed_us):
+            measured.clear()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Venue:
+    """Where a contest is held."""
+
+    lease: Lease
+    wakeful: Wakeful
+    health: Health
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,75 +123,117 @@ class Terms:
     """Roofline floor, passed on into the Timing."""
 
 
-def run(trials: Trials, lease: Lease, wakeful: Wakeful, terms: Terms, *, candidate_us: float) -> Timing | None:
+def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> Timing | None:
     """Measure until precise, decided or out of budget.  None as soon as a timed call is wrong.
 
-    `candidate_us` is the shortest block of one call so far.  Raises what the parties raise."""
-    contest = Contest(block_us=terms.block_us)
-    with lease.shared():
-        reference_us = _estimate_reference(contest, trials)
+    `candidate_us` is the shortest block of one call so far.  Raises DeviceUnhealthyError, and what
+    the parties raise."""
+    contest = Contest(block_us=terms.block_us, health=place.health)
+    with place.lease.shared():
+        wall_ns, _ = trials.run_reference(trials.draw(1), 0, 1)
+        reference_us = _prepare(trials, trials.reference, terms.block_us, wall_ns / 1000)
+        candidate_us = _prepare(trials, trials.candidate, terms.block_us, candidate_us)
+    if trials.failed:
+        return None
     spent_s = 0.0
     while True:
-        groups = _draw_round(contest, trials, lease, terms, reference_us, candidate_us)
-        with lease.exclusive(), wakeful.awake():
+        groups = _draw_round(contest, trials, place.lease, terms, reference_us, candidate_us)
+        with place.lease.exclusive(), place.wakeful.awake():
             began = time.monotonic() - spent_s
-            trials.spin_s = SPIN_S
-            if not contest.ratios:
-                _measure_handover(contest, trials)
-            for group in groups:
-                _hold(contest, trials, group)
-                spent_s = time.monotonic() - began
-                if reason := _stop_reason(contest, spent_s / terms.budget_s):
-                    break
-        trials.spin_s = 0.0
-        for delivery in contest.deliveries:
-            trials.verify(delivery)
+            reason = _round(contest, trials, groups, began, terms.budget_s)
+            spent_s = time.monotonic() - began
+        with place.lease.shared():
+            for delivery in contest.deliveries:
+                trials.verify(delivery)
         contest.deliveries.clear()
         if trials.failed:
             return None
+        if contest.disturbed and contest.repeats < MAX_REPEATS:
+            contest.start_again()
+            continue
         if reason:
+            place.health.note(contest.canary_us[-1])
             return _timing(contest, reason, terms.floor_us)
         # For the size of blocks the shortest time counts: noise only adds, and a block made small by noise is noisy.
         reference_us, candidate_us = min(contest.reference_us), min(contest.candidate_us)
 
 
-def _estimate_reference(contest: Contest, trials: Trials) -> float:
-    """Microseconds per call of the reference, hand-over included: a first guess for the size of blocks."""
-    first = trials.draw(1)
-    wall, _ = trials.run_reference(first, 0, 1)
-    more = min(GUESS_CALLS, trials.slots)
-    if wall / 1000 < contest.block_us / 2:
-        wall, _ = trials.run_reference(trials.draw(more), 0, more)
-        return wall / 1000 / more
-    return wall / 1000
+def _round(contest: Contest, trials: Trials, groups: list[Group], began: float, budget_s: float) -> str:
+    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone."""
+    contest.watch()
+    trials.spin_s = SPIN_S
+    if not contest.ratios:
+        _measure_handover(contest, trials)
+    reason = ""
+    for group in groups:
+        _hold(contest, trials, group)
+        if reason := _stop_reason(contest, (time.monotonic() - began) / budget_s):
+            break
+    trials.spin_s = 0.0
+    contest.watch()
+    return reason
+
+
+def _prepare(trials: Trials, seat: Seat, block_us: float, guess_us: float) -> float:
+    """Microseconds per call, hand-over included; and the process ready to deliver as timed blocks will ask it to.
+
+    `guess_us`: the same from a single call, which mostly is the hand-over.  So a second look follows where the first
+    shows that a block needs many more calls."""
+    count, found_us = 0 if trials.surveys else 1, guess_us
+    while trials.failed == [] and (wanted := _calls(trials, ROOM * block_us / found_us)) > 2 * count:
+        count = wanted
+        if not trials.survey(seat, count):
+            break
+        batch = trials.draw(count)
+        if seat is trials.candidate:
+            delivery = trials.run_candidate(batch, 0, count)
+            trials.verify(delivery)
+            wall_ns = delivery.wall_ns
+        else:
+            wall_ns, _ = trials.run_reference(batch, 0, count)
+        found_us = wall_ns / 1000 / count
+    return found_us
+
+
+def _calls(trials: Trials, enough: float) -> int:
+    """Calls in a block, as many as there may be at a time."""
+    return max(1, min(_most(trials) // 2, math.ceil(enough)))
+
+
+def _most(trials: Trials) -> int:
+    """Input sets of a group: as many as have room, and as can be drawn in time."""
+    return max(2, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
 
 
 def _draw_round(
     contest: Contest, trials: Trials, lease: Lease, terms: Terms, reference_us: float, candidate_us: float
 ) -> list[Group]:
     """Fresh inputs for the groups of a round.  A candidate that looks slow gets a short one: it may be decided."""
-    most = max(2, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
     wanted = DECIDED_GROUPS if not contest.ratios and candidate_us > 4 * reference_us else ROUND_GROUPS
     groups: list[Group] = []
     taken = 0
     while len(groups) < wanted and (not groups or taken + taken / len(groups) <= terms.round_bytes):
         with lease.shared():
-            groups.append(_draw_group(contest, trials, most, reference_us, candidate_us))
+            groups.append(_draw_group(contest, trials, reference_us, candidate_us))
         taken += groups[-1].batch.slots * trials.bytes_per_call
     return groups
 
 
-def _draw_group(contest: Contest, trials: Trials, most: int, reference_us: float, candidate_us: float) -> Group:
-    """Secret block sizes and inputs for one group.
+def _draw_group(contest: Contest, trials: Trials, reference_us: float, candidate_us: float) -> Group:
+    """Secret block sizes and inputs for one group: of the candidate's choosing neither, of the reference as many calls
+    as last as long.
 
     Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
-    them in its cache.  Of two sides alike, both get the same calls; of two unlike, each gets what its clock needs."""
-    sizes = [_secret_size(contest.block_us / candidate_us, most // 2) for _ in range(2)]
-    needed = max(1, min(most // 2, math.ceil(contest.block_us / reference_us)))
-    shares = [(0, sizes[0]), (sizes[0], sizes[1])]
-    alike = [needed / 2 <= count <= 2 * needed for count in sizes]
-    reference = [share if same else (0, needed) for share, same in zip(shares, alike, strict=True)]
-    return Group(batch=trials.draw(max(sum(sizes), needed)), reference=reference, candidate=shares)
+    them in its cache."""
+    most = _most(trials) // 2
+    candidate = [_secret_size(contest.block_us / candidate_us, most) for _ in range(2)]
+    reference = [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate]
+    batch = trials.draw(max(sum(candidate), sum(reference)))
+    return Group(
+        batch=batch,
+        reference=[(0, reference[0]), (reference[0], reference[1])],
+        candidate=[(0, candidate[0]), (candidate[0], candidate[1])],
+    )
 
 
 def _secret_size(enough: float, most: int) -> int:
@@ -169,7 +246,7 @@ def _secret_size(enough: float, most: int) -> int:
 def _measure_handover(contest: Contest, trials: Trials) -> None:
     for side, party in (("reference", trials.reference), ("candidate", trials.candidate)):
         for _ in range(HANDOVERS):
-            wall, busy = party.timed_run(0, 0, 1, trials.deadline.allow(), spin_s=trials.spin_s)
+            wall, busy = party.timed_run(0, 0, Delivering.COPY, trials.deadline.allow(), spin_s=trials.spin_s)
             contest.blocks.append(_block(-1, side, 0, wall, busy))
         party.process.freeze()
     contest.handover_us = _lower_quartile(contest, "reference")
@@ -187,7 +264,9 @@ def _hold(contest: Contest, trials: Trials, group: Group) -> None:
     before = _reference_block(contest, trials, group.batch, *group.reference[0])
     both = [_candidate_block(contest, trials, group.batch, first, count) for first, count in group.candidate]
     after = _reference_block(contest, trials, group.batch, *group.reference[1])
+    clocks = contest.health.clocks()
     logs = [math.log(value) for value in (before, *both, after)]
+    contest.blocks[-4:] = [replace(block, **asdict(clocks)) for block in contest.blocks[-4:]]
     contest.ratios.append((logs[0] + logs[3] - logs[1] - logs[2]) / 2)
 
 
@@ -233,6 +312,16 @@ def _stop_reason(contest: Contest, spent: float) -> str:
     return "budget" if spent >= 1 and enough else ""
 
 
+def _canary(contest: Contest) -> Canary | None:
+    """The worst that the canary showed while what counts was measured; None where there is none (CPU)."""
+    if not contest.health.expected_us:
+        return None
+    return Canary(
+        expected_us=contest.health.expected_us, before_us=contest.canary_us[-2], after_us=contest.canary_us[-1],
+        repeats=contest.repeats,
+    )  # fmt: skip
+
+
 def _timing(contest: Contest, reason: str, floor_us: float) -> Timing:
     found = statistics.interval(contest.ratios)
     timed = [block.calls for block in contest.blocks if block.side == "candidate"]
@@ -241,5 +330,5 @@ def _timing(contest: Contest, reason: str, floor_us: float) -> Timing:
         speedup=math.exp(found.centre), ci_low=math.exp(found.low), ci_high=math.exp(found.high),
         groups=len(contest.ratios), calls_per_side=sum(timed), handover_us=contest.handover_us,
         candidate_handover_us=contest.candidate_handover_us, claimed_us=statistics.median(contest.claimed_us),
-        floor_us=floor_us, stop_reason=reason, blocks=tuple(contest.blocks),
+        floor_us=floor_us, stop_reason=reason, blocks=tuple(contest.blocks), canary=_canary(contest),
     )  # fmt: skip

@@ -22,16 +22,13 @@ from app.domain.evaluation import (
 from app.domain.job import Job
 from app.domain.profile import KernelRow, Profile
 from workers import spec, wire
-from workers.referee import contest, precompile, roofline
+from workers.referee import compare, contest, precompile, roofline
 from workers.referee.host import Host
-from workers.referee.party import FailedError, Party
+from workers.referee.party import FailedError, Party, Seat
 from workers.referee.stages import Stages
 from workers.referee.trials import REFERENCE_TIMEOUT_S, Deadline, ReferenceFailedError, Trials
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Command, Outcome
-
-CORRECTNESS_CALLS = 5
-"""Calls on their own before any timing: enough to tell a stale answer from a wrong one."""
 
 _STATUS = {
     Outcome.NO_ENTRY_POINT: Status.COMPILE_ERROR, Outcome.SYNTAX_ERROR: Status.COMPILE_ERROR,
@@ -87,23 +84,39 @@ def _measure(job: Job, host: Host, progress: Progress) -> None:
     deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s)
     with progress.stages.stage("reference"), host.lease.shared():
         reference, agreed = _prepare_reference(job, host, progress.seed)
-    with progress.stages.stage("spawn"):
-        candidate = host.candidate(job.options.memory_bytes)
+    try:
+        with progress.stages.stage("spawn"):
+            candidate = host.candidate(job.options.memory_bytes)
+        _try(job, host, progress, reference, candidate, agreed, deadline)
+    except ReferenceFailedError as error:
+        host.references.discard(reference.party)
+        raise _invalid("reference_failed", f"the reference failed: {error}") from error
+    finally:
+        host.references.leave(reference)
+
+
+def _try(
+    job: Job, host: Host, progress: Progress, reference: Seat, candidate: Party, agreed: spec.Spec, deadline: Deadline
+) -> None:
+    """What is done with the candidate, whose process ends afterwards whatever happens."""
+    seat = Seat(candidate)
     try:
         with _Blame(job, agreed):
             with progress.stages.stage("compile"):
-                _load(candidate, job, reference, agreed, progress.seed, deadline)
-            trials = progress.trials = Trials(reference, candidate, agreed, progress.seed, deadline)
+                _load(seat, job, reference, agreed, progress.seed, deadline)
+            trials = progress.trials = Trials(reference, seat, agreed, progress.seed, deadline, _rule(job))
             _contest(job, host, progress, trials, agreed)
-            with progress.stages.stage("profile"):
+            with progress.stages.stage("profile"), host.lease.shared():
                 progress.testimony, progress.profile = _profile(trials)
         _look_closer(job, host, progress, trials, agreed)
-    except ReferenceFailedError as error:
-        host.discard(reference)
-        raise _invalid("reference_failed", f"the reference failed: {error}") from error
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
         host.retire(candidate)
+
+
+def _rule(job: Job) -> compare.Rule:
+    rtol, atol = job.options.rtol, job.options.atol
+    return compare.Rule(tolerance=None if rtol is None or atol is None else (rtol, atol))
 
 
 def _refuse_unfit(job: Job, host: Host) -> None:
@@ -118,22 +131,23 @@ def _refuse_unfit(job: Job, host: Host) -> None:
         raise _invalid("needs_gpu", "backend 'cuda' needs a GPU; this device is the CPU")
 
 
-def _prepare_reference(job: Job, host: Host, seed: bytes) -> tuple[Party, spec.Spec]:
-    """A reference process with fresh parameters, described and laid out.  Raises Fault (invalid)."""
-    party = None
+def _prepare_reference(job: Job, host: Host, seed: bytes) -> tuple[Seat, spec.Spec]:
+    """A seat in the reference's process with fresh parameters, described and laid out.  Raises Fault (invalid)."""
+    seat = None
     try:
-        party = host.reference(job.reference, job.entry_point, REFERENCE_TIMEOUT_S)
-        agreed = party.describe(_init_seed(seed), REFERENCE_TIMEOUT_S)
+        seat = host.references.sit(job.reference, job.entry_point, REFERENCE_TIMEOUT_S)
+        agreed = seat.describe(_init_seed(seed), REFERENCE_TIMEOUT_S)
         slots = max(2, min(host.device.max_slots, host.device.arena_bytes // max(1, agreed.slot_bytes)))
         place = spec.arena(agreed, slots)
-        party.share_arena(place, place.reference_bytes, REFERENCE_TIMEOUT_S)
+        seat.share_arena(place, place.reference_bytes, REFERENCE_TIMEOUT_S)
     except (FailedError, Ended, TimedOut, ValueError, KeyError) as error:
-        if party is not None:
-            host.discard(party)
+        if seat is not None:
+            host.references.discard(seat.party)
+            host.references.leave(seat)
         message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
         log = error.log if isinstance(error, FailedError) else ""
         raise _invalid("reference_failed", f"the reference failed by itself: {message}", log) from error
-    return party, agreed
+    return seat, agreed
 
 
 class _Blame:
@@ -165,10 +179,10 @@ class _Blame:
             raise Fault(Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}") from error
 
 
-def _load(candidate: Party, job: Job, reference: Party, agreed: spec.Spec, seed: bytes, deadline: Deadline) -> None:
+def _load(candidate: Seat, job: Job, reference: Seat, agreed: spec.Spec, seed: bytes, deadline: Deadline) -> None:
     """Source, then arena with the reference's parameters, then the constructor."""
     assert reference.place is not None
-    candidate.load_candidate(job.candidate, agreed, job.entry_point, job.backend, deadline.allow())
+    candidate.party.load_candidate(job.candidate, agreed, job.entry_point, job.backend, deadline.allow())
     place = reference.place
     timeout_s = deadline.allow()
     candidate.share_arena(place, place.candidate_bytes, timeout_s, seed=_init_seed(seed), prefix=reference.prefix)
@@ -183,19 +197,25 @@ def _init_seed(seed: bytes) -> bytes:
 def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
     """Calls on their own, then timed blocks; every call of either kind is verified."""
     with progress.stages.stage("correctness"):
-        batch = trials.draw(min(CORRECTNESS_CALLS, trials.slots))
-        # The first call compiles kernels and takes its time; it may do so while others are timed.
-        trials.try_call(batch, 0)
         with host.lease.shared():
-            walls = [trials.try_call(batch, slot, patient=False) for slot in range(1, batch.slots)]
+            batch = trials.draw(min(job.options.correctness_calls, trials.slots))
+        # The first call compiles kernels and takes its time; it may do so while others are timed.
+        first_us = trials.try_call(batch, 0)
+        with host.lease.shared():
+            walls = [first_us, *(trials.try_call(batch, slot, patient=False) for slot in range(1, batch.slots))]
+            _require_correct(trials, agreed, job)
+            trials.look_twice(batch, batch.slots - 1)
+            if job.options.variants:
+                trials.try_variants()
     _require_correct(trials, agreed, job)
     if job.options.timing_budget_s > 0:
         terms = contest.Terms(
             budget_s=job.options.timing_budget_s, block_us=host.device.block_us, round_bytes=host.device.arena_bytes,
             floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
         )  # fmt: skip
+        venue = contest.Venue(lease=host.lease, wakeful=host.wakeful, health=host.health)
         with progress.stages.stage("timing"):
-            progress.timing = contest.run(trials, host.lease, host.wakeful, terms, candidate_us=min(walls))
+            progress.timing = contest.run(trials, venue, terms, candidate_us=min(walls))
         _require_correct(trials, agreed, job)
 
 
@@ -247,7 +267,7 @@ def _profile(trials: Trials) -> tuple[Testimony, Profile]:
     kernels = []
     for index in range(min(rows, wire.TABLE_BYTES // wire.KERNEL_ROW.size)):
         at = wire.TABLE_AT + index * wire.KERNEL_ROW.size
-        name, count, nanoseconds = wire.KERNEL_ROW.unpack_from(candidate.mailbox, at)
+        name, count, nanoseconds = wire.KERNEL_ROW.unpack_from(candidate.party.mailbox, at)
         kernels.append(KernelRow(name=wire.field_text(name), launches=count, total_us=nanoseconds / 1000, custom=True))
     spent_ns = sum(kernel.total_us for kernel in kernels) * 1000
     coverage = min(1.0, spent_ns / whole_ns) if whole_ns else None
@@ -259,8 +279,8 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
     """For Triton: do its kernels matter, and would they compile for a real GPU?  Raises Fault if they would not."""
     if job.backend != "triton" or not progress.testimony.launches:
         return
-    notes = trials.candidate.mailbox[wire.NOTES_AT : wire.NOTES_AT + wire.TABLE_BYTES].rstrip(b"\0")
-    with progress.stages.stage("ablation"):
+    notes = trials.candidate.party.mailbox[wire.NOTES_AT : wire.NOTES_AT + wire.TABLE_BYTES].rstrip(b"\0")
+    with progress.stages.stage("ablation"), host.lease.shared():
         progress.ablation = _ablate(job, trials, agreed, progress.testimony.launches)
     if not host.device.precompiles:
         return

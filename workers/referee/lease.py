@@ -1,8 +1,8 @@
 """Who may use the device: many that load and check, or one that times.
 
-A lease is a file that every referee of the device locks (flock), so that it outlives none of them: the kernel lets go
-when its holder dies.  A second file is the turnstile in which a waiting timer stands, so that checkers arriving later
-cannot starve it."""
+A lease is a file that whoever uses the device locks (flock), the evaluations of one referee and those of others alike;
+the kernel lets go when the holder dies.  A second file is the turnstile in which a waiting timer stands, so that
+checkers arriving later cannot starve it."""
 
 from __future__ import annotations
 
@@ -14,44 +14,39 @@ from pathlib import Path
 
 
 class Lease:
-    """Of one device."""
+    """Of one device, for any number of threads: each holder opens the files anew, and a lock belongs to what was
+    opened."""
 
     def __init__(self, folder: Path, device_id: str) -> None:
         """`folder`: where all referees of this host look."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._device = os.open(folder / f"{device_id}.lease", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._turnstile = os.open(folder / f"{device_id}.turnstile", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._device = folder / f"{device_id}.lease"
+        self._turnstile = folder / f"{device_id}.turnstile"
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """While checking: together with others that check, never while somebody times."""
-        with _locked(self._turnstile, fcntl.LOCK_SH):
-            fcntl.flock(self._device, fcntl.LOCK_SH)
-        try:
+        with _locked(self._turnstile, fcntl.LOCK_SH) as turnstile, _locked(self._device, fcntl.LOCK_SH):
+            _let_go(turnstile)
             yield
-        finally:
-            fcntl.flock(self._device, fcntl.LOCK_UN)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """While timing: alone."""
-        with _locked(self._turnstile, fcntl.LOCK_EX):
-            fcntl.flock(self._device, fcntl.LOCK_EX)
-        try:
+        with _locked(self._turnstile, fcntl.LOCK_EX) as turnstile, _locked(self._device, fcntl.LOCK_EX):
+            _let_go(turnstile)
             yield
-        finally:
-            fcntl.flock(self._device, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Let go."""
-        os.close(self._device)
-        os.close(self._turnstile)
 
 
 @contextmanager
-def _locked(fd: int, kind: int) -> Iterator[None]:
-    fcntl.flock(fd, kind)
+def _locked(path: Path, kind: int) -> Iterator[int]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        yield
+        fcntl.flock(fd, kind)
+        yield fd
     finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)  # and with it the lock
+
+
+def _let_go(fd: int) -> None:
+    fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,10 +1,15 @@
-"""A party to the contest: one confined process with its mailbox and arena, driven by commands."""
+"""The parties to a contest: confined processes with their mailboxes, driven by commands, and seats in them.
+
+A seat is what one evaluation has in a process: an arena, and a way to its outputs.  A candidate's process has one, a
+reference's process one for each evaluation that is in flight for its problem."""
 
 from __future__ import annotations
 
 import json
 import mmap
 import os
+import struct
+import threading
 import time
 from dataclasses import asdict
 from typing import Any
@@ -13,9 +18,13 @@ import torch
 
 from workers import memory, spec, wire
 from workers.sandbox.spawn import Confined
-from workers.wire import Command, Outcome
+from workers.wire import Command, Delivering, Outcome
 
 NO_SEED = bytes(32)
+
+MAX_SEGMENT_BYTES = 1 << 40
+MAX_SEGMENTS = 4096
+"""Pieces of a process's memory that are mapped here: torch makes them of 2 and 20 MiB."""
 
 
 class FailedError(Exception):
@@ -29,23 +38,25 @@ class FailedError(Exception):
 
 
 class Party:
-    """Owns the process, its mailbox and its arena; `close` ends all three."""
+    """Owns the process and its mailbox; `close` ends both."""
 
     def __init__(self, process: Confined, device: torch.device) -> None:
         """Takes ownership of the process; arenas are made on `device`."""
         self.process = process
-        self.place: spec.Arena | None = None
+        self.device = device
+        self.lock = threading.RLock()
+        """Held from a request to its answer, and longer by who wants nobody between two of them."""
         self._sequence = 0
-        self._device = device
         self._mailbox_fd = memory.host_file("mailbox", wire.MAILBOX_BYTES)
         self.mailbox = mmap.mmap(self._mailbox_fd, wire.MAILBOX_BYTES)
-        self._arena: memory.Memory | None = None
+        self._windows: dict[int, tuple[int, memory.Memory]] = {}
 
     def ask(
         self,
         command: Command,
         timeout_s: float,
         *,
+        session: int = 0,
         a: int = 0,
         b: int = 0,
         c: int = 0,
@@ -55,33 +66,40 @@ class Party:
         """Send a command and wait.  Returns busy nanoseconds and the number of text bytes.
 
         Raises FailedError (the process says no), spawn.Ended, spawn.TimedOut, ValueError (a malformed answer)."""
-        self._post(command, a, b, c, seed, fd)
-        self.process.thaw()
-        return self._take(timeout_s)
+        with self.lock:
+            self.post(command, session, a, b, c, seed, fd)
+            self.process.thaw()
+            return self.take(timeout_s)
 
     def begin(self, command: Command) -> None:
         """Send a command and do not wait; `finish` does."""
-        self._post(command, 0, 0, 0)
+        self.post(command, 0, 0, 0, 0)
 
     def finish(self, timeout_s: float) -> None:
         """Wait for what `begin` began, and for the process to be confined and known."""
         self.process.wait_ready()
-        self._take(timeout_s)
+        self.take(timeout_s)
 
-    def _post(self, command: Command, a: int, b: int, c: int, seed: bytes = NO_SEED, fd: int | None = None) -> None:
+    def post(
+        self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED, fd: int | None = None
+    ) -> None:
+        """Send a command; the caller holds the lock until it has taken the answer."""
         self._sequence += 1
-        message = wire.REQUEST.pack(command, self._sequence, a, b, c, seed)
+        message = wire.REQUEST.pack(command, self._sequence, session, a, b, c, seed)
         self.process.send(message, () if fd is None else (fd,))
 
-    def _take(self, timeout_s: float, *, spin_s: float = 0.0) -> tuple[int, int]:
-        reply = self.process.receive(wire.REPLY.size, timeout_s, spin_s=spin_s)
-        outcome, sequence, busy_ns, text = wire.REPLY.unpack(reply)
+    def take(self, timeout_s: float, *, spin_s: float = 0.0) -> tuple[int, int]:
+        """The answer to what was posted; see `ask`."""
+        return self._read(self.process.receive(wire.REPLY.size, timeout_s, spin_s=spin_s))
+
+    def _read(self, reply: bytes) -> tuple[int, int]:
+        outcome, sequence, number, text = wire.REPLY.unpack(reply)
         if sequence != self._sequence:
             raise ValueError(f"expected the answer to request {self._sequence}, got one to {sequence}")
         if outcome != Outcome.DONE:
             known = Outcome(outcome)  # ValueError for a number that is no outcome
             raise FailedError(known, wire.get_text(self.mailbox, text))
-        return busy_ns, text
+        return number, text
 
     def load_reference(self, source: bytes, entry_point: str, timeout_s: float) -> None:
         """Have the reference's shim execute the problem."""
@@ -105,17 +123,75 @@ class Party:
         self.mailbox[wire.SPEC_AT : wire.SPEC_AT + len(data)] = data
         self.ask(Command.LOAD, timeout_s, a=len(source), b=len(data), fd=self._mailbox_fd)
 
-    def describe(self, seed: bytes, timeout_s: float) -> spec.Spec:
-        """Have the reference build its model under `seed` and say what it takes and gives."""
-        size, _ = self.ask(Command.DESCRIBE, timeout_s, seed=seed)
-        fields: Any = json.loads(self.mailbox[wire.SPEC_AT : wire.SPEC_AT + min(size, wire.SPEC_BYTES)])
-        return spec.Spec.checked(fields)
-
     def load_builder(self, source: bytes, notes: bytes, timeout_s: float) -> None:
         """Have the builder's shim execute the source; `notes` say how its kernels are launched."""
         self.mailbox[: len(source)] = source
         self.mailbox[wire.NOTES_AT : wire.NOTES_AT + len(notes)] = notes
         self.ask(Command.LOAD, timeout_s, a=len(source), b=len(notes), fd=self._mailbox_fd)
+
+    def open_window(self, address: int, timeout_s: float) -> None:
+        """Map the piece of the process's device memory around `address`, unless it is mapped already.
+
+        Base and size are the process's own word: a lie shows the referee other bytes of that process, which are then
+        the answer that it gave.  Raises ValueError where nothing can be mapped."""
+        if self.window(address, 1) is not None:
+            return
+        with self.lock:
+            self.post(Command.SEGMENT, 0, address, 0, 0)
+            self.process.thaw()
+            reply, fd = self.process.receive_with_fd(wire.REPLY.size, timeout_s)
+            base, size = self._read(reply)
+        if fd is None:
+            raise ValueError("expected a descriptor of device memory, got none")
+        try:
+            if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._windows) >= MAX_SEGMENTS:
+                raise ValueError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
+            self._windows[base] = (size, memory.attach(self.device, fd, size))
+        except memory.CudaDriverError as error:
+            raise ValueError(f"what was shared is no device memory of {size:,} bytes: {error}") from error
+        finally:
+            os.close(fd)
+
+    def window(self, address: int, size: int) -> torch.Tensor | None:
+        """The process's memory from `address` on, as far as one window goes but not beyond `size`; None where no window
+        holds the address."""
+        for base, (extent, mapped) in self._windows.items():
+            if base <= address < base + extent:
+                return mapped.whole[address - base : min(address - base + size, extent)]
+        return None
+
+    def close(self, *, wait_s: float = 0.0) -> None:
+        """Kill the process, wait for its end if asked to, and let go of the memory."""
+        self.process.kill(wait_s=wait_s)
+        os.close(self._mailbox_fd)
+        self.mailbox.close()
+        self._windows.clear()
+
+
+class Seat:
+    """One evaluation's place in a process."""
+
+    def __init__(self, party: Party, session: int = 0) -> None:
+        """Without an arena as yet."""
+        self.party = party
+        self.process = party.process
+        self.delivering = Delivering.COPY
+        """How timed blocks deliver; see `survey` in trials.py."""
+        self.place: spec.Arena | None = None
+        self._session = session
+        self._arena: memory.Memory | None = None
+
+    def ask(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, int]:
+        """See Party.ask."""
+        return self.party.ask(command, timeout_s, session=self._session, **numbers)
+
+    def describe(self, seed: bytes, timeout_s: float) -> spec.Spec:
+        """Have the reference build its model under `seed` and say what it takes and gives."""
+        with self.party.lock:
+            size, _ = self.ask(Command.DESCRIBE, timeout_s, seed=seed)
+            mailbox = self.party.mailbox
+            fields: Any = json.loads(mailbox[wire.SPEC_AT : wire.SPEC_AT + min(size, wire.SPEC_BYTES)])
+        return spec.Spec.checked(fields)
 
     def share_arena(
         self,
@@ -127,11 +203,11 @@ class Party:
         prefix: torch.Tensor | None = None,
     ) -> None:
         """Give the process an arena of `size` bytes that starts with `prefix`: parameters, constructor arguments."""
-        fd, self._arena = memory.create(self._device, size)
+        fd, self._arena = memory.create(self.party.device, size)
         self.place = place
         if prefix is not None:
             self._arena.whole[: len(prefix)].copy_(prefix)
-        settle(self._device)
+        settle(self.party.device)
         try:
             self.ask(Command.ARENA, timeout_s, a=place.inputs.slots, seed=seed, fd=fd)
         finally:
@@ -151,25 +227,63 @@ class Party:
         return self._arena.whole[: self.place.inputs.start]
 
     def timed_run(
-        self, first: int, count: int, modulo: int, timeout_s: float, *, spin_s: float = 0.0
+        self, first: int, count: int, delivering: Delivering, timeout_s: float, *, spin_s: float = 0.0
     ) -> tuple[int, int]:
         """Nanoseconds of wall time and of claimed time for `count` calls; for `spin_s` we do not sleep meanwhile.
 
         The process is frozen before and after; the request is waiting in its channel when the clock starts and it is
         woken.  So nothing that depends on the inputs can have been done before, whatever threads it started."""
-        self.process.freeze()
-        self._post(Command.RUN, first, count, modulo)
-        began = time.perf_counter_ns()
-        self.process.thaw()
-        busy_ns, _ = self._take(timeout_s, spin_s=spin_s)
-        return time.perf_counter_ns() - began, busy_ns
+        party = self.party
+        with party.lock:
+            party.process.freeze()
+            party.post(Command.RUN, self._session, first, count, delivering)
+            began = time.perf_counter_ns()
+            party.process.thaw()
+            busy_ns, _ = party.take(timeout_s, spin_s=spin_s)
+            return time.perf_counter_ns() - began, busy_ns
 
-    def close(self, *, wait_s: float = 0.0) -> None:
-        """Kill the process, wait for its end if asked to, and let go of the memory."""
-        self.process.kill(wait_s=wait_s)
-        os.close(self._mailbox_fd)
-        self.mailbox.close()
+    def pointers(self, count: int) -> list[int]:
+        """Where the process says that the outputs of its last run lie: one address a leaf, call by call."""
+        assert self.place is not None
+        number = count * len(self.place.outputs.leaves)
+        return list(struct.unpack_from(f"<{number}Q", self.party.mailbox, wire.POINTERS_AT))
+
+    def delivered(self, first: int, count: int, pointers: list[int]) -> torch.Tensor:
+        """A private copy of the outputs of `count` calls, laid out as slots are: uint8 (count, slot_bytes).
+
+        From the addresses in `pointers`, and from the slots where an address is 0 or the list is empty.  Raises
+        ValueError for an address that no window shows."""
+        assert self.place is not None
+        region = self.place.outputs
+        slots = self.region(region, first, count)
+        if not any(pointers):
+            return slots.clone()
+        copy = torch.zeros_like(slots)
+        pieces: list[tuple[torch.Tensor, torch.Tensor]] = []
+        spans = list(zip(region.offsets, map(spec.size_of, region.leaves), strict=True))
+        for call in range(count):
+            for (offset, size), address in zip(spans, pointers[call * len(spans) :], strict=False):
+                target = copy[call, offset : offset + size]
+                source = slots[call, offset : offset + size]
+                pieces += self._pieces(target, address) if address else [(target, source)]
+        torch._foreach_copy_([target for target, _ in pieces], [source for _, source in pieces])
+        return copy
+
+    def _pieces(self, target: torch.Tensor, address: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """What to copy whereto, so that `target` holds what the process has from `address` on."""
+        pieces, done = [], 0
+        while done < len(target):
+            source = self.party.window(address + done, len(target) - done)
+            if source is None:
+                raise ValueError(f"an output lies at {address + done:#x}, where nothing was shared")
+            pieces.append((target[done : done + len(source)], source))
+            done += len(source)
+        return pieces
+
+    def leave(self, timeout_s: float) -> None:
+        """Give the arena back; a reference forgets the session."""
         self._arena = None
+        self.ask(Command.RELEASE, timeout_s)
 
 
 def settle(device: torch.device) -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import secrets
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
 
-from app.domain.evaluation import Correctness, OutputCheck, Trial
+from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
-from workers.referee.party import FailedError, Party, settle
+from workers.referee.party import FailedError, Seat, settle
 from workers.sandbox.spawn import Ended, TimedOut
-from workers.wire import Command
+from workers.variants import Variant
+from workers.wire import POINTERS_BYTES, Command, Delivering
 
 KEPT_FIRST = 5
 KEPT_NOTABLE = 16
@@ -30,8 +32,12 @@ HISTORY_BYTES = 64 << 20
 REFERENCE_TIMEOUT_S = 60.0
 """For anything that is asked of the reference."""
 
-FLUSH_BYTES = 256 << 20
-"""On a GPU, written before every block: several times the second-level cache of any (60 MB on an H200)."""
+FLUSH_CACHES = 4
+"""On a GPU, so many times its second-level cache is read before every block.  Read, not written: a cache full of bytes
+that still have to go to memory costs the first call of a block 150 µs (H200), which is nobody's time per call."""
+
+PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
+"""KernelBench's rule of 2025 (KernelGYM's, too) and its later one for fp32."""
 
 LINGER_S = 0.002
 """After *done* the candidate runs on for a random while up to this, so that a late write can show itself."""
@@ -53,6 +59,8 @@ class Batch:
     baseline: list[torch.Tensor]
     poison: torch.Tensor
     """What an output slot holds before the call."""
+    variant: Variant = Variant.OWN
+    """What was done to the inputs after they were drawn."""
 
     @property
     def slots(self) -> int:
@@ -71,6 +79,8 @@ class Delivery:
     claimed_ns: int
     outputs: torch.Tensor
     """uint8 (calls, slot_bytes)."""
+    pointers: list[int]
+    """Where they were found; see Seat.delivered."""
     changed: list[tuple[int, ...]]
     """Per call, the inputs whose bytes it changed."""
     late: list[tuple[int, ...]]
@@ -110,8 +120,16 @@ class Deadline:
 class Trials:
     """The calls of one evaluation."""
 
-    def __init__(self, reference: Party, candidate: Party, agreed: spec.Spec, seed: bytes, deadline: Deadline) -> None:
-        """Both parties have their arenas; `seed` is the master seed."""
+    def __init__(
+        self,
+        reference: Seat,
+        candidate: Seat,
+        agreed: spec.Spec,
+        seed: bytes,
+        deadline: Deadline,
+        rule: compare.Rule = compare.OURS,
+    ) -> None:
+        """Both seats have their arenas; `seed` is the master seed; `rule`: when an output counts as right."""
         assert reference.place is not None
         self.reference = reference
         self.candidate = candidate
@@ -126,10 +144,16 @@ class Trials:
         self.draw_us = 1.0
         """What making one input set took, the last time, in microseconds."""
         self.failed: list[Trial] = []
+        self.deterministic: bool | None = None
+        self.propagates_nonfinite: bool | None = None
+        self._rule = rule
+        self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
+        self._worst_l2 = 0.0
         self._spec = agreed
-        self._device = reference.prefix.device
-        on_gpu = self._device.type == "cuda"
-        self._flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=self._device) if on_gpu else None
+        self._device = reference.party.device
+        self.surveys = self._device.type == "cuda"
+        """Whether outputs can be read where they lie: the memory of a process on the CPU cannot be mapped."""
+        self._flush = _flusher(self._device)
         self._seed = seed
         self._batches = 0
         self._kept: list[Trial] = []
@@ -138,23 +162,25 @@ class Trials:
     def _history_length(self) -> int:
         return max(2, min(64, HISTORY_BYTES // max(1, self.place.expected.slot_bytes)))
 
-    def draw(self, count: int) -> Batch:
+    def draw(self, count: int, variant: Variant = Variant.OWN) -> Batch:
         """Have the reference make `count` new input sets and their expected outputs, under a seed of their own."""
         self._batches += 1
         seed = hashlib.sha256(self._seed + self._batches.to_bytes(8, "little")).digest()
-        began = time.perf_counter()
-        with _reference_side():
-            self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, seed=seed)
-            self.reference.process.freeze()
-        self.draw_us = (time.perf_counter() - began) * 1e6 / count
-        place = self.place
-        return Batch(
-            number=self._batches, seed=seed,
-            inputs=self.reference.region(place.inputs, 0, count).clone(),
-            expected=_columns(self.reference.region(place.expected, 0, count), place.expected),
-            baseline=_columns(self.reference.region(place.baseline, 0, count), place.baseline),
+        place, reference = self.place, self.reference
+        with _reference_side(), reference.party.lock:
+            began = time.perf_counter()
+            reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, c=variant, seed=seed)
+            reference.process.freeze()
+            self.draw_us = (time.perf_counter() - began) * 1e6 / count
+        batch = Batch(
+            number=self._batches, seed=seed, variant=variant,
+            inputs=reference.region(place.inputs, 0, count).clone(),
+            expected=_columns(reference.region(place.expected, 0, count), place.expected),
+            baseline=_columns(reference.region(place.baseline, 0, count), place.baseline),
             poison=self._poison(),
         )  # fmt: skip
+        settle(self._device)  # before the reference writes the next inputs there
+        return batch
 
     def _poison(self) -> torch.Tensor:
         """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold."""
@@ -165,22 +191,70 @@ class Trials:
         """Let the candidate see inputs for a call that is not verified."""
         self._fill(self.candidate, batch, first, count)
 
-    def _fill(self, party: Party, batch: Batch, first: int, count: int) -> None:
+    def _fill(self, seat: Seat, batch: Batch, first: int, count: int) -> None:
         """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
 
-        The party is frozen meanwhile: what it could see before the clock starts it could answer before."""
-        party.process.freeze()
-        party.region(self.place.inputs, first, count).copy_(batch.inputs[first : first + count])
-        party.region(self.place.outputs, first, count)[:] = batch.poison
+        The process is frozen meanwhile: what it could see before the clock starts it could answer before."""
+        seat.process.freeze()
+        seat.region(self.place.inputs, first, count).copy_(batch.inputs[first : first + count])
+        if seat.delivering != Delivering.HOLD:
+            seat.region(self.place.outputs, first, count)[:] = batch.poison
         if self._flush is not None:
-            self._flush.zero_()  # what was just written would otherwise be found in the second-level cache
+            torch.sum(self._flush)  # what was just written would otherwise be found in the second-level cache
         settle(self._device)
+
+    def survey(self, seat: Seat, count: int) -> bool:
+        """Find out where the outputs of `count` calls come to lie, and map that, so that timed blocks need not copy
+        them; afterwards the process has as much memory as such a block needs.
+
+        Outputs of which one overwrites another (a model that returns the same buffer again and again) are copied in
+        timed blocks, too.  False where the candidate gave a wrong answer."""
+        if not self.surveys or count * len(self.place.outputs.leaves) * 8 > POINTERS_BYTES:
+            return True
+        batch = self.draw(count)
+        with seat.party.lock:
+            return self._survey(seat, batch, count)
+
+    def _survey(self, seat: Seat, batch: Batch, count: int) -> bool:
+        self._fill(seat, batch, 0, count)
+        on_trial = seat is self.candidate
+        with nullcontext() if on_trial else _reference_side():
+            wall_ns, busy_ns = seat.timed_run(0, count, Delivering.SURVEY, self._patience(seat, count))
+            seat.process.freeze()
+        addresses = seat.pointers(count)
+        if on_trial and not self.verify(self._delivery(batch, 0, count, wall_ns, busy_ns, [])):
+            return False
+        sizes = [spec.size_of(leaf) for leaf in self.place.outputs.leaves] * count
+        spans = sorted((at, at + size) for at, size in zip(addresses, sizes, strict=True) if at and size)
+        if not spans or any(span[1] > following[0] for span, following in itertools.pairwise(spans)):
+            return True
+        with nullcontext() if on_trial else _reference_side():
+            seat.delivering = Delivering.HOLD if self._map(seat, spans) else Delivering.COPY
+            seat.process.freeze()
+        return True
+
+    def _patience(self, seat: Seat, count: int) -> float:
+        return self.deadline.allow(count) if seat is self.candidate else REFERENCE_TIMEOUT_S
+
+    def _map(self, seat: Seat, spans: list[tuple[int, int]]) -> bool:
+        """Whether everything at these addresses could be mapped."""
+        try:
+            for start, end in spans:
+                at = start
+                while at < end:
+                    seat.party.open_window(at, self._patience(seat, 1))
+                    shown = seat.party.window(at, end - at)
+                    at += len(shown) if shown is not None else end
+        except FailedError:  # memory that is not made for sharing: a candidate's own allocation
+            return False
+        return True
 
     def run_reference(self, batch: Batch, first: int, count: int) -> tuple[int, int]:
         """Wall and claimed nanoseconds of `count` calls of the reference."""
-        with _reference_side():
+        with _reference_side(), self.reference.party.lock:
             self._fill(self.reference, batch, first, count)
-            times = self.reference.timed_run(first, count, self.slots, REFERENCE_TIMEOUT_S, spin_s=self.spin_s)
+            delivering = self.reference.delivering
+            times = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, spin_s=self.spin_s)
             self.reference.process.freeze()
         return times
 
@@ -197,56 +271,114 @@ class Trials:
             self.verify(delivery)
         return delivery.wall_ns / 1000
 
+    def look_twice(self, batch: Batch, slot: int) -> None:
+        """Does it give the same bytes for the same inputs?"""
+        first, second = (self.run_candidate(batch, slot, 1) for _ in range(2))
+        self.deterministic = not any(_changed(first.outputs, second.outputs, self.place.outputs))
+
+    def try_variants(self) -> None:
+        """A call on each kind of unusual inputs that the reference itself survives.
+
+        Only what is plainly wrong counts there (compare.Rule.gross).  What becomes of NaN and
+        infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's hands on."""
+        batch = self.draw(1)
+        usual = [
+            (expected[0], compare.error(baseline, expected))
+            for expected, baseline in zip(batch.expected, batch.baseline, strict=True)
+        ]
+        for variant in (each for each in Variant if each != Variant.OWN):
+            try:
+                batch = self.draw(1, variant)
+            except ReferenceFailedError as error:
+                if isinstance(error.__cause__, FailedError):
+                    continue  # these inputs are not for it
+                raise
+            if variant == Variant.NONFINITE:
+                checks = self._check(self.run_candidate(batch, 0, 1), self._rule)
+                self.propagates_nonfinite = not any(check.nonfinite_mismatches for output in checks for check in output)
+            elif self._survived(batch, usual):
+                self.verify(self.run_candidate(batch, 0, 1))
+
+    def _survived(self, batch: Batch, usual: list[tuple[torch.Tensor, float]]) -> bool:
+        return all(
+            compare.survived(baseline[0], expected[0], before[0], before[1])
+            for baseline, expected, before in zip(batch.baseline, batch.expected, usual, strict=True)
+        )
+
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
         self._fill(self.candidate, batch, first, count)
+        delivering = self.candidate.delivering
         timeout_s = self.deadline.allow(count)
-        wall_ns, claimed_ns = self.candidate.timed_run(first, count, self.slots, timeout_s, spin_s=self.spin_s)
-        delivered = self.candidate.region(
-            self.place.outputs, first, count
-        ).clone()  # at once: what is late is not there
+        wall_ns, busy_ns = self.candidate.timed_run(first, count, delivering, timeout_s, spin_s=self.spin_s)
+        pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
+        return self._delivery(batch, first, count, wall_ns, busy_ns, pointers)
+
+    def _delivery(
+        self, batch: Batch, first: int, count: int, wall_ns: int, claimed_ns: int, pointers: list[int]
+    ) -> Delivery:
+        """What the candidate has delivered by now, and what changes while it runs on for a moment."""
+        delivered = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
         settle(self._device)
         time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
         self.candidate.process.freeze()
         inputs = self.candidate.region(self.place.inputs, first, count)
         delivery = Delivery(
             batch=batch, first=first, count=count, wall_ns=wall_ns, claimed_ns=claimed_ns, outputs=delivered,
-            changed=_changed(batch.inputs[first : first + count], inputs, self.place.inputs), late=[],
+            pointers=pointers, changed=_changed(batch.inputs[first : first + count], inputs, self.place.inputs),
+            late=[],
         )  # fmt: skip
         return replace(delivery, late=self._late(delivery))
 
     def _late(self, delivery: Delivery) -> list[tuple[int, ...]]:
         """Per call, the outputs that have changed since they were delivered."""
-        now = self.candidate.region(self.place.outputs, delivery.first, delivery.count)
+        now = self.candidate.delivered(delivery.first, delivery.count, delivery.pointers)
         return _changed(delivery.outputs, now, self.place.outputs)
 
     def verify(self, delivery: Delivery, *, keep: bool = True) -> bool:
         """Whether every output of these calls is right; remembered as trials if `keep`, or if it is."""
-        batch, first = delivery.batch, delivery.first
-        got = _columns(delivery.outputs, self.place.outputs)
-        poison = _columns(batch.poison[None], self.place.outputs)
-        rows = slice(first, first + delivery.count)
-        per_output = [
-            compare.outputs(
-                got[index], batch.expected[index][rows], batch.baseline[index][rows], poison[index][0],
-                [(call, leaves[index]) for call, leaves in self._history], index, tuple(leaf.get("shape", ())),
-            )
-            for index, leaf in enumerate(self.place.outputs.leaves)
-        ]  # fmt: skip
+        usual = delivery.batch.variant == Variant.OWN
+        per_output = self._check(delivery, self._rule if usual else replace(self._rule, gross=True))
         right = all(check.ok for output in per_output for check in output)
         if keep or right:
             self._record(delivery, [[output[call] for output in per_output] for call in range(delivery.count)])
         return right
+
+    def _check(self, delivery: Delivery, rule: compare.Rule) -> list[list[OutputCheck]]:
+        """Per output, per call."""
+        batch, first = delivery.batch, delivery.first
+        got = _columns(delivery.outputs, self.place.outputs)
+        poison = _columns(batch.poison[None], self.place.outputs)
+        rows = slice(first, first + delivery.count)
+        if self.calls < KEPT_FIRST and batch.variant == Variant.OWN:
+            self._ask_peers(got, [leaf[rows] for leaf in batch.baseline])
+        return [
+            compare.outputs(
+                got[index], batch.expected[index][rows], batch.baseline[index][rows], poison[index][0],
+                [(call, leaves[index]) for call, leaves in self._history], index, tuple(leaf.get("shape", ())), rule,
+            )
+            for index, leaf in enumerate(self.place.outputs.leaves)
+        ]  # fmt: skip
+
+    def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
+        """What others' rules say of the same outputs."""
+        for name, tolerance in PEER_TOLERANCES.items():
+            answers = [compare.agree(mine, theirs, tolerance) for mine, theirs in zip(got, baseline, strict=True)]
+            for call in zip(*answers, strict=True):
+                self._peers[name][0] += all(call)
+                self._peers[name][1] += 1
 
     def _record(self, delivery: Delivery, checks: list[list[OutputCheck]]) -> None:
         for offset, outputs in enumerate(checks):
             slot = delivery.first + offset
             trial = Trial(
                 call=self.calls, seed=f"{delivery.batch.seed.hex()}/{slot}", ok=all(check.ok for check in outputs),
-                outputs=tuple(outputs), late_writes=delivery.late[offset],
+                outputs=tuple(outputs), late_writes=delivery.late[offset], variant=delivery.batch.variant.name.lower(),
                 inputs_changed=tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs),
             )  # fmt: skip
             self._keep(trial)
+            if delivery.batch.variant == Variant.OWN:
+                self._worst_l2 = max([self._worst_l2, *(check.rel_l2 or 0.0 for check in outputs)])
             self._history.append((self.calls, [leaf[slot] for leaf in delivery.batch.expected]))
             self.calls += 1
 
@@ -262,7 +394,19 @@ class Trials:
         return Correctness(
             calls=self.calls, failed_calls=len(self.failed), trials=tuple(self._kept),
             mode="train" if self._spec.training else "eval", output_constant=self._spec.output_constant,
+            deterministic=self.deterministic, propagates_nonfinite=self.propagates_nonfinite,
+            precision_class=None if self.failed else compare.precision_class(self._worst_l2),
+            peer_rules=tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._peers.items()),
+            tolerance="fp64" if self._rule.tolerance is None else "rtol={:g},atol={:g}".format(*self._rule.tolerance),
         )  # fmt: skip
+
+
+def _flusher(device: torch.device) -> torch.Tensor | None:
+    """Memory to read before every block, of which nothing is left in the cache but itself; None on the CPU."""
+    if device.type != "cuda":
+        return None
+    cache = torch.cuda.get_device_properties(device).L2_cache_size
+    return torch.zeros(FLUSH_CACHES * cache // 4, dtype=torch.float32, device=device)
 
 
 def _columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
@@ -270,7 +414,7 @@ def _columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
     columns = []
     for offset, leaf in zip(region.offsets, region.leaves, strict=True):
         dtype = spec.dtype_of(leaf)
-        size = spec.nelements(leaf) * dtype.itemsize
+        size = spec.size_of(leaf)
         flat = memory[:, offset : offset + size].clone(memory_format=torch.contiguous_format)
         empty = torch.empty((len(memory), 0), dtype=dtype, device=memory.device)
         columns.append(flat.view(dtype) if size else empty)
@@ -281,7 +425,7 @@ def _changed(before: torch.Tensor, after: torch.Tensor, region: spec.Region) -> 
     """Per slot, the leaves whose bytes differ."""
     if torch.equal(before, after):
         return [()] * len(before)
-    sizes = [spec.nelements(leaf) * spec.dtype_of(leaf).itemsize for leaf in region.leaves]
+    sizes = [spec.size_of(leaf) for leaf in region.leaves]
     spans = list(zip(region.offsets, sizes, strict=True))
     return [
         tuple(i for i, (at, size) in enumerate(spans) if not torch.equal(old[at : at + size], new[at : at + size]))

@@ -189,6 +189,29 @@ class Confined:
             return self._sized(message, size) if message else self._receive_slowly(size, deadline)
         return self._receive_slowly(size, deadline)
 
+    def receive_with_fd(self, size: int, timeout_s: float) -> tuple[bytes, int | None]:
+        """The next message and the descriptor that came along (the caller's to close), if one did.
+
+        Raises TimedOut, Ended, or ValueError where the message has another size."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._channel, self._notes], [], [], left)
+            if self._channel in ready:
+                fds = array.array("i")
+                space = socket.CMSG_LEN(fds.itemsize)  # for one: the kernel closes whatever else comes
+                message, ancillary, _, _ = self._channel.recvmsg(size + 1, space, socket.MSG_CMSG_CLOEXEC)
+                for level, kind, data in ancillary:
+                    if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                        fds.frombytes(data[: fds.itemsize])
+                if message:
+                    return self._sized(message, size), fds[0] if fds else None
+                ready = [self._notes]  # it closed its channel; the warden will say how it ended
+            if self._notes in ready:
+                self._take_note()
+            elif not ready:
+                raise TimedOut
+
     @staticmethod
     def _sized(message: bytes, size: int) -> bytes:
         if len(message) != size:

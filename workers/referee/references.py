@@ -1,0 +1,98 @@
+"""The reference processes of a device: one for each problem of late, shared by all evaluations of that problem.
+
+A context costs the driver the more, the more there are, so that a process for each evaluation would be the slowest part
+of it.  Each evaluation takes a seat of its own in the process (parameters and arena); the process's lock lets one
+request through at a time, and the device's lease keeps requests away while somebody is timed."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from app.domain.ids import sha256
+from workers.referee.party import FailedError, Party, Seat
+from workers.sandbox.spawn import Ended, TimedOut
+
+RELEASE_TIMEOUT_S = 10.0
+
+
+class References:
+    """Processes by problem.  For any number of threads."""
+
+    def __init__(self, spawn: Callable[[], Party], kept: int) -> None:
+        """`spawn` makes a process that serves references; `kept`: how many may wait for their problem to come again."""
+        self._spawn = spawn
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Party] = OrderedDict()
+        self._seats: dict[int, int] = {}
+        """id of a party → evaluations that sit there."""
+        self._sessions = itertools.count(1)
+
+    def sit(self, source: bytes, entry_point: str, timeout_s: float) -> Seat:
+        """A seat in the process of a problem, which is loaded.  Raises what loading raises; then nothing is kept."""
+        key = sha256(source + b"\0" + entry_point.encode())
+        with self._lock:
+            party = self._known.pop(key, None)
+            fresh = party is None
+            if party is None:
+                party = self._spawn()
+                party.lock.acquire()  # whoever comes second waits until it is loaded
+            self._known[key] = party
+            self._seats[id(party)] = self._seats.get(id(party), 0) + 1
+            leaving = self._surplus()
+        for old in leaving:
+            old.close()
+        try:
+            if fresh:
+                try:
+                    party.load_reference(source, entry_point, timeout_s)
+                except BaseException:
+                    self.discard(party)
+                    raise
+                finally:
+                    party.lock.release()
+            with party.lock:
+                return Seat(party, next(self._sessions))
+        except BaseException:
+            self._stand_up(party)
+            raise
+
+    def _surplus(self) -> list[Party]:
+        """Processes that nobody sits in, the oldest first, beyond those that are kept.  The lock is held."""
+        idle = [key for key, party in self._known.items() if not self._seats.get(id(party))]
+        return [self._known.pop(key) for key in idle[: max(0, len(self._known) - self._kept)]]
+
+    def leave(self, seat: Seat) -> None:
+        """An evaluation is over."""
+        try:
+            seat.leave(RELEASE_TIMEOUT_S)
+        except (FailedError, Ended, TimedOut, ValueError):
+            self.discard(seat.party)  # it cannot even forget; and it may be gone already
+        self._stand_up(seat.party)
+
+    def _stand_up(self, party: Party) -> None:
+        with self._lock:
+            self._seats[id(party)] -= 1
+            last = not self._seats[id(party)]
+            if last:
+                del self._seats[id(party)]
+            known = any(each is party for each in self._known.values())
+        if last and not known:
+            party.close()
+
+    def discard(self, party: Party) -> None:
+        """A process that failed serves nobody else; it ends when the last one has left."""
+        with self._lock:
+            for key, known in list(self._known.items()):
+                if known is party:
+                    del self._known[key]
+
+    def close(self) -> None:
+        """End all."""
+        with self._lock:
+            for party in self._known.values():
+                party.close()
+            self._known.clear()

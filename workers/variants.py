@@ -1,0 +1,75 @@
+"""Variants of a problem's inputs: the same shapes with values that its own distribution seldom or never has.
+
+A kernel that skips the maximum of a softmax, sums in half precision or forgets negative numbers is right on `randn`.
+Only floating-point tensors are changed, and never beyond the range that they were drawn from where that has an end at
+zero or one: a probability stays one, so that the reference itself survives.  Whether it did, the referee checks by its
+fp64 twin."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import torch
+
+
+class Variant(IntEnum):
+    """What was done to the inputs; names as in app.domain.evaluation.Trial."""
+
+    OWN = 0
+    SCALED = 1
+    """Eight times as large; inputs from 0 to 1, an eighth."""
+    HEAVY_TAILED = 2
+    """Cubed; the largest of 16 million normal values become some 150."""
+    SIGN_MIXED = 3
+    """Random signs, where the inputs had both."""
+    SPARSE = 4
+    """Nine of ten are zero."""
+    CONSTANT_ROWS = 5
+    """Every second row along the last dimension holds its first value throughout."""
+    NONFINITE = 6
+    """A NaN and both infinities, once each in every tensor that is not too small."""
+
+
+def applied(variant: Variant, value: Any) -> Any:
+    """The same inputs, changed as the variant says; draws from torch's seeded generator."""
+    if variant == Variant.OWN:
+        return value
+    if isinstance(value, torch.Tensor):
+        return _changed(variant, value) if value.is_floating_point() and value.numel() else value
+    if isinstance(value, list | tuple):
+        return type(value)(applied(variant, item) for item in value)
+    return {key: applied(variant, item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
+    low, high = x.min(), x.max()
+    if variant == Variant.SCALED:
+        return x / 8 if low >= 0 and high <= 1 else x * 8
+    if variant == Variant.HEAVY_TAILED:
+        return x**3
+    if variant == Variant.SIGN_MIXED:
+        return x if low >= 0 or high <= 0 else torch.where(torch.rand_like(x) < 0.5, x, -x)
+    if variant == Variant.SPARSE:
+        return torch.where(torch.rand_like(x) < 0.1, x, torch.zeros_like(x))
+    if variant == Variant.CONSTANT_ROWS:
+        return _with_constant_rows(x)
+    changed = x.clone()
+    if x.numel() >= 64:
+        places = torch.randperm(x.numel(), device=x.device)[:3] if x.numel() < 1 << 20 else _spread(x)
+        special = torch.tensor([float("nan"), float("inf"), float("-inf")], dtype=x.dtype, device=x.device)
+        changed.view(-1)[places] = special
+    return changed
+
+
+def _spread(x: torch.Tensor) -> torch.Tensor:
+    return torch.randint(0, x.numel() // 3, (3,), device=x.device) + torch.arange(3, device=x.device) * (x.numel() // 3)
+
+
+def _with_constant_rows(x: torch.Tensor) -> torch.Tensor:
+    if x.dim() < 2:
+        return x
+    changed = x.clone()
+    rows = changed.view(-1, x.shape[-1]) if changed.is_contiguous() else changed.reshape(-1, x.shape[-1])
+    rows[::2] = rows[::2, :1].clone()
+    return rows.view(x.shape)
