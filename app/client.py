@@ -224,7 +224,7 @@ class Client:
             with self.database.begin() as connection:
                 found |= evaluations.outcomes(connection, job_ids[start : start + BATCH])
         _check_known(job_ids, found)
-        return [found[job_id].result(self._url(found[job_id])) for job_id in job_ids]
+        return [found[job_id].result(self._url(found[job_id]), self.settings.reward) for job_id in job_ids]
 
     def cancel(self, job_id: UUID) -> JobState:
         """Cancel a queued job at once and ask a running one to stop; the state after that."""

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from app.domain import reward
+
 SERVICES_FILE = "services.json"
 """In the state folder while the embedded services run: their URLs."""
 
@@ -34,6 +36,8 @@ class Settings:
     """Folder of the embedded services."""
     web_url: str = "http://127.0.0.1:8000"
     """Where people reach the web UI: used in links."""
+    reward: str = reward.DEFAULT
+    """Which reward is the `score` of a result: a name of app.domain.reward, with options after a colon."""
     lease_s: float = 20.0
     """A running job whose worker has not been heard of for this long runs again, in seconds."""
     sweep_s: float = 5.0
@@ -49,6 +53,7 @@ class Settings:
     throughput on a GPU with wider intervals: the driver's work for one slot is felt by another's clock."""
 
     def __post_init__(self) -> None:
+        reward.parse(self.reward)
         if self.slots < 1:
             raise ValueError(f"ASSAY_SLOTS: expected at least 1, got {self.slots}")
 
@@ -61,6 +66,7 @@ class Settings:
             "broker_url": str,
             "state_dir": Path,
             "web_url": str,
+            "reward": str,
             "lease_s": float,
             "sweep_s": float,
             "max_attempts": int,

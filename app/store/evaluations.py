@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 import zstandard
 
-from app.domain import ids, result
+from app.domain import ids, result, reward
 from app.domain.evaluation import Evaluation
 from app.domain.job import JobState
 from app.domain.verdict import Finding, Label, Verdict
@@ -51,8 +51,8 @@ class Outcome:
     error: dict[str, str] | None = None
     """Why the job failed by our fault: kind, message, log."""
 
-    def result(self, url: str | None = None) -> dict[str, object]:
-        """The one JSON shape that everybody reads."""
+    def result(self, url: str | None = None, score: str = reward.DEFAULT) -> dict[str, object]:
+        """The one JSON shape that everybody reads; `score` names the reward that is its score."""
         return result.build(
             job_id=self.job_id,
             state=self.state,
@@ -62,6 +62,7 @@ class Outcome:
             queue_ms=self.queue_ms,
             error=self.error,
             url=url,
+            score=score,
         )
 
 
