@@ -23,23 +23,37 @@ from app.store.tables.core import (
     users,
     verdicts,
 )
+from app.store.tables.review import preferences, review_items
+from app.store.tables.rollups import attempt_counts, attempts, hourly_counts, hourly_findings, hourly_stages
+from app.store.tables.service import device_events, idempotency_keys, login_failures, sessions
 
 __all__ = [
     "api_tokens",
+    "attempt_counts",
+    "attempts",
     "audit_events",
     "candidates",
+    "device_events",
     "devices",
     "evaluations",
     "export_rows",
     "exports",
     "findings",
+    "hourly_counts",
+    "hourly_findings",
+    "hourly_stages",
+    "idempotency_keys",
     "jobs",
+    "login_failures",
     "metadata",
+    "preferences",
     "problems",
     "profiles",
+    "review_items",
     "reviews",
     "runs",
     "saved_filters",
+    "sessions",
     "trajectories",
     "turns",
     "users",
