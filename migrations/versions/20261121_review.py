@@ -195,7 +195,7 @@ def _hourly_views() -> None:
     op.execute("""
         CREATE VIEW stage_facts AS
         SELECT v.verdict_id, v.is_current, date_trunc('hour', e.created_at, 'UTC') AS hour, e.device_class, s.stage,
-               floor(8 * ln(greatest(s.ms, 0.001)) / ln(2::double precision))::integer AS bucket
+               floor(4 * ln(greatest(s.ms, 0.001)) / ln(2::double precision))::integer AS bucket
         FROM verdicts v JOIN evaluations e USING (evaluation_id),
              LATERAL (SELECT 'queue' AS stage, e.queue_ms AS ms
                       UNION ALL
