@@ -23,6 +23,7 @@ from app.store.tables.core import (
     users,
     verdicts,
 )
+from app.store.tables.datasets import candidate_features, export_jobs, problem_features, turn_features
 from app.store.tables.review import preferences, review_items
 from app.store.tables.rollups import attempt_counts, attempts, hourly_counts, hourly_findings, hourly_stages
 from app.store.tables.service import device_events, idempotency_keys, login_failures, sessions
@@ -32,10 +33,12 @@ __all__ = [
     "attempt_counts",
     "attempts",
     "audit_events",
+    "candidate_features",
     "candidates",
     "device_events",
     "devices",
     "evaluations",
+    "export_jobs",
     "export_rows",
     "exports",
     "findings",
@@ -47,6 +50,7 @@ __all__ = [
     "login_failures",
     "metadata",
     "preferences",
+    "problem_features",
     "problems",
     "profiles",
     "review_items",
@@ -55,6 +59,7 @@ __all__ = [
     "saved_filters",
     "sessions",
     "trajectories",
+    "turn_features",
     "turns",
     "users",
     "verdicts",

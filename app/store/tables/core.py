@@ -27,6 +27,7 @@ problems = sa.Table(
     sa.Column("entry_point", sa.Text, nullable=False),
     sa.Column("reference", sa.LargeBinary, nullable=False),
     sa.Column("reference_sha256", sa.Text, nullable=False),
+    sa.Column("licence", sa.Text),  # SPDX where known; NULL where nobody said
     created_at(),
     sa.UniqueConstraint("source_set", "name", "reference_sha256"),
 )
