@@ -24,6 +24,7 @@ from app.store.tables.core import (
     verdicts,
 )
 from app.store.tables.datasets import candidate_features, export_jobs, problem_features, turn_features
+from app.store.tables.kernelgym import kernelgym_tasks
 from app.store.tables.review import preferences, review_items
 from app.store.tables.rollups import attempt_counts, attempts, hourly_counts, hourly_findings, hourly_stages
 from app.store.tables.service import device_events, idempotency_keys, login_failures, sessions
@@ -47,6 +48,7 @@ __all__ = [
     "hourly_stages",
     "idempotency_keys",
     "jobs",
+    "kernelgym_tasks",
     "login_failures",
     "metadata",
     "preferences",
