@@ -18,6 +18,7 @@ from uuid import UUID
 
 from app import judge
 from app.domain import source
+from app.domain.verdict import Subject
 from app.settings import Settings
 from app.store import devices, evaluations, jobs
 from app.store.session import Connection, Database, DatabaseUnavailableError
@@ -103,7 +104,13 @@ class Evaluator:
                 self._stopped(lease, heartbeat)
                 return
             self._describe()
-            verdict = judge.judge(measured.evaluation, lease.job.backend)
+            subject = Subject(
+                evaluation=measured.evaluation,
+                backend=lease.job.backend,
+                candidate=lease.job.candidate,
+                reference=lease.job.reference,
+            )
+            verdict = judge.judge(subject)
             stored = self._patiently(
                 lambda connection: evaluations.add(
                     connection,

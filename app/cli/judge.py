@@ -99,7 +99,7 @@ def _judge(database: Database, stored: evaluations.Stored, tally: Tally, *, dry_
     """Take one evaluation into account; a verdict that differs from the current one is stored unless `dry_run`."""
     evaluation_id = str(stored.evaluation_id)
     try:
-        verdict = judge(stored.evaluation, stored.backend)
+        verdict = judge(stored.subject)
     except Exception as error:  # a detector may be a plug-in: whatever it raises, the others are judged
         if click.get_current_context().find_root().params["debug"]:
             raise

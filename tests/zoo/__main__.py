@@ -13,6 +13,7 @@ import time
 from app.cli.zoo import disagreement
 from app.domain import ids, result
 from app.domain.job import Job, JobOptions, JobState
+from app.domain.verdict import Subject
 from app.judge import judge
 from tests import zoo
 from workers.isolate import InfrastructureError, Isolator
@@ -44,7 +45,9 @@ def evaluate(isolator: Isolator, case: zoo.Case) -> tuple[str, str | None]:
         evaluation = isolator.run(job).evaluation
     except InfrastructureError as error:
         return "failed", f"our own fault: {error}"
-    verdict = judge(evaluation, case.backend)
+    verdict = judge(
+        Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
+    )
     fields = result.build(job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
     found = ",".join(finding.detector for finding in verdict.findings) or "-"
     timing = evaluation.timing
