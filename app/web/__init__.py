@@ -1,8 +1,8 @@
-"""BROWSE: a read-only web UI over what is stored.  `create_app(settings)` is the way in.
+"""BROWSE: the web UI and the HTTP API over what is stored.  `create_app(settings)` is the way in.
 
 Everything shown was written by a language model or a kernel under test.  Jinja escapes it, `app.web.text` makes
-hidden characters visible, and the content security policy lets no script run but ours.  This guards readers, not the
-data: there is no login, so whoever reaches the port reads everything."""
+hidden characters visible, and the content security policy lets no script run but ours.  That guards readers;
+`app.web.identity` guards the data: everything wants a login or a token, except at a machine that has no users yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jinja2
 
 from app.settings import Settings
 from app.store.session import Database
-from app.web import errors, filters, headers
+from app.web import errors, filters, headers, identity
 from app.web.pages import evaluations, health, jobs, overview, problems, trajectories
 
 __all__ = ["create_app"]
@@ -33,6 +33,7 @@ def create_app(settings: Settings) -> flask.Flask:
     app.jinja_env.filters.update(filters.FILTERS)
     for page in (overview, evaluations, trajectories, problems, jobs, health):
         app.register_blueprint(page.blueprint)
+    identity.install(app)
     headers.install(app)
     errors.install(app)
     return app
