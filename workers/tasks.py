@@ -17,6 +17,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from app import judge
+from app.domain import policy as policies
 from app.domain import source
 from app.domain.verdict import Subject
 from app.settings import Settings
@@ -110,7 +111,7 @@ class Evaluator:
                 candidate=lease.job.candidate,
                 reference=lease.job.reference,
             )
-            verdict = judge.judge(subject)
+            verdict = judge.judge(subject, policies.find(lease.job.options.policy))
             stored = self._patiently(
                 lambda connection: evaluations.add(
                     connection,

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
+from app.domain import policy as policies
+
 
 class JobState(StrEnum):
     """Where a job is in its life."""
@@ -46,10 +48,13 @@ class JobOptions:
     """Time to spend on timed blocks, in seconds; 0 checks correctness alone."""
     memory_bytes: int = 4 << 30
     """Address space of the candidate's process on the CPU device."""
+    policy: str = policies.DEFAULT.name
+    """What counts as a hack (app.domain.policy)."""
 
     def __post_init__(self) -> None:
         if self.baseline != "eager":
             raise ValueError(f"baseline: expected 'eager', got {self.baseline!r}")
+        policies.find(self.policy)
         bounds = {
             "deadline_s": (1, 3600),
             "call_timeout_s": (0.1, 3600),

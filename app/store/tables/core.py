@@ -280,6 +280,9 @@ exports = sa.Table(
     sa.Column("row_count", sa.Integer, nullable=False),
     sa.Column("manifest", JSONB, nullable=False),
     created_at(),
+    sa.Column("stale_at", sa.DateTime(timezone=True)),  # when the verdict behind a row first changed
+    sa.Column("stale_reason", sa.Text),
+    sa.CheckConstraint("(stale_at IS NULL) = (stale_reason IS NULL)", name="stale"),
 )
 
 export_rows = sa.Table(
