@@ -7,19 +7,17 @@ browser here was lured to, under a name that somebody pointed at 127.0.0.1, gets
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
 import flask
 from werkzeug.exceptions import Forbidden, Unauthorized
 
 from app.domain.user import LOCAL, Role, Scope, User
 from app.store import sessions, tokens, users
-from app.web import context
+from app.web import addresses, context
 
 COOKIE = "assay_session"
 LOOK_S = 1.0
@@ -141,22 +139,6 @@ def _by_token() -> User:
 
 def _at_this_machine() -> bool:
     """Whether the connection is from here, and the name that was asked for is one of this machine's own."""
-    return _is_loopback(flask.request.remote_addr or "") and (
-        _is_loopback(host := _hostname(flask.request.host)) or host == _hostname(context.settings().web_url)
-    )
-
-
-def _hostname(url: str) -> str:
-    try:
-        return urlsplit(url if "//" in url else f"//{url}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    host = addresses.host_of(flask.request.host)
+    ours = addresses.is_loopback(host) or host == addresses.host_of(context.settings().web_url)
+    return ours and addresses.is_loopback(flask.request.remote_addr or "")
