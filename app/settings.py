@@ -13,6 +13,9 @@ from app.domain import reward
 SERVICES_FILE = "services.json"
 """In the state folder while the embedded services run: their URLs."""
 
+LOG_FORMATS = ("plain", "json")
+"""`plain` for terminals, `json` for whatever collects."""
+
 
 class ServicesNotRunningError(RuntimeError):
     """No URL was given and no embedded services run."""
@@ -44,6 +47,14 @@ class Settings:
     """Period of the sweep that sends lost messages again, in seconds."""
     max_attempts: int = 3
     """Claims after which a job fails for good."""
+    ageing_s: float = 300.0
+    """A queued job rises by one priority for each such time that it waits, in seconds, so that nothing starves."""
+    log_format: str = "plain"
+    """How workers and web write their logs: `plain`, or `json` with one object a line."""
+    max_queued: int = 100_000
+    """Of the web: while more jobs than this wait for a device class, the API takes no more (429)."""
+    trusted_proxies: int = 0
+    """Of the web: proxies in front of it whose X-Forwarded-For, -Proto and -Host are believed."""
     device_class: str = "cpu"
     """Of a worker: the kind of device that it serves."""
     device_index: int = 0
@@ -56,6 +67,10 @@ class Settings:
         reward.parse(self.reward)
         if self.slots < 1:
             raise ValueError(f"ASSAY_SLOTS: expected at least 1, got {self.slots}")
+        if self.ageing_s <= 0:
+            raise ValueError(f"ASSAY_AGEING_S: expected more than 0, got {self.ageing_s:g}")
+        if self.log_format not in LOG_FORMATS:
+            raise ValueError(f"ASSAY_LOG_FORMAT: expected one of {', '.join(LOG_FORMATS)}, got {self.log_format!r}")
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -70,6 +85,10 @@ class Settings:
             "lease_s": float,
             "sweep_s": float,
             "max_attempts": int,
+            "ageing_s": float,
+            "log_format": str,
+            "max_queued": int,
+            "trusted_proxies": int,
             "device_class": str,
             "device_index": int,
             "slots": int,

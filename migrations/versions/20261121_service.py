@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -83,8 +85,13 @@ def _fleet() -> None:
     op.add_column("jobs", sa.Column("run_id", sa.Uuid(), nullable=True))
     op.create_foreign_key("fk_jobs_run_id", "jobs", "runs", ["run_id"], ["run_id"])
     op.add_column("jobs", sa.Column("sick_devices", sa.Integer(), server_default="0", nullable=False))
-    queue = ["device_class", sa.text("coalesce(device, '')"), sa.text(SHARE), "priority", "created_at", "job_id"]
-    op.create_index("ix_jobs_queue", "jobs", queue, postgresql_where=sa.text("state = 'queued'"))
+    pin = sa.text("coalesce(device, '')")
+    op.create_index(
+        "ix_jobs_queue",
+        "jobs",
+        ["device_class", pin, sa.text(SHARE), "priority", "created_at", "job_id"],
+        postgresql_where=sa.text("state = 'queued'"),
+    )
     op.create_index("ix_jobs_share_started_at", "jobs", [sa.text(SHARE), "started_at"])
     op.create_index("ix_jobs_error_kind", "jobs", ["error_kind"], postgresql_where=sa.text("state = 'failed'"))
     op.execute(RUN_OF_JOBS)
@@ -114,9 +121,9 @@ def _drop_fleet() -> None:
     op.drop_column("jobs", "run_id")
 
 
-def _moment(name: str, *, nullable: bool = True) -> sa.Column[sa.DateTime]:
+def _moment(name: str, *, nullable: bool = True) -> sa.Column[datetime]:
     return sa.Column(name, sa.DateTime(timezone=True), nullable=nullable)
 
 
-def _created() -> sa.Column[sa.DateTime]:
+def _created() -> sa.Column[datetime]:
     return sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False)
