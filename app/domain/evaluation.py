@@ -108,7 +108,7 @@ class Correctness:
     null_answers: tuple[str, ...] = ()
     """Answers that nobody computed and that are within tolerance: `zeros`, `mean`, `another_call`."""
     insensitive_to: tuple[str, ...] = ()
-    """Inputs (`input 1`) and parameters (`conv.bias`) of the reference that were drawn anew without moving its output."""
+    """Inputs (`input 1`) and parameters (`conv.bias`) that were drawn anew without moving the reference's output."""
 
 
 @dataclass(frozen=True, kw_only=True)
