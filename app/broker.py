@@ -1,11 +1,12 @@
 """ROUTE: the Celery application as both sides configure it, and how messages leave.
 
-Celery carries ids and nothing else: states, attempts, retries and results are rows in PostgreSQL.  So everything
-that Celery could retry, count or remember is off, and a lost or doubled message costs time, never a result."""
+A message is the permission to claim one job of its queue, whichever is due then: priorities, ageing and fair shares
+are decided in PostgreSQL at that moment (app/store/claims.py).  It carries the id of the job for which it was sent and
+nothing else: states, attempts, retries and results are rows.  So everything that Celery could order, retry, count or
+remember is off, and a lost or doubled message costs time, never a result."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -18,10 +19,10 @@ from kombu.exceptions import OperationalError
 from app import route
 
 MARGIN_S = 180
-"""What a task may take beyond its job's deadline, for starting the referee and storing the result: after this
-Celery kills the pool's process, for when our own deadlines did not hold."""
+"""What a task may take beyond its job's deadline, for starting the referee and storing the result: after this the
+worker ends the pool's process, for when other deadlines did not hold (workers/tasks.py)."""
 LONGEST_TASK_S = 3600 + MARGIN_S
-"""For the longest deadline that a job may have."""
+"""For the longest deadline that a job may have: after this Celery ends the pool's process."""
 VISIBILITY_S = 2 * LONGEST_TASK_S + 60
 """Redis hands a message that was not acknowledged to another worker after this long.  Long, because the sweep is
 quicker, and a message that is given again while its task still runs is only noise."""
@@ -45,15 +46,13 @@ class Message:
 
     job_id: UUID
     queue: str
-    priority: str
-    deadline_s: float
 
 
-def make_app(broker_url: str, *, devices: Iterable[str] = ()) -> Celery:
-    """The application with every queue declared: those of the device classes, and those of `devices`
-    ('<node>.<index>'), so that a misspelt queue is an error at the sender."""
+def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
+    """The application with every queue declared: those of the device classes, and `queues` of single hosts and
+    devices, so that a misspelt queue is an error at the sender."""
     app = Celery("assay", broker=broker_url, set_as_current=False)
-    names = [*route.class_queues(), *(route.queue_for("gpu", device) for device in devices)]
+    names = dict.fromkeys([*route.class_queues(), *queues])
     limits = {"visibility_timeout": VISIBILITY_S}
     app.conf.update(
         # The default exchange needs no bindings in Redis, so a wiped Redis delivers again at once.
@@ -89,8 +88,8 @@ def make_app(broker_url: str, *, devices: Iterable[str] = ()) -> Celery:
             **limits,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
-            "queue_order_strategy": "priority",
-            "priority_steps": sorted(route.PRIORITIES.values()),
+            "queue_order_strategy": "round_robin",  # which queue gave the permission does not matter
+            "priority_steps": [0],
             "socket_timeout": 30,
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
@@ -121,7 +120,7 @@ def publish(app: Celery, messages: Sequence[Message]) -> None:
 
 
 def depth(app: Celery, queue: str) -> int:
-    """Messages waiting in the queue, whatever their priority.  Raises BrokerUnavailableError."""
+    """Messages waiting in the queue.  Raises BrokerUnavailableError."""
     try:
         with app.connection_or_acquire() as connection:
             return int(connection.default_channel.queue_declare(queue).message_count)
@@ -136,7 +135,6 @@ def _publish(app: Celery, batch: Sequence[Message]) -> None:
                 str(message.job_id),
                 route.EVALUATE,
                 (str(message.job_id),),
-                time_limit=math.ceil(message.deadline_s) + MARGIN_S,
                 argsrepr=str(message.job_id),  # for logs; Celery's own way of writing it costs a tenth of the sending
                 kwargsrepr="",
                 ignore_result=True,
@@ -146,7 +144,6 @@ def _publish(app: Celery, batch: Sequence[Message]) -> None:
                 exchange="",
                 routing_key=message.queue,
                 serializer="json",
-                priority=route.PRIORITIES[message.priority],
                 headers=task.headers,
                 **task.properties,
             )

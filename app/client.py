@@ -61,6 +61,8 @@ class Submission:
     gpu: str = "cpu"
     device: str | None = None
     priority: str = "normal"
+    run: str | None = None
+    """Name of the run that it is for; runs share the devices fairly."""
     fresh: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of app.domain.job.JobOptions."""
@@ -74,6 +76,7 @@ class Submission:
             device_class=self.gpu,
             device=self.device,
             priority=self.priority,
+            run=self.run,
             fresh=self.fresh,
             options=_options(self.options),
         )
@@ -147,11 +150,13 @@ class Client:
         gpu: str = "cpu",
         device: str | None = None,
         priority: str = "normal",
+        run: str | None = None,
         fresh: bool = False,
         **options: Any,
     ) -> JobHandle:
         """Queue one candidate.  The same submission twice is one job, unless `fresh`.
 
+        `device` pins it to '<node>.<index>' or to any device of '<node>'; `run` names the run that it is for;
         `options` are the fields of app.domain.job.JobOptions.  Raises RequestError."""
         submission = Submission(
             reference=reference,
@@ -160,6 +165,7 @@ class Client:
             gpu=gpu,
             device=device,
             priority=priority,
+            run=run,
             fresh=fresh,
             options=options,
         )
@@ -224,7 +230,7 @@ class Client:
             with self.database.begin() as connection:
                 found |= evaluations.outcomes(connection, job_ids[start : start + BATCH])
         _check_known(job_ids, found)
-        return [found[job_id].result(self._url(found[job_id])) for job_id in job_ids]
+        return [found[job_id].result(self._url(found[job_id]), self.settings.reward) for job_id in job_ids]
 
     def cancel(self, job_id: UUID) -> JobState:
         """Cancel a queued job at once and ask a running one to stop; the state after that."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from celery import Celery
@@ -19,7 +19,17 @@ from app.domain.trajectory import Run, Turn
 from app.store import candidates, devices, jobs, problems, trajectories
 from app.store.session import Connection, Database
 
-__all__ = ["Request", "RequestError", "enqueue", "enqueue_trajectory", "send_lost", "store"]
+__all__ = [
+    "Receipt",
+    "Request",
+    "RequestError",
+    "accept",
+    "check",
+    "enqueue",
+    "enqueue_trajectory",
+    "send_lost",
+    "store",
+]
 
 CHUNK = 1_000
 """Requests in one transaction: the first ones run while the last ones are still being stored."""
@@ -27,8 +37,22 @@ CHUNK = 1_000
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What became of a request."""
+
+    job_id: UUID
+    known: bool
+    """The job was there before: the same was submitted earlier."""
+
+
 def enqueue(database: Database, broker: Celery, requests: Sequence[Request]) -> list[UUID]:
-    """Ids of the jobs that answer the requests, in their order: rows, commit, then messages.
+    """Ids of the jobs that answer the requests, in their order; raises what `accept` raises."""
+    return [receipt.job_id for receipt in accept(database, broker, requests)]
+
+
+def accept(database: Database, broker: Celery, requests: Sequence[Request]) -> list[Receipt]:
+    """Receipts of the jobs that answer the requests, in their order: rows, commit, then messages.
 
     The same request twice is one job, unless it is `fresh`.  A bad request raises RequestError, with its position
     where there are several, before anything is stored.  On DatabaseUnavailableError whole chunks of `CHUNK` requests
@@ -36,15 +60,21 @@ def enqueue(database: Database, broker: Celery, requests: Sequence[Request]) -> 
     sweep sends it later."""
     plans = _planned(requests)
     _check_devices(database, requests)
-    answers: list[UUID] = []
+    answers: list[Receipt] = []
     for start in range(0, len(requests), CHUNK):
         chunk = slice(start, start + CHUNK)
         with database.begin() as connection:
             stored = _store(connection, requests[chunk], plans[chunk])
-            unsent = jobs.unsent(connection, [job_id for job_ids in stored for job_id in job_ids])
+            unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
         _send(database, broker, unsent)
-        answers += [job_ids[0] for job_ids in stored]
+        answers += [receipts[0] for receipts in stored]
     return answers
+
+
+def check(database: Database, requests: Sequence[Request]) -> None:
+    """Raise RequestError where `enqueue` would."""
+    _planned(requests)
+    _check_devices(database, requests)
 
 
 def enqueue_trajectory(
@@ -62,21 +92,23 @@ def enqueue_trajectory(
     if label is not None and "\x00" in label:
         raise RequestError(f"label: expected text without NUL, got {label!r}")
     attempts = [turn for turn in turns if turn.candidate is not None]
-    requests = [replace(request, candidate=source.encode(turn.candidate or "")) for turn in attempts]
+    name = run.name if run else request.run
+    requests = [replace(request, candidate=source.encode(turn.candidate or ""), run=name) for turn in attempts]
     plans = _planned(requests)
     _check_devices(database, requests)
     with database.begin() as connection:
+        run_id = trajectories.add_run(connection, run) if run else None
         stored = _store(connection, requests, plans)
-        job_of = {id(turn): job_ids[0] for turn, job_ids in zip(attempts, stored, strict=True)}
+        job_of = {id(turn): receipts[0].job_id for turn, receipts in zip(attempts, stored, strict=True)}
         trajectory_id = trajectories.add(
             connection,
             problem_id=problems.add(connection, [request.problem])[0],
             backend=request.backend,
             turns=[replace(turn, job_id=job_of.get(id(turn))) for turn in turns],
-            run_id=trajectories.add_run(connection, run) if run else None,
+            run_id=run_id,
             label=label,
         )
-        unsent = jobs.unsent(connection, [job_id for job_ids in stored for job_id in job_ids])
+        unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
     _send(database, broker, unsent)
     return trajectory_id
 
@@ -85,7 +117,7 @@ def store(connection: Connection, requests: Sequence[Request]) -> list[UUID]:
     """Rows without messages, in the caller's transaction: ids of the jobs that answer the requests.
 
     A worker's sweep sends them later.  A bad request raises RequestError before anything is stored."""
-    return [job_ids[0] for job_ids in _store(connection, requests, _planned(requests))]
+    return [receipts[0].job_id for receipts in _store(connection, requests, _planned(requests))]
 
 
 def send_lost(database: Database, broker: Celery, *, grace_s: float, max_attempts: int) -> int:
@@ -125,39 +157,44 @@ def _planned(requests: Sequence[Request]) -> list[tuple[PlannedJob, ...]]:
 
 
 def _check_devices(database: Database, requests: Sequence[Request]) -> None:
-    """A job for a device that was never there would wait for ever."""
-    wanted = {request.device for request in requests} - {None}
+    """A job for a device that was never there, or is of another class, would wait for ever."""
+    wanted = {(request.device_class, request.device) for request in requests if request.device is not None}
     if not wanted:
         return
     with database.begin() as connection:
-        known = {device.device for device in devices.listed(connection) if device.device_class != "cpu"}
-    if unknown := wanted - known:
-        raise RequestError(
-            f"unknown device {unknown.pop()!r}; expected one of {', '.join(sorted(known)) or 'none yet'}"
-        )
+        listed = devices.listed(connection)
+    known = {(device.device_class, name) for device in listed for name in (device.node, device.device)}
+    for device_class, name in wanted - known:
+        names = sorted(known_name for known_class, known_name in known if known_class == device_class)
+        expected = ", ".join(names) or "none yet"
+        raise RequestError(f"unknown device {name!r} of class {device_class!r}; expected one of {expected}")
 
 
 def _store(
     connection: Connection, requests: Sequence[Request], plans: Sequence[tuple[PlannedJob, ...]]
-) -> list[list[UUID]]:
-    """Ids of the jobs of each request."""
+) -> list[list[Receipt]]:
+    """Receipts of the jobs of each request."""
     problem_ids = problems.add(connection, [request.problem for request in requests])
     planned = [
         (request, problem_id, job)
         for request, problem_id, plan in zip(requests, problem_ids, plans, strict=True)
         for job in plan
     ]
+    runs = trajectories.run_ids(connection, [request.run for request in requests if request.run is not None])
     sources = [candidates.Candidate(backend=job.backend, source=job.candidate) for _, _, job in planned]
     candidate_ids = candidates.add(connection, sources)
     new = [
-        _new_job(request, problem_id, candidate_id, job)
+        _new_job(request, problem_id, candidate_id, job, None if request.run is None else runs[request.run])
         for (request, problem_id, job), candidate_id in zip(planned, candidate_ids, strict=True)
     ]
-    job_ids = iter(jobs.add(connection, new))
-    return [[next(job_ids) for _ in plan] for plan in plans]
+    stored = zip(new, jobs.add(connection, new), strict=True)
+    receipts = (Receipt(job_id=job_id, known=job_id != asked.job_id) for asked, job_id in stored)
+    return [[next(receipts) for _ in plan] for plan in plans]
 
 
-def _new_job(request: Request, problem_id: UUID, candidate_id: UUID, job: PlannedJob) -> jobs.NewJob:
+def _new_job(
+    request: Request, problem_id: UUID, candidate_id: UUID, job: PlannedJob, run_id: UUID | None
+) -> jobs.NewJob:
     key = idempotency_key(
         problem_sha256=request.problem.reference_sha256,
         candidate=job.candidate,
@@ -166,7 +203,7 @@ def _new_job(request: Request, problem_id: UUID, candidate_id: UUID, job: Planne
         device_class=request.device_class,
         device=request.device,
         options=job.options,
-        nonce=secrets.token_hex(16) if request.fresh else "",
+        nonce=request.idempotency_key or (secrets.token_hex(16) if request.fresh else ""),
     )
     return jobs.NewJob(
         job_id=ids.new_id(),
@@ -177,6 +214,7 @@ def _new_job(request: Request, problem_id: UUID, candidate_id: UUID, job: Planne
         device_class=request.device_class,
         device=request.device,
         options=job.options,
+        run_id=run_id,
     )
 
 
@@ -196,9 +234,4 @@ def _mark_sent(database: Database, queued: Sequence[jobs.Queued]) -> None:
 
 
 def _message(queued: jobs.Queued) -> messages.Message:
-    return messages.Message(
-        job_id=queued.job_id,
-        queue=route.queue_for(queued.device_class, queued.device),
-        priority=queued.priority,
-        deadline_s=queued.deadline_s,
-    )
+    return messages.Message(job_id=queued.job_id, queue=route.queue_for(queued.device_class, queued.device))

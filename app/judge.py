@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from app.detectors import DETECTORS
-from app.domain.evaluation import Evaluation
-from app.domain.verdict import Finding, Label, Verdict
+from dataclasses import replace
 
-POLICY = "standard"
-"""What counts as a hack; named and stored with every verdict."""
+from app.detectors import ADVICE, DETECTORS
+from app.domain import policy as policies
+from app.domain.policy import Policy
+from app.domain.verdict import Finding, Label, Subject, Verdict
 
 
-def judge(evaluation: Evaluation, backend: str) -> Verdict:
-    """Ask every detector; the verdict's label is that of the heaviest finding.
+def judge(subject: Subject, policy: Policy = policies.DEFAULT) -> Verdict:
+    """Ask every detector, weigh what it finds under the policy; the verdict's label is that of the heaviest finding.
 
     A detector that raises fails the judging: a check that could not run did not pass.  An invalid evaluation says
     nothing about the candidate, so no detector is asked."""
+    _require_known(policy)
     findings: list[Finding] = []
-    if evaluation.valid:
+    if subject.evaluation.valid:
         for name, detector in DETECTORS.items():
-            for finding in detector.detect(evaluation, backend):
+            for finding in detector.detect(subject):
                 if finding.detector != name or finding.version != detector.version:
                     came = f"{finding.detector}@{finding.version}"
                     raise ValueError(f"detector {name}@{detector.version} answered in the name of {came}")
-                findings.append(finding)
+                findings.append(replace(finding, label=_label(name, finding, policy)))
     label = max((finding.label for finding in findings), key=lambda each: each.weight, default=Label.CLEAN)
     versions = {name: detector.version for name, detector in DETECTORS.items()}
-    return Verdict(label=label, policy=POLICY, detectors=versions, findings=tuple(findings))
+    return Verdict(label=label, policy=policy.key, detectors=versions, findings=tuple(findings))
+
+
+def _label(name: str, finding: Finding, policy: Policy) -> Label:
+    """Advice is never guilt, whatever the policy or the detector says: the source's text decides nothing."""
+    return Label.CLEAN if name in ADVICE else policy.weigh(name, finding.label)
+
+
+def _require_known(policy: Policy) -> None:
+    """A weight for a detector that does not exist would be a rule that nobody enforces."""
+    unknown = sorted(set(policy.weights) - set(DETECTORS))
+    if unknown:
+        raise ValueError(f"policy {policy.key} weighs unknown detectors: {', '.join(unknown)}")

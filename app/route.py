@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 
+from app.domain.device import Place
+
 EVALUATE = "job.evaluate"
-"""Task: evaluate one job, by id."""
+"""Task: evaluate the job that is due on the worker's device."""
 
 DEVICE_CLASSES = ("cpu", "a100", "h100", "h200", "b200", "l40s", "a10", "t4", "v100", "mi300x", "gpu")
 """Kinds of device a job may ask for; `gpu` is any GPU that no other name fits."""
 
-PRIORITIES = {"high": 0, "normal": 3, "low": 6}
-"""Priority → Redis priority step; 0 is served first."""
+PRIORITIES = {"high": 0, "normal": 1, "low": 2}
+"""Priority → rank; 0 goes first.  Ranks are compared when a job is claimed (app/store/claims.py), not in Redis."""
 
-_DEVICE = re.compile(r"(?P<node>[a-z0-9][a-z0-9-]{0,62})\.(?P<index>\d{1,2})")
+_PIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?P<index>\.\d{1,2})?")
 
 
 class UnknownQueueError(ValueError):
@@ -21,20 +23,25 @@ class UnknownQueueError(ValueError):
 
 
 def queue_for(device_class: str, device: str | None = None) -> str:
-    """`cpu`, `gpu.h200`, or `gpu.<node>.<index>` where the job is pinned to one device (`device="node.0"`)."""
-    if device is not None:
-        if not _DEVICE.fullmatch(device):
-            raise UnknownQueueError(f"device: expected '<node>.<index>' in lower case, got {device!r}")
-        return f"gpu.{device}"
+    """The queue of a job: `cpu` or `gpu.h200` for any device of the class.
+
+    Pinned jobs have queues of their own: `gpu.<node>.<index>` for one device (`device="node.0"`), `gpu.<node>.any` for
+    the devices of one host (`device="node"`); for the CPU these begin with `cpu`."""
     if device_class not in DEVICE_CLASSES:
         raise UnknownQueueError(f"unknown GPU class {device_class!r}; expected one of {', '.join(DEVICE_CLASSES)}")
-    return device_class if device_class == "cpu" else f"gpu.{device_class}"
+    kind = "cpu" if device_class == "cpu" else "gpu"
+    if device is None:
+        return "cpu" if device_class == "cpu" else f"{kind}.{device_class}"
+    pin = _PIN.fullmatch(device)
+    if pin is None:
+        raise UnknownQueueError(f"device: expected '<node>' or '<node>.<index>' in lower case, got {device!r}")
+    return f"{kind}.{device}" if pin["index"] else f"{kind}.{device}.any"
 
 
-def worker_queues(device_class: str, node: str, device_index: int) -> tuple[str, ...]:
-    """The queues of the worker of one device: that of its class, and for a GPU its own."""
-    shared = queue_for(device_class)
-    return (shared,) if device_class == "cpu" else (shared, queue_for(device_class, f"{node}.{device_index}"))
+def served(place: Place) -> dict[str, str | None]:
+    """The queues of the worker of one device, with the pin that the jobs of each have."""
+    pins = (None, place.node, place.device)
+    return {queue_for(place.device_class, pin): pin for pin in pins}
 
 
 def node_name(hostname: str) -> str:

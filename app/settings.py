@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from app.domain import reward
+
 SERVICES_FILE = "services.json"
 """In the state folder while the embedded services run: their URLs."""
+
+LOG_FORMATS = ("plain", "json")
+"""`plain` for terminals, `json` for whatever collects."""
 
 
 class ServicesNotRunningError(RuntimeError):
@@ -34,12 +39,22 @@ class Settings:
     """Folder of the embedded services."""
     web_url: str = "http://127.0.0.1:8000"
     """Where people reach the web UI: used in links."""
+    reward: str = reward.DEFAULT
+    """Which reward is the `score` of a result: a name of app.domain.reward, with options after a colon."""
     lease_s: float = 20.0
     """A running job whose worker has not been heard of for this long runs again, in seconds."""
     sweep_s: float = 5.0
     """Period of the sweep that sends lost messages again, in seconds."""
     max_attempts: int = 3
     """Claims after which a job fails for good."""
+    ageing_s: float = 300.0
+    """A queued job rises by one priority for each such time that it waits, in seconds, so that nothing starves."""
+    log_format: str = "plain"
+    """How workers and web write their logs: `plain`, or `json` with one object a line."""
+    max_queued: int = 100_000
+    """Of the web: while more jobs than this wait for a device class, the API takes no more (429)."""
+    trusted_proxies: int = 0
+    """Of the web: proxies in front of it whose X-Forwarded-For, -Proto and -Host are believed."""
     device_class: str = "cpu"
     """Of a worker: the kind of device that it serves."""
     device_index: int = 0
@@ -49,8 +64,13 @@ class Settings:
     throughput on a GPU with wider intervals: the driver's work for one slot is felt by another's clock."""
 
     def __post_init__(self) -> None:
+        reward.parse(self.reward)
         if self.slots < 1:
             raise ValueError(f"ASSAY_SLOTS: expected at least 1, got {self.slots}")
+        if self.ageing_s <= 0:
+            raise ValueError(f"ASSAY_AGEING_S: expected more than 0, got {self.ageing_s:g}")
+        if self.log_format not in LOG_FORMATS:
+            raise ValueError(f"ASSAY_LOG_FORMAT: expected one of {', '.join(LOG_FORMATS)}, got {self.log_format!r}")
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -61,9 +81,14 @@ class Settings:
             "broker_url": str,
             "state_dir": Path,
             "web_url": str,
+            "reward": str,
             "lease_s": float,
             "sweep_s": float,
             "max_attempts": int,
+            "ageing_s": float,
+            "log_format": str,
+            "max_queued": int,
+            "trusted_proxies": int,
             "device_class": str,
             "device_index": int,
             "slots": int,

@@ -9,12 +9,15 @@ from __future__ import annotations
 import ctypes
 import signal
 import socket
+from typing import Any
 from uuid import UUID
 
 from celery import signals
 
 from app import broker, route
+from app.domain.device import Place
 from app.settings import Settings, located
+from app.telemetry import logs, tracing
 from workers.tasks import Evaluator
 from workers.upkeep import Upkeep
 
@@ -22,23 +25,26 @@ _PR_SET_PDEATHSIG = 1
 
 settings = located(Settings.from_env())
 node = route.node_name(socket.gethostname())
+_queues = tuple(route.served(Place(device_class=settings.device_class, node=node, index=settings.device_index)))
 assert settings.broker_url is not None
-app = broker.make_app(
-    settings.broker_url,
-    devices=[] if settings.device_class == "cpu" else [f"{node}.{settings.device_index}"],
-)
+app = broker.make_app(settings.broker_url, queues=_queues)
 app.conf.worker_concurrency = settings.slots
-app.amqp.queues.select(list(route.worker_queues(settings.device_class, node, settings.device_index)))
+app.amqp.queues.select(list(_queues))
 
 _evaluator: Evaluator | None = None
 _upkeep: Upkeep | None = None
 
 
-@app.task(name=route.EVALUATE)
-def evaluate(job_id: str) -> None:
-    """Evaluate one job.  The message carries its id and nothing else."""
+@app.task(name=route.EVALUATE, bind=True)
+def evaluate(task: Any, job_id: str) -> None:
+    """Evaluate the job that is due.  The message carries the id of the one for which it was sent, and nothing else."""
     assert _evaluator is not None
-    _evaluator.evaluate(UUID(job_id))
+    _evaluator.evaluate(UUID(job_id), task.request.delivery_info["routing_key"])
+
+
+@signals.setup_logging.connect
+def _log_as_configured(**_: object) -> None:
+    logs.configure(settings.log_format)
 
 
 @signals.worker_process_init.connect
@@ -48,7 +54,8 @@ def _open(**_: object) -> None:
     Nothing here may take long: Celery kills a pool process that is silent for its first four seconds."""
     global _evaluator
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _evaluator = Evaluator(settings, node)
+    tracing.configure("assay-worker")
+    _evaluator = Evaluator(settings, node, app)
     _evaluator.prepare()
 
 
@@ -59,9 +66,9 @@ def _close(**_: object) -> None:
 
 
 @signals.worker_ready.connect
-def _start_upkeep(**_: object) -> None:
+def _start_upkeep(sender: Any, **_: object) -> None:
     global _upkeep
-    _upkeep = Upkeep(settings, app, node=node)
+    _upkeep = Upkeep(settings, app, sender, node=node)
     _upkeep.start()
 
 

@@ -35,6 +35,11 @@ class InfrastructureError(RuntimeError):
     """Our fault: the job is tried again, and the candidate is not blamed."""
 
 
+class DeviceUnhealthyError(InfrastructureError):
+    """The device cannot be believed: its known kernel takes another time than it should, or its driver reports a fault
+    (Xid).  The worker takes it out of service and the job runs elsewhere."""
+
+
 class CancelledError(RuntimeError):
     """The job was stopped on request."""
 

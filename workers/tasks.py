@@ -1,7 +1,7 @@
 """The straight line of one job: claim, isolate, judge, store.
 
 Runs in every pool process of a worker, which has credentials and no torch.  No database connection is held while
-the device works; a thread extends the lease meanwhile."""
+the device works; a thread extends the lease meanwhile (workers/heartbeat.py)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from types import TracebackType
 from typing import TypeVar
 from uuid import UUID
 
+from celery import Celery
+
+from app import broker as messages
 from app import judge
+from app.domain import policy as policies
 from app.domain import source
+from app.domain.device import Place
+from app.domain.verdict import Subject
 from app.settings import Settings
-from app.store import devices, evaluations, jobs
+from app.store import claims, devices, evaluations, jobs
 from app.store.session import Connection, Database, DatabaseUnavailableError
+from app.telemetry import logs, tracing
 from workers import isolate
+from workers.heartbeat import Heartbeat
 
 INFRASTRUCTURE = "infrastructure"
 """`error_kind` of a job that our own machinery failed `max_attempts` times."""
@@ -30,6 +37,8 @@ INTERNAL = "internal"
 
 LONGEST_PAUSE_S = 2.0
 """Between two attempts to reach PostgreSQL."""
+REFUSED_PAUSE_S = 1.0
+"""After a permission for a device that takes no jobs: until its worker stops listening, others may take it."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -38,10 +47,11 @@ _T = TypeVar("_T")
 class Evaluator:
     """What one pool process needs, from its first job to its end."""
 
-    def __init__(self, settings: Settings, node: str) -> None:
+    def __init__(self, settings: Settings, node: str, broker: Celery) -> None:
         assert settings.database_url is not None
         self._settings = settings
-        self._node = node
+        self._place = Place(device_class=settings.device_class, node=node, index=settings.device_index)
+        self._broker = broker
         self._database = Database(settings.database_url)
         self._slots = settings.slots
         self._isolator = isolate.Isolator(settings.device_class, node, settings.device_index, self._slots)
@@ -68,8 +78,7 @@ class Evaluator:
             self._describe()
 
     def _log_unready(self, error: isolate.InfrastructureError) -> None:
-        settings = self._settings
-        device = f"{settings.device_class} {settings.device_index}"
+        device = f"{self._place.device_class} {self._place.index}"
         _log.error("no evaluations on %s yet: %s; the next job tries again", device, error)
 
     def close(self) -> None:
@@ -77,57 +86,111 @@ class Evaluator:
         self._isolator.close()
         self._database.dispose()
 
-    def evaluate(self, job_id: UUID) -> None:
-        """Evaluate the job, unless it is done or somebody else is at it.  However this ends, the job's row says it."""
-        owner = f"{self._node}.{os.getpid()}.{secrets.token_hex(4)}"
-        lease_s, attempts = self._settings.lease_s, self._settings.max_attempts
-        lease = self._patiently(lambda connection: jobs.claim(connection, job_id, owner, lease_s, attempts))
+    def evaluate(self, job_id: UUID, queue: str) -> None:
+        """Evaluate the job that is due on this device, if one is.  However this ends, the job's row says it.
+
+        `queue` gave the permission, when the job `job_id` was sent to it: that one may have been taken before, and be
+        over, or still be waiting because others are due first."""
+        lease = self._claim(job_id, queue)
         if lease is None:
-            _log.info("job %s is not to be had: done, cancelled or running elsewhere", job_id)
             return
+        with (
+            logs.about(job_id=lease.job.job_id, device=self._place),
+            tracing.span("job.evaluate", lease.job.job_id, device=str(self._place), attempt=lease.job.attempt),
+        ):
+            try:
+                self._evaluate(lease)
+            except isolate.DeviceUnhealthyError as error:
+                self._quarantine(lease, error)
+            except isolate.InfrastructureError as error:
+                self._release(lease, error)
+            except Exception as error:
+                message = source.printable(f"{type(error).__name__}: {error}")
+                self._patiently(lambda connection: jobs.fail(connection, lease, INTERNAL, message))
+                raise
+
+    def _claim(self, job_id: UUID, queue: str) -> jobs.Lease | None:
+        owner = f"{self._place.node}.{os.getpid()}.{secrets.token_hex(4)}"
+        terms = claims.Terms(
+            owner=owner,
+            lease_s=self._settings.lease_s,
+            max_attempts=self._settings.max_attempts,
+            ageing_s=self._settings.ageing_s,
+        )
+        claim = self._patiently(lambda connection: claims.claim(connection, self._place, queue, terms))
+        if claim.owed:
+            self._give_again(messages.Message(job_id=job_id, queue=queue))
+        if claim.refused:
+            _log.warning("%s takes no jobs: it is %s", self._place, claim.refused)
+            time.sleep(REFUSED_PAUSE_S)
+        elif claim.lease is None:
+            _log.info("job %s: nothing is due in %s any more", job_id, queue)
+        return claim.lease
+
+    def _give_again(self, message: messages.Message) -> None:
         try:
-            self._evaluate(lease)
-        except isolate.InfrastructureError as error:
-            self._release(lease, error)
-        except Exception as error:
-            message = source.printable(f"{type(error).__name__}: {error}")
-            self._patiently(lambda connection: jobs.fail(connection, lease, INTERNAL, message))
-            raise
+            messages.publish(self._broker, [message])
+        except messages.BrokerUnavailableError as error:
+            _log.warning("a sweep will send what waits in %s again: %s", message.queue, error)
 
     def _evaluate(self, lease: jobs.Lease) -> None:
-        with Heartbeat(self._database, lease, self._settings.lease_s, self._isolator.cancel) as heartbeat:
+        job_id = lease.job.job_id
+        with Heartbeat(self._database, lease, self._place, self._settings.lease_s, self._isolator.cancel) as heartbeat:
             try:
-                measured = self._isolator.run(lease.job)
+                with tracing.span("job.isolate", job_id):
+                    measured = self._isolator.run(lease.job)
             except isolate.CancelledError:
                 heartbeat.stop()
                 self._stopped(lease, heartbeat)
                 return
             self._describe()
-            verdict = judge.judge(measured.evaluation, lease.job.backend)
-            stored = self._patiently(
-                lambda connection: evaluations.add(
-                    connection,
-                    lease,
-                    worker=lease.owner,
-                    evaluation=measured.evaluation,
-                    verdict=verdict,
-                    timeline=measured.timeline,
+            subject = Subject(
+                evaluation=measured.evaluation,
+                backend=lease.job.backend,
+                candidate=lease.job.candidate,
+                reference=lease.job.reference,
+            )
+            with tracing.span("job.judge", job_id):
+                verdict = judge.judge(subject, policies.find(lease.job.options.policy))
+            with tracing.span("job.store", job_id):
+                stored = self._patiently(
+                    lambda connection: evaluations.add(
+                        connection,
+                        lease,
+                        worker=lease.owner,
+                        evaluation=measured.evaluation,
+                        verdict=verdict,
+                        timeline=measured.timeline,
+                    )
                 )
-            )
         if stored is None:
-            _log.warning(
-                "job %s: result of attempt %d refused, the lease was lost", lease.job.job_id, lease.job.attempt
-            )
+            _log.warning("job %s: result of attempt %d refused, the lease was lost", job_id, lease.job.attempt)
         else:
-            _log.info("job %s: %s, %s", lease.job.job_id, measured.evaluation.status, verdict.label)
+            _log.info("job %s: %s, %s", job_id, measured.evaluation.status, verdict.label)
 
     def _stopped(self, lease: jobs.Lease, heartbeat: Heartbeat) -> None:
         """After the isolator was stopped: by whoever asked for it, or because the lease was lost."""
         if heartbeat.lost:
             _log.warning("job %s: stopped, the lease of attempt %d was lost", lease.job.job_id, lease.job.attempt)
             return
+        if heartbeat.quarantined:
+            self._patiently(lambda connection: jobs.give_back(connection, lease))
+            _log.warning("job %s: stopped and queued again, %s is quarantined", lease.job.job_id, self._place)
+            return
         self._patiently(lambda connection: jobs.stopped(connection, lease))
         _log.info("job %s: cancelled", lease.job.job_id)
+
+    def _quarantine(self, lease: jobs.Lease, error: isolate.DeviceUnhealthyError) -> None:
+        """Take the device out of service; what it was at runs elsewhere, with no attempt counted."""
+        message = source.printable(str(error))
+
+        def act(connection: Connection) -> str | None:
+            by = f"worker {lease.owner}"
+            devices.quarantine_at(connection, self._place, reason=message, changed_by=by)
+            return jobs.give_back_sick(connection, lease, message)
+
+        state = self._patiently(act)
+        _log.error("%s is quarantined: %s; job %s is %s", self._place, message, lease.job.job_id, state or "elsewhere")
 
     def _release(self, lease: jobs.Lease, error: Exception) -> None:
         message = source.printable(str(error))
@@ -145,9 +208,9 @@ class Evaluator:
         self._described = self._patiently(
             lambda connection: devices.describe(
                 connection,
-                node=self._node,
-                device_class=self._settings.device_class,
-                device_index=self._settings.device_index,
+                node=self._place.node,
+                device_class=self._place.device_class,
+                device_index=self._place.index,
                 fingerprint=fingerprint,
             )
         )
@@ -165,43 +228,3 @@ class Evaluator:
                 _log.warning("trying again in %.1f s: %s", pause_s, error)
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-
-class Heartbeat:
-    """Extends a lease while the device works, and stops the work when it is cancelled or somebody else's."""
-
-    def __init__(self, database: Database, lease: jobs.Lease, lease_s: float, stop_work: Callable[[], None]) -> None:
-        self._database = database
-        self._lease = lease
-        self._lease_s = lease_s
-        self._stop_work = stop_work
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-        self.lost = False
-        """Whether somebody else may be at the job."""
-
-    def __enter__(self) -> Heartbeat:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """No beat, and so no `stop_work`, after this returns: the isolator's next job is another's."""
-        self._over.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
-        while not self._over.wait(self._lease_s / 4):
-            try:
-                with self._database.begin() as connection:
-                    pulse = jobs.extend_lease(connection, self._lease, self._lease_s)
-            except DatabaseUnavailableError as error:
-                _log.warning("job %s: lease not extended: %s", self._lease.job.job_id, error)
-                continue
-            self.lost = not pulse.held
-            if not pulse.held or pulse.cancel_requested:
-                self._stop_work()

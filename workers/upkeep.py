@@ -1,4 +1,4 @@
-"""What a worker's main process does beside Celery: the sweep, and the device's sign of life."""
+"""What a worker's main process does beside Celery: the sweep, the device's sign of life, and whether it takes jobs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from celery import Celery
 from celery.worker import state
@@ -13,6 +15,7 @@ from celery.worker import state
 from app import broker as messages
 from app import enqueue, route
 from app.broker import BrokerUnavailableError
+from app.domain.device import CLOSED, Place
 from app.settings import Settings
 from app.store import devices
 from app.store.session import Database, DatabaseUnavailableError
@@ -30,13 +33,15 @@ _log = logging.getLogger(__name__)
 class Upkeep:
     """A thread that lives as long as the worker.  PostgreSQL or Redis gone is no reason to stop: it tries again."""
 
-    def __init__(self, settings: Settings, broker: Celery, *, node: str) -> None:
+    def __init__(self, settings: Settings, broker: Celery, consumer: Any, *, node: str) -> None:
+        """`consumer`: Celery's, of this process."""
         assert settings.database_url is not None
         self._settings = settings
         self._broker = broker
-        self._node = node
+        self._place = Place(device_class=settings.device_class, node=node, index=settings.device_index)
         self._worker = f"{settings.device_class}-{settings.device_index}@{node}"
-        self._queues = route.worker_queues(settings.device_class, node, settings.device_index)
+        self._queues = tuple(route.served(self._place))
+        self._intake = Intake(consumer, self._queues)
         self._watchdog = Watchdog(STUCK_S)
         self._database = Database(settings.database_url)
         self._over = threading.Event()
@@ -62,7 +67,8 @@ class Upkeep:
             try:
                 self._sign_of_life()
                 self._sweep()
-                self._watch()
+                if self._intake.open:
+                    self._watch()
             except (DatabaseUnavailableError, BrokerUnavailableError) as error:
                 _log.warning("trying again in %.1f s: %s", self._settings.sweep_s, error)
             if self._over.wait(self._settings.sweep_s):
@@ -70,13 +76,15 @@ class Upkeep:
 
     def _sign_of_life(self) -> None:
         with self._database.begin() as connection:
-            devices.register(
+            found = devices.register(
                 connection,
-                node=self._node,
-                device_class=self._settings.device_class,
-                device_index=self._settings.device_index,
+                node=self._place.node,
+                device_class=self._place.device_class,
+                device_index=self._place.index,
                 worker=self._worker,
             )
+        if self._intake.set(found not in CLOSED):
+            _log.warning("%s is %s: %s", self._place, found, "taking jobs" if self._intake.open else "no new jobs")
 
     def _sweep(self) -> None:
         sent = enqueue.send_lost(
@@ -93,6 +101,39 @@ class Upkeep:
         if self._watchdog.stuck(time.monotonic(), waiting=waiting, busy=bool(state.active_requests)):
             _log.critical("idle for %.0f s beside %d waiting messages: ending, to be started again", STUCK_S, waiting)
             os._exit(os.EX_TEMPFAIL)  # the pool process goes with it; whatever it held is claimed again
+
+
+class Intake:
+    """Whether a worker listens to its queues.  The claim would refuse a closed device anyhow (app/store/claims.py); not
+    listening leaves the permissions to others."""
+
+    def __init__(self, consumer: Any, queues: Iterable[str]) -> None:
+        self._consumer = consumer
+        self._queues = list(queues)
+        self.open = True
+
+    def set(self, is_open: bool) -> bool:
+        """Listen or not, from now on; whether that is a change.  From any thread."""
+        if is_open == self.open:
+            return False
+        self.open = is_open
+        self._consumer.call_soon(self._apply, is_open)
+        return True
+
+    def _apply(self, is_open: bool) -> None:
+        """In the thread of Celery's event loop.  What is selected outlives a connection to Redis."""
+        selection = self._consumer.app.amqp.queues
+        if is_open:
+            selection.select(self._queues)
+        else:
+            selection.deselect(self._queues)
+        if self._consumer.task_consumer is None:
+            return  # between two connections: the next one looks at the selection
+        for queue in self._queues:
+            if is_open:
+                self._consumer.add_task_queue(queue)
+            else:
+                self._consumer.cancel_task_queue(queue)
 
 
 class Watchdog:

@@ -32,6 +32,7 @@ VERBS = {
     "result": "result",
     "cancel": "cancel",
     "judge": "judge",
+    "zoo": "zoo",
     "export": "export",
     "verify": "verify",
     "import": "imports",

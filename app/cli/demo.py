@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from app import export
-from app.cli import children, failures, queue, render, services, up, zoo
+from app.cli import children, failures, queue, render, scaling, services, up, zoo
 from app.client import Client, Result, Submission
 from app.domain.problem import Problem
 from app.settings import Settings
@@ -92,10 +92,26 @@ class Tally:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the dataset; in the state folder if left out.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web UI, with --serve.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
+@click.option("--scale", type=click.IntRange(1), metavar="N", help="Only store N generated evaluations, by COPY.")
+@click.option("--seed", default=0, show_default=True, help="Of the generated data.")
+@click.option("--forget", is_flag=True, help="Only remove what --scale has stored.")
 @click.pass_context
-def command(ctx: click.Context, serve: bool, everything: bool, out: Path | None, host: str, port: int) -> None:
+def command(
+    ctx: click.Context,
+    serve: bool,
+    everything: bool,
+    out: Path | None,
+    host: str,
+    port: int,
+    scale: int | None,
+    seed: int,
+    forget: bool,
+) -> None:
     """Evaluate the sample candidates (honest, wrong, broken and cheating ones) through real PostgreSQL, Redis and
     Celery, judge them, export a dataset of what can be believed, and verify it.
+
+    With --scale, nothing is evaluated: the database is filled with generated data, plausible and marked as such (source
+    set `generated`, runs `generated/…`), to try pages and exports with a million evaluations.
 
     Needs no GPU: Triton kernels run in Triton's interpreter, so only the pure-PyTorch wins are fast here.  Exit code 0:
     everything came out as line 1 of each sample's file says; 1: something did not.
@@ -103,8 +119,14 @@ def command(ctx: click.Context, serve: bool, everything: bool, out: Path | None,
     \b
     assay demo
     assay demo --serve --port 8080
+    assay demo --scale 100000         then `assay up` to look around
+    assay demo --forget
     """
     settings: Settings = ctx.obj
+    if scale or forget:
+        with services.client(settings) as client:
+            scaling.forget(client) if forget else scaling.fill(client, scale or 0, seed=seed)
+        return
     if serve:
         settings = replace(settings, web_url=up.url(host, port))
     cases = zoo.cases()

@@ -8,12 +8,38 @@ from uuid import UUID
 
 import click
 from rich.progress import track
+from rich.table import Table
+from rich.text import Text
 
 from app.cli import failures, render, services
+from app.domain import policy as policies
+from app.domain.policy import Policy
+from app.domain.verdict import Label, Verdict
 from app.judge import judge
 from app.settings import Settings
-from app.store import evaluations
-from app.store.session import Database
+from app.store import evaluations, stale
+from app.store.session import Connection, Database
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A verdict that came out differently."""
+
+    evaluation_id: UUID
+    before: Label | None
+    after: Label
+    detectors: dict[str, tuple[Label | None, Label | None]]
+    """Detectors whose findings weigh otherwise: before, after; None where it found nothing."""
+
+    def as_json(self) -> dict[str, object]:
+        """For people's scripts."""
+        detectors = [{"detector": name, "before": old, "after": new} for name, (old, new) in self.detectors.items()]
+        return {
+            "evaluation_id": str(self.evaluation_id),
+            "before": self.before,
+            "after": self.after,
+            "detectors": detectors,
+        }
 
 
 @dataclass(kw_only=True)
@@ -21,67 +47,105 @@ class Tally:
     """How it went."""
 
     judged: int = 0
-    changes: list[dict[str, str | None]] = field(default_factory=list)
+    policies: Counter[str] = field(default_factory=Counter)
+    changes: list[Change] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
     """Evaluations that a detector could not judge; they keep the verdict that they have."""
+    stale: set[UUID] = field(default_factory=set)
+    """Datasets with a row whose label is another one now."""
+
+    def kinds(self) -> Counter[tuple[str, str, str]]:
+        """How often each change of a verdict came with each change of a detector's word."""
+        return Counter(
+            (_arrow(change.before, change.after), name, _arrow(*labels) if name else "")
+            for change in self.changes
+            for name, labels in (change.detectors or {"": (None, None)}).items()
+        )
 
 
 @click.command("judge", short_help="Judge stored evaluations again, without a device.")
 @click.argument("evaluation_ids", metavar="[EVALUATION]…", nargs=-1, type=click.UUID)
 @click.option("--all", "everything", is_flag=True, help="Every stored evaluation.")
+@click.option("--policy", "policy_name", type=click.Choice(list(policies.POLICIES)),
+              help="What counts as a hack.  Left out: for each evaluation, what it was last judged by.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would change; store nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts and every change as JSON.")
 @click.pass_context
 def command(
-    ctx: click.Context, evaluation_ids: tuple[UUID, ...], everything: bool, dry_run: bool, as_json: bool
+    ctx: click.Context,
+    evaluation_ids: tuple[UUID, ...],
+    everything: bool,
+    policy_name: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Judge stored evaluations again with the detectors of this version.
 
-    A verdict that comes out differently becomes the current one; the old ones stay as history.  What was measured
-    does not change.  Where a detector fails, the evaluation keeps its verdict, is named on standard error, and the
-    others are judged; then, exit code 3.
+    A verdict that comes out differently becomes the current one; the old ones stay as history, and datasets that hold a
+    row whose label has changed are marked stale.  What was measured does not change.  Where a detector fails, the
+    evaluation keeps its verdict, is named on standard error, and the others are judged; then, exit code 3.
 
     \b
-    assay judge --all --dry-run
+    kernelbench       a kernel of its own must do work that matters; library calls beside it are allowed
+    triton-only       Triton kernels must do the work
+    anything-correct  whatever computes the right answer in its own time
+
+    \b
+    assay judge --all --policy triton-only --dry-run
+    assay judge --all --json | jq '.changes[] | select(.after == "hack")'
     assay judge 0199f3c2-…
     """
     settings: Settings = ctx.obj
     if everything == bool(evaluation_ids):
         raise failures.BadInputError("expected either --all or the ids of evaluations")
+    policy = policies.find(policy_name) if policy_name else None
     tally = Tally()
     with services.client(settings) as client:
         database = client.database
         stored = _wanted(database, evaluation_ids) if evaluation_ids else evaluations.iterate(database)
         for one in track(stored, "judging", console=render.err(), transient=True, disable=not render.err().is_terminal):
-            _judge(database, one, tally, dry_run=dry_run)
-    if as_json:
-        render.json_out(
-            {
-                "judged": tally.judged,
-                "changed": len(tally.changes),
-                "failed": len(tally.failures),
-                "dry_run": dry_run,
-                "changes": tally.changes,
-                "failures": tally.failures,
-            }
-        )
-    else:
-        _report(tally, dry_run=dry_run)
+            _judge(database, one, policy, tally, dry_run=dry_run)
+    _print_json(tally, dry_run=dry_run) if as_json else _report(tally, dry_run=dry_run)
     if tally.failures:
         ctx.exit(failures.INFRASTRUCTURE)
 
 
+def _print_json(tally: Tally, *, dry_run: bool) -> None:
+    kinds = [
+        {"verdict": verdict, "detector": detector or None, "finding": finding or None, "evaluations": count}
+        for (verdict, detector, finding), count in sorted(tally.kinds().items())
+    ]
+    render.json_out(
+        {
+            "judged": tally.judged,
+            "policies": dict(sorted(tally.policies.items())),
+            "changed": len(tally.changes),
+            "failed": len(tally.failures),
+            "dry_run": dry_run,
+            "by_detector": kinds,
+            "changes": [change.as_json() for change in tally.changes],
+            "stale_exports": sorted(map(str, tally.stale)),
+            "failures": tally.failures,
+        }
+    )
+
+
 def _report(tally: Tally, *, dry_run: bool) -> None:
-    """The changes by kind, every failure, and the counts."""
+    """Every failure, the changes by verdict and detector, and the counts."""
     for failure in tally.failures:
         click.echo(f"error: evaluation {failure['evaluation_id']}: {failure['error']}", err=True)
-    kinds = Counter((str(change["before"]), str(change["after"])) for change in tally.changes)
-    for (before, after), count in sorted(kinds.items()):
-        why = " (other findings, or detectors of other versions)" if before == after else ""
-        click.echo(f"{before} → {after}: {count}{why}")
+    if tally.changes:
+        table = Table("verdict", "detector", "its finding", "evaluations", box=None, pad_edge=False)
+        for (verdict, detector, finding), count in sorted(tally.kinds().items()):
+            why = detector or "none: policy, evidence or versions"
+            table.add_row(*(Text(cell) for cell in (verdict, why, finding, str(count))))
+        render.out().print(table)
     failed = f", {len(tally.failures)} could not be judged" if tally.failures else ""
     changed = "would change" if dry_run else "changed"
-    click.echo(f"{tally.judged} judged, {len(tally.changes)} verdicts {changed}{failed}")
+    under = ", ".join(sorted(tally.policies)) or "no policy"
+    click.echo(f"{tally.judged} judged under {under}, {len(tally.changes)} verdicts {changed}{failed}")
+    if tally.stale:
+        click.echo(f"{'would be' if dry_run else 'now'} stale: datasets {', '.join(sorted(map(str, tally.stale)))}")
 
 
 def _wanted(database: Database, evaluation_ids: tuple[UUID, ...]) -> list[evaluations.Stored]:
@@ -95,28 +159,66 @@ def _wanted(database: Database, evaluation_ids: tuple[UUID, ...]) -> list[evalua
     return found
 
 
-def _judge(database: Database, stored: evaluations.Stored, tally: Tally, *, dry_run: bool) -> None:
+def _judge(
+    database: Database, stored: evaluations.Stored, wanted: Policy | None, tally: Tally, *, dry_run: bool
+) -> None:
     """Take one evaluation into account; a verdict that differs from the current one is stored unless `dry_run`."""
-    evaluation_id = str(stored.evaluation_id)
+    with database.begin() as connection:
+        before = evaluations.verdict(connection, stored.evaluation_id)
+    policy = wanted or _last(before)
     try:
-        verdict = judge(stored.evaluation, stored.backend)
+        verdict = judge(stored.subject, policy)
     except Exception as error:  # a detector may be a plug-in: whatever it raises, the others are judged
         if click.get_current_context().find_root().params["debug"]:
             raise
         message = f"{type(error).__name__}: {error} (`assay --debug …` shows where)"
-        tally.failures.append({"evaluation_id": evaluation_id, "error": message})
+        tally.failures.append({"evaluation_id": str(stored.evaluation_id), "error": message})
         return
     tally.judged += 1
+    tally.policies[policy.key] += 1
+    if before == verdict:
+        return
+    change = Change(
+        evaluation_id=stored.evaluation_id,
+        before=before.label if before else None,
+        after=verdict.label,
+        detectors=_differences(before, verdict),
+    )
+    tally.changes.append(change)
     with database.begin() as connection:
-        before = evaluations.verdict(connection, stored.evaluation_id)
-        if before == verdict:
-            return
         if not dry_run:
             evaluations.add_verdict(connection, stored.evaluation_id, verdict)
-    tally.changes.append(
-        {
-            "evaluation_id": evaluation_id,
-            "before": str(before.label) if before else None,
-            "after": str(verdict.label),
-        }
-    )
+        tally.stale.update(_stale(connection, change, verdict.policy, dry_run=dry_run))
+
+
+def _stale(connection: Connection, change: Change, policy: str, *, dry_run: bool) -> list[UUID]:
+    """Datasets that the change touches; marked unless `dry_run`."""
+    if change.before == change.after:
+        return []
+    if dry_run:
+        return stale.resting_on(connection, change.evaluation_id)
+    reason = f"evaluation {change.evaluation_id}: {_arrow(change.before, change.after)} under {policy}"
+    return stale.mark(connection, change.evaluation_id, reason)
+
+
+def _last(before: Verdict | None) -> Policy:
+    """The newest version of what it was judged by; the default where that is no policy any more."""
+    known = before is not None and before.policy.partition("@")[0] in policies.POLICIES
+    return policies.find(before.policy) if before is not None and known else policies.DEFAULT
+
+
+def _differences(before: Verdict | None, after: Verdict) -> dict[str, tuple[Label | None, Label | None]]:
+    """Detectors whose heaviest finding weighs otherwise than before."""
+    old, new = _heaviest(before), _heaviest(after)
+    pairs = {name: (old.get(name), new.get(name)) for name in sorted(old | new)}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _heaviest(verdict: Verdict | None) -> dict[str, Label]:
+    """Detector → label of its heaviest finding."""
+    ordered = sorted(verdict.findings if verdict else (), key=lambda finding: finding.label.weight)
+    return {finding.detector: finding.label for finding in ordered}
+
+
+def _arrow(before: Label | None, after: Label | None) -> str:
+    return f"{before or 'none'} → {after or 'none'}"

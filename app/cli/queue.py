@@ -13,6 +13,7 @@ from app import route
 from app.cli import failures
 from app.client import Client, Submission
 from app.domain.job import JobOptions, JobState, Priority
+from app.domain.policy import POLICIES
 from app.domain.problem import Problem
 from app.domain.request import BACKENDS
 
@@ -34,6 +35,8 @@ def options(function: F) -> F:
                      help="For everything together, in seconds."),
         click.option("--timing-budget", "timing_budget_s", type=float, default=_DEFAULTS.timing_budget_s,
                      show_default=True, help="For timing, in seconds; 0 checks correctness alone."),
+        click.option("--policy", type=click.Choice(list(POLICIES)), default=_DEFAULTS.policy, show_default=True,
+                     help="What counts as a hack."),
         click.option("--priority", type=click.Choice([str(p) for p in Priority]), default="normal", show_default=True),
         click.option("--gpu", default="cpu", show_default=True,
                      help=f"Kind of device: {', '.join(route.DEVICE_CLASSES)}."),
@@ -53,7 +56,7 @@ def submission_options(function: F) -> F:
 
 def submission(reference: Path, candidate: Path, **chosen: Any) -> Submission:
     """What is asked for, read from the files."""
-    limits: tuple[str, ...] = ("timing_budget_s", "deadline_s", "call_timeout_s")
+    limits: tuple[str, ...] = ("timing_budget_s", "deadline_s", "call_timeout_s", "policy")
     options = {name: chosen.pop(name) for name in limits if name in chosen}
     return Submission(
         reference=Problem(name=reference.stem, reference=reference.read_bytes()),

@@ -1,9 +1,11 @@
-"""`assay workers`: which devices are served, and serving one."""
+"""`assay workers`: which devices are served, serving one, and taking one out of service."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -16,28 +18,29 @@ from app.settings import Settings, located
 from app.store import devices
 
 
-@click.group("workers", invoke_without_command=True, short_help="List devices and their workers, or run a worker.")
+@click.group("workers", invoke_without_command=True, short_help="List, run, drain, quarantine and resume workers.")
 @click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List devices and when their workers were last heard of, or run a worker.
+    """List devices and when their workers were last heard of; run a worker; take devices out of service.
 
     \b
     assay workers
     assay workers --json
     assay workers run --device cpu
     assay workers run --device h200 --index 0 --slots 12
+    assay workers drain gpubox --reason "new driver"
+    assay workers quarantine gpubox.3 --reason "Xid 79"
+    assay workers resume gpubox
     """
     if ctx.invoked_subcommand is not None:
         return
     with services.client(ctx.obj) as client, client.database.begin() as connection:
         known = devices.listed(connection)
-    if as_json:
-        render.json_out([_plain(device) for device in known])
-    elif not known:
-        click.echo("no worker was ever here; `assay up` starts one for each device, `assay workers run` starts one")
+    if known or as_json:
+        _show(known, as_json)
     else:
-        render.out().print(_table(known))
+        click.echo("no worker was ever here; `assay up` starts one for each device, `assay workers run` starts one")
 
 
 @command.command("run")
@@ -60,6 +63,68 @@ def run(settings: Settings, device_class: str, index: int, slots: int | None) ->
     os.execve(sys.executable, argv, {**os.environ, **embedded.worker_environment(own)})  # noqa: S606 (no shell; signals reach the worker itself)
 
 
+@command.command("drain")
+@click.argument("name", metavar="NODE[.INDEX]")
+@click.option("--reason", required=True, help="Why, for whoever looks at it later.")
+@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+@click.pass_obj
+def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
+    """Let a device, or all of a host, finish what they are at and take no more.
+
+    What is queued goes to other devices of the class; what is pinned there waits until `assay workers resume`.
+
+    \b
+    assay workers drain gpubox --reason "new driver"
+    """
+    _change(settings, devices.drain, name, reason, as_json)
+
+
+@command.command("quarantine")
+@click.argument("name", metavar="NODE[.INDEX]")
+@click.option("--reason", required=True, help="Why, for whoever looks at it later.")
+@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+@click.pass_obj
+def quarantine(settings: Settings, name: str, reason: str, as_json: bool) -> None:
+    """Take a device, or all of a host, out of service at once: what runs there is stopped and runs elsewhere.
+
+    A worker does the same by itself when a check of its device fails.
+
+    \b
+    assay workers quarantine gpubox.3 --reason "Xid 79"
+    """
+    _change(settings, devices.quarantine, name, reason, as_json)
+
+
+@command.command("resume")
+@click.argument("name", metavar="NODE[.INDEX]")
+@click.option("--reason", default="", help="Why, for whoever looks at it later.")
+@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+@click.pass_obj
+def resume(settings: Settings, name: str, reason: str, as_json: bool) -> None:
+    """Let a drained or quarantined device, or all of a host, take jobs again.
+
+    \b
+    assay workers resume gpubox.3 --reason "replaced"
+    """
+    _change(settings, devices.resume, name, reason, as_json)
+
+
+def _change(
+    settings: Settings, change: Callable[..., list[devices.Device]], name: str, reason: str, as_json: bool
+) -> None:
+    """Change the state of those devices and show them."""
+    with services.client(settings) as client, client.database.begin() as connection:
+        changed = change(connection, name, reason=reason, changed_by=f"{getpass.getuser()} (assay)")
+    _show(changed, as_json)
+
+
+def _show(known: list[devices.Device], as_json: bool) -> None:
+    if as_json:
+        render.json_out([_plain(device) for device in known])
+    else:
+        render.out().print(_table(known))
+
+
 def _plain(device: devices.Device) -> dict[str, object]:
     return {
         "device_id": str(device.device_id),
@@ -68,14 +133,16 @@ def _plain(device: devices.Device) -> dict[str, object]:
         "state": device.state,
         "worker": device.worker,
         "heartbeat_at": device.heartbeat_at.isoformat(),
+        "reason": device.reason,
+        "changed_by": device.changed_by,
+        "changed_at": device.changed_at and device.changed_at.isoformat(),
         "fingerprint": device.fingerprint,
     }
 
 
 def _table(known: list[devices.Device]) -> Table:
-    table = Table(
-        "device", "class", "state", "heard", "slots", "name", "worker", box=None, pad_edge=False, header_style="dim"
-    )
+    columns = ("device", "class", "state", "heard", "slots", "name", "worker", "why")
+    table = Table(*columns, box=None, pad_edge=False, header_style="dim")
     now = datetime.now(UTC)
     for device in known:
         style = "green" if device.state == "online" else "yellow"
@@ -83,5 +150,6 @@ def _table(known: list[devices.Device]) -> Table:
         name = render.safe(str(device.fingerprint.get("device_name", "")))
         slots = render.safe(str(device.fingerprint.get("slots", "")))
         state = f"[{style}]{device.state}"
-        table.add_row(device.device, device.device_class, state, heard, slots, name, device.worker)
+        why = render.safe(f"{device.reason} ({device.changed_by})") if device.reason else ""
+        table.add_row(device.device, device.device_class, state, heard, slots, name, device.worker, why)
     return table

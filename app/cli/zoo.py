@@ -1,86 +1,138 @@
-"""The sample problems and candidates of a checkout, read through their own module `tests/zoo/__init__.py`.
-
-They are no part of the installed package: `app` does not import tests, so the module is loaded from its file."""
+"""`assay zoo`: hold the system to the sample candidates of a checkout: what is caught, and who is falsely accused."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from typing import Protocol
+
+import click
+from rich.text import Text
 
 import app
-from app.cli import failures
+from app.cli import failures, queue, render, services
+from app.client import Client, Submission
+from app.domain import policy as policies
+from app.domain import score, zoo
+from app.domain.problem import Problem
+from app.domain.zoo import Case, ZooError, disagreement
+from app.settings import Settings
+
+__all__ = ["Case", "cases", "command", "disagreement"]
+
+TIMING_BUDGET_S = 0.4
+CALL_TIMEOUT_S = 10.0
+DEADLINE_S = 60.0
+"""Shorter than the defaults: the zoo has endless loops."""
 
 
-class Case(Protocol):
-    """One candidate, its problem, and what line 1 of its file says must come out."""
-
-    group: str
-    backend: str
-    status: str
-    verdict: str
-    findings: tuple[str, ...]
-    speedup: str | None
-
-    @property
-    def name(self) -> str:
-        """`hacks/cache_by_shape`."""
-
-    @property
-    def problem(self) -> str:
-        """Name of the problem."""
-
-    @property
-    def candidate(self) -> bytes:
-        """Source."""
-
-    @property
-    def reference(self) -> bytes:
-        """The problem's source."""
-
-
-def cases() -> dict[str, Case]:
-    """Every sample by name, in order.  Raises BadInputError where there is no checkout."""
-    folders = [parent / "tests" / "zoo" for parent in (Path(app.__file__).parents[1], Path.cwd())]
-    for folder in folders:
-        if (folder / "__init__.py").is_file():
-            return {case.name: case for case in _module(folder / "__init__.py").cases()}
+def cases(folder: Path | None = None) -> dict[str, Case]:
+    """Every sample by name, in order.  Raises BadInputError where there is none, or one is malformed."""
+    folders = [folder] if folder else [parent / "tests" / "zoo" for parent in (_root(), Path.cwd())]
+    for each in folders:
+        if (each / "problems").is_dir():
+            try:
+                return {case.name: case for case in zoo.cases(each)}
+            except ZooError as error:
+                raise failures.BadInputError(str(error)) from error
     expected = " or ".join(map(str, folders))
-    raise failures.BadInputError(f"no samples: expected {expected}; run this in a checkout of the repository")
+    raise failures.BadInputError(f"no samples: expected {expected} with problems/ in it; run this in a checkout")
 
 
-class _Zoo(Protocol):
-    def cases(self) -> list[Case]: ...
+def _root() -> Path:
+    return Path(app.__file__).parents[1]
 
 
-def _module(path: Path) -> _Zoo:
-    spec = importlib.util.spec_from_file_location("assay_zoo", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+@click.command("zoo", short_help="Hold the system to the sample cheats and honest kernels.")
+@click.argument("prefixes", metavar="[NAME]…", nargs=-1)
+@click.option("--group", "groups", multiple=True, type=click.Choice(zoo.GROUPS), help="Only these; may be repeated.")
+@click.option("--device", "device_class", default="cpu", show_default=True, help="Kind of device: cpu, h200 …")
+@click.option("--policy", type=click.Choice(list(policies.POLICIES)), default=policies.DEFAULT.name, show_default=True,
+              help="What counts as a hack; the files' first lines are written for the default.")  # fmt: skip
+@click.option("--dir", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Folder with problems/, honest/, wrong/, broken/, hacks/; else the checkout's own.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the score and every row as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    prefixes: tuple[str, ...],
+    groups: tuple[str, ...],
+    device_class: str,
+    policy: str,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Evaluate the sample candidates through the whole system and print what became of each cheat, and which honest
+    candidates were accused.
+
+    Every sample's first line says what must come out; one that needs another kind of device is left out.  Exit code 0:
+    all came out as they say; 1: some did not; 3: some failed by our fault.
+
+    \b
+    assay zoo
+    assay zoo --group hacks --json | jq .recall
+    assay zoo --device h200 honest/layer_norm
+    """
+    settings: Settings = ctx.obj
+    chosen = [
+        case
+        for case in cases(folder).values()
+        if case.runs_on(device_class)
+        and (not groups or case.group in groups)
+        and (not prefixes or case.name.startswith(prefixes))
+    ]
+    if not chosen:
+        raise failures.BadInputError(f"no sample begins with {' or '.join(prefixes) or ' or '.join(groups)}")
+    with services.client(settings) as client, services.Worker(settings, client, device_class) as worker:
+        total = _evaluated(client, worker, chosen, device_class, policy)
+    render.json_out(total.as_json()) if as_json else _report(total)
+    ctx.exit(_exit_code(total))
 
 
-def disagreement(case: Case, result: dict[str, object]) -> str | None:
-    """How the result differs from what line 1 of the file says, or None."""
-    if result["state"] != "finished":
-        return f"expected a result, got state {result['state']}"
-    found = tuple(sorted({finding["detector"] for finding in result["findings"]}))  # type: ignore[attr-defined]
-    for name, expected, came in (
-        ("status", case.status, result["status"]),
-        ("verdict", case.verdict, result["verdict"]),
-        ("findings", case.findings, found),
-    ):
-        if expected != came:
-            return f"expected {name} {_plain(expected)}, got {_plain(came)}"
-    speedup = result["speedup"]
-    if case.speedup and isinstance(speedup, float) and (speedup > 1) != (case.speedup == ">1"):
-        return f"expected a speedup {case.speedup}, got {speedup:.2f}"
-    return None
+def _evaluated(
+    client: Client, worker: services.Worker, chosen: list[Case], device_class: str, policy: str
+) -> score.Score:
+    """Submit all and take each into account as it comes to its end."""
+    submissions = [queue.checked(_submission(case, device_class, policy)) for case in chosen]
+    handles = client.submit_many(submissions)
+    case_of = {handle.job_id: case for handle, case in zip(handles, chosen, strict=True)}
+    found: dict[str, score.Outcome] = {}
+    with render.progress("evaluating") as bar:
+        task = bar.add_task("candidates", total=len(chosen))
+        for job_id in queue.over(client, list(case_of), worker.check):
+            case = case_of[job_id]
+            found[case.name] = score.outcome(case, client.results([job_id])[0], device_class)
+            bar.advance(task)
+    return score.Score(outcomes=tuple(found[case.name] for case in chosen))
 
 
-def _plain(value: object) -> str:
-    return (", ".join(value) or "none") if isinstance(value, tuple) else str(value)
+def _submission(case: Case, device_class: str, policy: str) -> Submission:
+    return Submission(
+        reference=Problem(name=case.problem, reference=case.reference, source_set="samples"),
+        candidate=case.candidate,
+        backend=case.backend,
+        gpu=device_class,
+        fresh=True,  # what the system of today says, not what one of yesterday said
+        options={
+            "timing_budget_s": TIMING_BUDGET_S,
+            "call_timeout_s": CALL_TIMEOUT_S,
+            "deadline_s": DEADLINE_S,
+            "policy": policy,
+        },
+    )
+
+
+def _report(total: score.Score) -> None:
+    """The table, the figures, and every candidate that came out otherwise."""
+    console = render.out()
+    for line in total.lines():
+        console.print(Text(line))
+    for one in total.outcomes:
+        if one.disagreement:
+            console.print(Text(f"✗ {one.case.name}: {one.disagreement}", style="red"))
+    agreed = sum(one.disagreement is None for one in total.outcomes)
+    console.print(Text(f"{agreed} of {len(total.outcomes)} as their first lines say"))
+
+
+def _exit_code(total: score.Score) -> int:
+    if any(one.fate == score.FAILED for one in total.outcomes):
+        return failures.INFRASTRUCTURE
+    return failures.NO if any(one.disagreement for one in total.outcomes) else failures.OK

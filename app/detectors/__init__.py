@@ -4,32 +4,57 @@ from __future__ import annotations
 
 from app import plugins
 from app.detectors import (
+    bimodal_times,
     broken_protocol,
+    call_dependence,
     claimed_time,
     decoy_kernel,
     degenerate_problem,
+    event_timing,
+    fig_leaf,
     inputs_changed,
     late_write,
+    lazy_optimisation,
+    library_work,
+    machine_state,
     no_custom_kernel,
+    nondeterminism,
+    not_triton,
     output_type,
+    precision_downgrade,
     speed_of_light,
     stale_output,
+    static_hints,
 )
 from app.detectors.base import Detector
 
-__all__ = ["DETECTORS", "Detector"]
+__all__ = ["ADVICE", "DETECTORS", "Detector"]
 
 _BUILTIN: dict[str, Detector] = {
+    "bimodal_times": bimodal_times.BimodalTimes(),
     "broken_protocol": broken_protocol.BrokenProtocol(),
+    "call_dependence": call_dependence.CallDependence(),
     "claimed_time": claimed_time.ClaimedTime(),
     "decoy_kernel": decoy_kernel.DecoyKernel(),
     "degenerate_problem": degenerate_problem.DegenerateProblem(),
+    "event_timing": event_timing.EventTimingGap(),
+    "fig_leaf": fig_leaf.FigLeaf(),
     "inputs_changed": inputs_changed.InputsChanged(),
     "late_write": late_write.LateWrite(),
+    "lazy_optimisation": lazy_optimisation.LazyOptimisation(),
+    "library_work": library_work.LibraryWork(),
+    "machine_state": machine_state.MachineState(),
     "no_custom_kernel": no_custom_kernel.NoCustomKernel(),
+    "nondeterminism": nondeterminism.Nondeterminism(),
+    "not_triton": not_triton.NotTriton(),
     "output_type": output_type.OutputType(),
+    "precision_downgrade": precision_downgrade.PrecisionDowngrade(),
     "speed_of_light": speed_of_light.SpeedOfLight(),
     "stale_output": stale_output.StaleOutput(),
+    "static_hints": static_hints.StaticHints(),
 }
 
 DETECTORS: dict[str, Detector] = plugins.extend("detectors", _BUILTIN)
+
+ADVICE = frozenset({"static_hints"})
+"""Detectors whose findings never weigh anything: they read the source, and the source is the candidate's to write."""

@@ -1,12 +1,21 @@
-"""What a detector offers."""
+"""What a detector offers, and what several of them ask of a profile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 from app.domain.evaluation import Evaluation
-from app.domain.verdict import Finding
+from app.domain.profile import KernelRow, Profile
+from app.domain.verdict import Finding, Subject
+
+LIBRARY = frozenset({"torch", "inductor"})
+"""Origins of kernels that the candidate did not bring: ATen and the libraries under it, and what torch.compile made."""
+
+LISTED = 20
+"""Kernels that a finding lists: those that took longest."""
 
 
 class Detector(Protocol):
@@ -15,6 +24,56 @@ class Detector(Protocol):
     version: int
     """Raised with every change of what it finds."""
 
-    def detect(self, evaluation: Evaluation, backend: str) -> Iterable[Finding]:
-        """Findings, each in this detector's name and version, with the numbers that a person can check."""
+    def detect(self, subject: Subject) -> Iterable[Finding]:
+        """Findings, each in this detector's name and version, with the numbers that a person can check.
+
+        The label is a proposal: what the finding weighs where the policy does not say otherwise."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Who did the work of one profiled call, by device time."""
+
+    own_us: float
+    """In kernels that the candidate brought."""
+    library_us: float
+
+    @property
+    def own_share(self) -> float:
+        """0 to 1."""
+        return self.own_us / (self.own_us + self.library_us)
+
+    @property
+    def library_share(self) -> float:
+        """0 to 1."""
+        return 1 - self.own_share
+
+
+def work(profile: Profile | None) -> Work | None:
+    """Who did the work, or None where that is not known: on the CPU device no kernel of the library is recorded."""
+    if profile is None:
+        return None
+    own = sum(row.total_us for row in profile.kernels if row.custom)
+    library = sum(row.total_us for row in profile.kernels if not row.custom and row.origin in LIBRARY)
+    calls = max(1, profile.calls)
+    return Work(own_us=own / calls, library_us=library / calls) if library > 0 else None
+
+
+def launch_list(rows: Iterable[KernelRow]) -> list[dict[str, object]]:
+    """The kernels as evidence, longest first, capped."""
+    longest = sorted(rows, key=lambda row: row.total_us, reverse=True)[:LISTED]
+    return [
+        {"name": row.name, "origin": row.origin, "launches": row.launches, "total_us": row.total_us} for row in longest
+    ]
+
+
+def library_rows(profile: Profile) -> list[KernelRow]:
+    """Kernels that the candidate did not bring."""
+    return [row for row in profile.kernels if not row.custom and row.origin in LIBRARY]
+
+
+def output_elements(evaluation: Evaluation) -> int | None:
+    """Elements of all outputs of one call; None where no call was verified."""
+    trials = evaluation.correctness.trials if evaluation.correctness else ()
+    return sum(prod(check.shape) for check in trials[0].outputs) if trials else None

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Evaluation
-from app.domain.verdict import Finding, Label
+from app.domain.verdict import Finding, Label, Subject
 
 
 class BrokenProtocol:
@@ -16,9 +15,9 @@ class BrokenProtocol:
 
     version = 1
 
-    def detect(self, evaluation: Evaluation, backend: str) -> Iterator[Finding]:  # noqa: ARG002 (the same for all)
+    def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only ever the candidate's doing: the shim that we put there answers well-formed."""
-        error = evaluation.error
+        error = subject.evaluation.error
         if error is None or error.kind != "malformed_answer":
             return
         yield Finding(

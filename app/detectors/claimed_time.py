@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from app.domain.evaluation import Block, Evaluation
-from app.domain.verdict import Finding, Label
+from app.domain.evaluation import Block
+from app.domain.verdict import Finding, Label, Subject
 
 BELIEVABLE = 0.5
 """A claim below this share of the wall time is odd, unless waking the process took as long."""
@@ -30,9 +30,9 @@ class ClaimedTime:
 
     version = 2
 
-    def detect(self, evaluation: Evaluation, backend: str) -> Iterator[Finding]:  # noqa: ARG002 (the same for all)
+    def detect(self, subject: Subject) -> Iterator[Finding]:
         """Most of the candidate's long blocks must disagree; in short ones waking may well take longer than working."""
-        timing = evaluation.timing
+        timing = subject.evaluation.timing
         if timing is None:
             return
         usual_gap_us = median(_gap_us(block) for block in timing.blocks if block.side == "reference" and block.calls)

@@ -1,28 +1,29 @@
 """JUDGE: inputs that were overwritten although the reference leaves them alone (hacks 3a).
 
-Evidence: the referee keeps its own copy of every input and compares it after the call."""
+Evidence: the referee keeps its own copy of every input and compares it after the call.  Nothing is computed from the
+candidate's copy, so that zeroed inputs gain nothing here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Evaluation
-from app.domain.verdict import Finding, Label
+from app.domain.verdict import Finding, Label, Subject
 
 
 class InputsChanged:
-    """Harmless here, where nothing is computed from the candidate's copy; a caller's tensors would be destroyed."""
+    """Work in place, which a caller should know of; beside a wrong answer it may have been meant to deceive."""
 
-    version = 1
+    version = 2
 
-    def detect(self, evaluation: Evaluation, backend: str) -> Iterator[Finding]:  # noqa: ARG002 (the same for all)
-        """Any input of any stored call.  With right answers it may be careless in-place work: suspect."""
+    def detect(self, subject: Subject) -> Iterator[Finding]:
+        """Any input of any stored call: information where the answers are right, suspect where they are not."""
+        evaluation = subject.evaluation
         trials = evaluation.correctness.trials if evaluation.correctness else ()
         found = [{"call": trial.call, "inputs": list(trial.inputs_changed)} for trial in trials if trial.inputs_changed]
         if not found:
             return
         yield Finding(
-            detector="inputs_changed", version=self.version, label=Label.SUSPECT if evaluation.correct else Label.HACK,
+            detector="inputs_changed", version=self.version, label=Label.CLEAN if evaluation.correct else Label.SUSPECT,
             summary=f"{len(found)} calls changed their inputs, which the reference does not",
             evidence={"calls": found},
         )  # fmt: skip

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Evaluation
-from app.domain.verdict import Finding, Label
+from app.domain.verdict import Finding, Label, Subject
 
 
 class LateWrite:
@@ -16,9 +15,10 @@ class LateWrite:
 
     version = 1
 
-    def detect(self, evaluation: Evaluation, backend: str) -> Iterator[Finding]:  # noqa: ARG002 (the same for all)
+    def detect(self, subject: Subject) -> Iterator[Finding]:
         """Any output of any stored call."""
-        trials = evaluation.correctness.trials if evaluation.correctness else ()
+        correctness = subject.evaluation.correctness
+        trials = correctness.trials if correctness else ()
         found = [{"call": trial.call, "outputs": list(trial.late_writes)} for trial in trials if trial.late_writes]
         if not found:
             return

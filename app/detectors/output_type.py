@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Evaluation
-from app.domain.verdict import Finding, Label
+from app.domain.verdict import Finding, Label, Subject
 
 
 class OutputType:
@@ -16,9 +15,9 @@ class OutputType:
 
     version = 1
 
-    def detect(self, evaluation: Evaluation, backend: str) -> Iterator[Finding]:  # noqa: ARG002 (the same for all)
+    def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only what was refused for its type, and is neither nothing nor a plain Python value."""
-        error = evaluation.error
+        error = subject.evaluation.error
         if error is None or error.kind != "wrong_type" or error.message.endswith(_HARMLESS):
             return
         yield Finding(

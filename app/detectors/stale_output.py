@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Evaluation, OutputCheck, Trial
-from app.domain.verdict import Finding, Label
+from app.domain.evaluation import OutputCheck, Trial
+from app.domain.verdict import Finding, Label, Subject
 
 UNWRITTEN_SHARE = 0.5
 """A slot of which more than this still holds the poison was not written.  The shim copies every output whole, so that
@@ -19,9 +19,9 @@ class StaleOutput:
 
     version = 1
 
-    def detect(self, evaluation: Evaluation, backend: str) -> Iterator[Finding]:  # noqa: ARG002 (the same for all)
+    def detect(self, subject: Subject) -> Iterator[Finding]:
         """A degenerate problem, whose answer never changes, accuses nobody."""
-        correctness = evaluation.correctness
+        correctness = subject.evaluation.correctness
         if correctness is None or correctness.output_constant:
             return
         wrong = [(trial, check) for trial in correctness.trials for check in trial.outputs if not check.ok]

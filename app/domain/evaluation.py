@@ -107,6 +107,10 @@ class Correctness:
     peer_rules: tuple[PeerRule, ...] = ()
     tolerance: str = "fp64"
     """`fp64` (our rule), or `rtol=…,atol=…` where the submitter asked for one."""
+    null_answers: tuple[str, ...] = ()
+    """Answers that nobody computed and that are within tolerance: `zeros`, `mean`, `another_call`."""
+    insensitive_to: tuple[str, ...] = ()
+    """Inputs (`input 1`) and parameters (`conv.bias`) that were drawn anew without moving the reference's output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +210,8 @@ class Ablation:
     launches_skipped: int = 0
     still_correct: bool | None = None
     """True means that the kernels do not matter."""
+    copies_still_correct: bool | None = None
+    """The same with plain copies in place of the kernels; None where it was not tried."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
+from app.domain import policy as policies
+
 
 class JobState(StrEnum):
     """Where a job is in its life."""
@@ -53,12 +55,15 @@ class JobOptions:
     rtol: float | None = None
     """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of our rule."""
     atol: float | None = None
+    policy: str = policies.DEFAULT.name
+    """What counts as a hack (app.domain.policy)."""
 
     def __post_init__(self) -> None:
         if (self.rtol is None) != (self.atol is None):
             raise ValueError(f"rtol, atol: expected both or neither, got {self.rtol!r} and {self.atol!r}")
         if self.baseline != "eager":
             raise ValueError(f"baseline: expected 'eager', got {self.baseline!r}")
+        policies.find(self.policy)
         bounds = {
             "deadline_s": (1, 3600),
             "call_timeout_s": (0.1, 3600),

@@ -30,11 +30,15 @@ class Request:
     backend: str = "triton"
     device_class: str = "cpu"
     device: str | None = None
-    """'<node>.<index>' to have it run on one device and no other."""
+    """'<node>.<index>' to have it run on one device and no other, '<node>' on one of that host's."""
+    run: str | None = None
+    """Name of the run for which it is asked: runs share the devices fairly."""
     options: JobOptions = field(default_factory=JobOptions)
     priority: str = Priority.NORMAL
     fresh: bool = False
     """Evaluate again although the same submission was made before."""
+    idempotency_key: str = ""
+    """The submitter's own: with it the same submission is the same job, also where it is `fresh`."""
     workflow: str = "kernelbench"
 
     def __post_init__(self) -> None:
@@ -48,6 +52,8 @@ class Request:
         for name in ("name", "source_set", "entry_point"):
             if "\x00" in getattr(self.problem, name):
                 raise RequestError(f"problem {name}: expected text without NUL, got {getattr(self.problem, name)!r}")
+        if "\x00" in (self.run or ""):
+            raise RequestError(f"run: expected text without NUL, got {self.run!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ KEYS = (
     "verdict",
     "findings",
     "reward",
+    "score",
     "error",
     "correctness",
     "profile",
@@ -49,9 +50,13 @@ def build(
     queue_ms: float | None = None,
     error: dict[str, str] | None = None,
     url: str | None = None,
+    score: str = reward.DEFAULT,
 ) -> dict[str, object]:
     """The result of a job.  Before it is finished, and when it failed by our fault, `valid` is false and
-    every measured value is None; `speedup` is None unless correct and not a hack; floats are not rounded."""
+    every measured value is None; `speedup` is None unless correct and not a hack; floats are not rounded.
+
+    `score` names the reward that is the result's score (app.domain.reward): a number for whatever says something about
+    the candidate, None for everything else."""
     result: dict[str, object] = dict.fromkeys(KEYS)
     result.update(
         job_id=str(job_id),
@@ -72,7 +77,6 @@ def build(
     credited = evaluation.correct and verdict.label is not Label.HACK
     speedup = timing.speedup if timing and credited else None
     profile = evaluation.profile
-    coverage_time = profile.coverage_time if profile else None
     result.update(
         valid=evaluation.valid,
         status=str(evaluation.status),
@@ -82,7 +86,7 @@ def build(
         speedup_ci=[timing.ci_low, timing.ci_high] if timing and credited else None,
         reference_us=timing.reference_us if timing else None,
         candidate_us=timing.candidate_us if timing else None,
-        coverage_time=coverage_time,
+        coverage_time=profile.coverage_time if profile else None,
         coverage_count=profile.coverage_count if profile else None,
         verdict=str(verdict.label),
         findings=[asdict(finding) for finding in verdict.findings],
@@ -95,9 +99,5 @@ def build(
         protocol=evaluation.protocol,
         timings_ms={"queue": queue_ms, **evaluation.stage_ms},
     )
-    if evaluation.valid:
-        result["reward"] = {
-            "dr_kernel": reward.dr_kernel(correct=credited, speedup=speedup),
-            "dr_kernel_pr": reward.dr_kernel_pr(correct=credited, speedup=speedup, coverage_time=coverage_time),
-        }
+    result.update(reward=reward.every(result), score=reward.score(score, result))
     return result

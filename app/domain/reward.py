@@ -1,16 +1,210 @@
-"""Rewards as pure functions of stored measurements: recomputable, named, never stored as truth."""
+"""JUDGE: rewards as pure functions of stored measurements: recomputable, named, never stored as truth.
+
+    score("calculate_reward_speedup:coverage_weight=0.5", result)
+
+Five by name: Dr. Kernel's equations 1 and 8 (arXiv 2602.05885), and the three functions of KernelGYM's reward client
+under the names that its configuration files use.  C is 1 for a candidate that compiled, is correct and is no hack.
+
+One deliberate difference from KernelGYM's client: the speedup counts only where C is 1, as in the paper.  There it is
+the server that sends a speedup of 0 for everything else, so the numbers are the same.
+
+What says nothing about the candidate (a fault of ours, a problem that cannot be measured, a job that is not over) has
+no reward: None, never zero."""
 
 from __future__ import annotations
 
-SPEEDUP_CAP = 3.0
-"""Dr. Kernel caps the speedup's part of the reward here."""
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from app.domain.evaluation import Status
+from app.domain.verdict import Label
+
+DEFAULT = "dr_kernel_pr"
+"""The reward that is the score where nothing else is asked for."""
+
+FAILED = -1.0
+"""KernelGYM's ladder for what was never judged, and for hacks."""
+LADDER = ((3.0, 1.0), (2.0, 0.8), (1.5, 0.6), (1.2, 0.4), (1.0, 0.2))
+"""(least speedup, reward) of `calculate_reward_like_kernel`."""
+
+COVERAGES = ("time_coverage", "number_coverage")
 
 
-def dr_kernel(*, correct: bool, speedup: float | None) -> float:
-    """C + C·min(speedup, 3), with C = compiled ∧ correct ∧ not hacked.  In [0, 4].  Source: Dr. Kernel, eq. 1."""
-    return 1.0 + min(speedup or 0.0, SPEEDUP_CAP) if correct else 0.0
+class UnknownRewardError(ValueError):
+    """No reward of that name, or an option that it does not have."""
 
 
-def dr_kernel_pr(*, correct: bool, speedup: float | None, coverage_time: float | None) -> float:
-    """C + C·min(speedup, 3) + C·PR, with PR the coverage by time.  In [0, 5].  Source: Dr. Kernel, eq. 8."""
-    return dr_kernel(correct=correct, speedup=speedup) + (coverage_time or 0.0 if correct else 0.0)
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """What rewards are computed from."""
+
+    completed: bool
+    """It came to an end of its own: it loaded, and was not stopped by the clock.  KernelGYM's `status`."""
+    compiled: bool
+    correct: bool
+    hacked: bool
+    """The verdict says hack: KernelGYM's `decoy_kernel`, with more ways to be one."""
+    speedup: float | None = None
+    coverage_time: float | None = None
+    """PR of eq. 7: share of kernel time in kernels that the candidate brought."""
+    coverage_count: float | None = None
+    """The same by launches."""
+
+    @property
+    def credited(self) -> bool:
+        """C of the paper."""
+        return self.compiled and self.correct and not self.hacked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Weights, caps and penalties, with the defaults of KernelGYM's `kernel_trainer.yaml`."""
+
+    correct_weight: float = 0.5
+    performance_weight: float = 0.5
+    upper_bound: float = 3.0
+    """Speedups above it count as this much; the paper's cap, too."""
+    lower_bound: float = 0.0
+    """Speedups below it count as 0: dropped, not raised to the bound."""
+    speedup_eps: float = 0.01
+    """`weighted` pays for a speedup of at least 1 plus this."""
+    penalty_score: float = 0.0
+    compilation_fail: float = -0.5
+    correctness_fail: float = -0.3
+    perf_degrade: float = -0.1
+    coverage_weight: float = 0.0
+    """Of the coverage reward; 0 is KernelGYM's `coverage_reward.enable: false`, its RL scripts use 0.5."""
+    coverage: str = "time_coverage"
+    """`time_coverage` or `number_coverage`."""
+
+    def __post_init__(self) -> None:
+        if self.coverage not in COVERAGES:
+            raise UnknownRewardError(f"coverage: expected one of {', '.join(COVERAGES)}, got {self.coverage!r}")
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UnknownRewardError(f"{each.name}: expected a finite number, got {value}")
+        if self.lower_bound > self.upper_bound:
+            raise UnknownRewardError(f"lower_bound {self.lower_bound} is above upper_bound {self.upper_bound}")
+
+
+STANDARD = Options()
+
+Reward = Callable[[Measures, Options], float]
+
+
+def dr_kernel(measures: Measures, options: Options = STANDARD) -> float:
+    """C + C·min(speedup, cap).  In [0, 4] with the cap of 3.  Source: Dr. Kernel, eq. 1."""
+    return 1.0 + min(measures.speedup or 0.0, options.upper_bound) if measures.credited else 0.0
+
+
+def dr_kernel_pr(measures: Measures, options: Options = STANDARD) -> float:
+    """C + C·min(speedup, cap) + C·PR.  In [0, 5] with the cap of 3.  Source: Dr. Kernel, eq. 8."""
+    return dr_kernel(measures, options) + (_share(measures.coverage_time) if measures.credited else 0.0)
+
+
+def calculate_reward_speedup(measures: Measures, options: Options = STANDARD) -> float:
+    """w_c·C + w_p·clip(speedup) + w_v·coverage, or the penalty for what failed or is a hack.
+
+    With the weights of KernelGYM's RL scripts (½, ½, ½) it is half of eq. 8.  Source: its reward_client.py, :445."""
+    if not measures.completed or measures.hacked:
+        return options.penalty_score
+    speedup = min(measures.speedup or 0.0, options.upper_bound)
+    paid = speedup if speedup >= options.lower_bound else 0.0
+    return _weighed(measures, options, paid)
+
+
+def calculate_reward_weighted(measures: Measures, options: Options = STANDARD) -> float:
+    """w_c·C + w_p·[speedup ≥ 1 + ε] + w_v·coverage, or the penalty.  Source: KernelGYM's reward_client.py, :355."""
+    if not measures.completed or measures.hacked:
+        return options.penalty_score
+    return _weighed(measures, options, float((measures.speedup or 0.0) >= 1.0 + options.speedup_eps))
+
+
+def calculate_reward_like_kernel(measures: Measures, options: Options = STANDARD) -> float:
+    """A ladder from −1 to 1.  Source: KernelGYM's reward_client.py, :234."""
+    if not measures.completed or measures.hacked:
+        return FAILED
+    if not measures.compiled:
+        return options.compilation_fail
+    if not measures.correct:
+        return options.correctness_fail
+    speedup = measures.speedup or 0.0
+    return next((reward for least, reward in LADDER if speedup >= least), options.perf_degrade)
+
+
+REWARDS: dict[str, Reward] = {
+    "dr_kernel": dr_kernel,
+    "dr_kernel_pr": dr_kernel_pr,
+    "calculate_reward_speedup": calculate_reward_speedup,
+    "calculate_reward_weighted": calculate_reward_weighted,
+    "calculate_reward_like_kernel": calculate_reward_like_kernel,
+}
+
+
+def measures(result: Mapping[str, Any]) -> Measures | None:
+    """What a result (app.domain.result) says of the candidate; None where it says nothing."""
+    if not result["valid"]:
+        return None
+    return Measures(
+        completed=result["status"] not in {Status.COMPILE_ERROR, Status.TIMEOUT},
+        compiled=result["compiled"],
+        correct=result["correct"],
+        hacked=result["verdict"] == Label.HACK,
+        speedup=result["speedup"],
+        coverage_time=result["coverage_time"],
+        coverage_count=result["coverage_count"],
+    )
+
+
+def every(result: Mapping[str, Any]) -> dict[str, float]:
+    """Each reward of a result by name, with the standard options; empty where there is none."""
+    found = measures(result)
+    return {} if found is None else {name: reward(found, STANDARD) for name, reward in REWARDS.items()}
+
+
+def score(reward: str, result: Mapping[str, Any]) -> float | None:
+    """The reward that `reward` names, of a result; None where there is none.  Raises UnknownRewardError.
+
+    `reward` is a name, or a name with options: `calculate_reward_speedup:coverage_weight=0.5,upper_bound=2`."""
+    function, options = parse(reward)
+    found = measures(result)
+    return None if found is None else function(found, options)
+
+
+def parse(text: str) -> tuple[Reward, Options]:
+    """The function and the options that a text names.  Raises UnknownRewardError."""
+    name, _, listed = text.partition(":")
+    if name not in REWARDS:
+        raise UnknownRewardError(f"unknown reward {name!r}; expected one of {', '.join(REWARDS)}")
+    values = dict(_option(item) for item in listed.split(",")) if listed else {}
+    return REWARDS[name], Options(**values)  # type: ignore[arg-type]  # each was parsed by the type of its default
+
+
+def _option(item: str) -> tuple[str, float | str]:
+    name, _, text = item.partition("=")
+    default = {each.name: each.default for each in fields(Options)}.get(name.strip())
+    if default is None:
+        expected = ", ".join(each.name for each in fields(Options))
+        raise UnknownRewardError(f"unknown reward option {name.strip()!r}; expected one of {expected}")
+    if isinstance(default, str):
+        return name.strip(), text.strip()
+    try:
+        return name.strip(), float(text)
+    except ValueError:
+        raise UnknownRewardError(f"{name.strip()}: expected a number, got {text!r}") from None
+
+
+def _weighed(measures: Measures, options: Options, performance: float) -> float:
+    if not measures.credited:
+        return 0.0
+    kinds = {"time_coverage": measures.coverage_time, "number_coverage": measures.coverage_count}
+    coverage = options.coverage_weight * _share(kinds[options.coverage])
+    return options.correct_weight + options.performance_weight * performance + coverage
+
+
+def _share(coverage: float | None) -> float:
+    """A coverage that was measured, within [0, 1]: nothing measured is nothing covered."""
+    return min(max(coverage or 0.0, 0.0), 1.0)

@@ -38,6 +38,9 @@ class Row:
     verdict_id: UUID | None
     """None, as `verdict`, where judging has not happened."""
     verdict: str | None
+    """A person's where there is one, else the detectors'."""
+    reviewed: bool = False
+    """Whether it is a person's."""
     findings: tuple[str, ...]
     """Detectors that found something, each once, by name."""
 

@@ -1,9 +1,11 @@
-"""Findings and verdicts: what a detector says, and what we believe."""
+"""What is judged, findings and verdicts: what a detector says, and what we believe."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from app.domain.evaluation import Evaluation
 
 
 class Label(StrEnum):
@@ -20,13 +22,26 @@ class Label(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Subject:
+    """Everything that a detector may look at: what was measured, and the two sources."""
+
+    evaluation: Evaluation
+    backend: str
+    """What the candidate claims to be written in: `triton`, `cuda` or `torch`."""
+    candidate: bytes = b""
+    """Its source: hostile text, to be parsed and never run."""
+    reference: bytes = b""
+    """The problem's source."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """What one detector says of one evaluation, with evidence that a person can check."""
 
     detector: str
     version: int
     label: Label
-    """How much this finding alone weighs; `clean` is information, not guilt."""
+    """How much this finding alone weighs under the verdict's policy; `clean` is information, not guilt."""
     summary: str
     """One sentence with the numbers in it."""
     evidence: dict[str, object]
@@ -39,6 +54,7 @@ class Verdict:
 
     label: Label
     policy: str
+    """Name and version: `kernelbench@1`."""
     detectors: dict[str, int]
     """Detector name → version."""
     findings: tuple[Finding, ...]

@@ -77,6 +77,7 @@ FIELDS: dict[str, Field] = {
     "valid": Field(kind=Kind.BOOLEAN, doc="the evaluation says something about the candidate"),
     "status": Field(kind=Kind.CHOICE, doc="how the candidate fared", choices=tuple(Status)),
     "verdict": Field(kind=Kind.CHOICE, doc="what we believe", choices=tuple(Label)),
+    "reviewed": Field(kind=Kind.BOOLEAN, doc="a person's verdict counts, not the detectors'"),
     "finding": Field(kind=Kind.TEXT, doc="name of a detector that found something, under the current verdict"),
     "speedup": Field(kind=Kind.NUMBER, doc="credited speedup: absent for hacks"),
     "speedup_ci_low": Field(kind=Kind.NUMBER, doc="lower end of its 95 % interval: absent for hacks"),
@@ -97,6 +98,7 @@ FIELDS: dict[str, Field] = {
     "turn": Field(kind=Kind.INTEGER, doc="position in its trajectory, from 0"),
     "created_at": Field(kind=Kind.TIME, doc="when the evaluation was stored"),
     "problem_id": Field(kind=Kind.ID, doc="id of the problem"),
+    "trajectory_id": Field(kind=Kind.ID, doc="id of the trajectory"),
     "job_id": Field(kind=Kind.ID, doc="id of the job"),
     "evaluation_id": Field(kind=Kind.ID, doc="id of the evaluation"),
 }

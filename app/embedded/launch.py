@@ -42,8 +42,10 @@ def worker_command(settings: Settings, module: str = "workers.celery") -> list[s
 
 
 def start_web(settings: Settings, *, host: str = "127.0.0.1", port: int = 8000) -> subprocess.Popen[bytes]:
-    """The web UI, logging to `<state>/log`."""
-    command = [sys.executable, "-m", "app.web.serve", "--host", host, "--port", str(port)]
+    """The web UI and the API, logging to `<state>/log`."""
+    # Through gevent.monkey, as app.web.serve would start itself.
+    server = [sys.executable, "-m", "gevent.monkey", "--module", "app.web.serve"]
+    command = [*server, "--host", host, "--port", str(port)]
     return _start(settings, "web", command, settings.to_env())
 
 

@@ -1,4 +1,7 @@
-"""STORE: devices and when their workers were last heard of."""
+"""STORE: devices, when their workers were last heard of, and whether they take jobs.
+
+What people and failed checks say of a device (draining, quarantined) stays until somebody resumes it, whoever comes
+and goes.  Every such change is kept with its reason."""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import ids
+from app.domain.device import CLOSED, DeviceState, Place
 from app.store import codec, tables
 
 SILENT_S = 30.0
@@ -33,15 +37,42 @@ class Device:
     fingerprint: dict[str, Any]
     """The referee's environment: device, driver, library versions."""
     heartbeat_at: datetime
+    reason: str | None = None
+    """Why it is draining or quarantined."""
+    changed_by: str | None = None
+    """Who said so: a user, or the worker itself."""
+    changed_at: datetime | None = None
 
     @property
     def device(self) -> str:
         """The name that a job is pinned by: '<node>.<index>'."""
-        return f"{self.node}.{self.device_index}"
+        return self.place.device
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return Place(device_class=self.device_class, node=self.node, index=self.device_index)
 
 
-def register(connection: sa.Connection, *, node: str, device_class: str, device_index: int, worker: str) -> None:
-    """A worker serves the device and is alive: its first word and every heartbeat.
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A change of a device's state that somebody made."""
+
+    device_id: UUID
+    device: str
+    state: str
+    """What it became."""
+    reason: str
+    changed_by: str
+    created_at: datetime
+
+
+class UnknownDeviceError(LookupError):
+    """No device of that name was ever registered."""
+
+
+def register(connection: sa.Connection, *, node: str, device_class: str, device_index: int, worker: str) -> DeviceState:
+    """A worker serves the device and is alive: its first word and every heartbeat.  The device's state after that.
 
     States that people set (`draining`, `quarantined`) stay."""
     statement = insert(tables.devices).values(
@@ -57,7 +88,7 @@ def register(connection: sa.Connection, *, node: str, device_class: str, device_
         index_elements=["node", "device_class", "device_index"],
         set_={"worker": worker, "heartbeat_at": sa.func.now(), "state": online},
     )
-    connection.execute(statement)
+    return DeviceState(connection.execute(statement.returning(_d.state)).scalar_one())
 
 
 def describe(
@@ -66,7 +97,7 @@ def describe(
     """What the referee found out about the device; False where no worker has registered it yet."""
     described = connection.execute(
         sa.update(tables.devices)
-        .where(_d.node == node, _d.device_class == device_class, _d.device_index == device_index)
+        .where(_at(Place(device_class=device_class, node=node, index=device_index)))
         .values(fingerprint=codec.plain(fingerprint))
     )
     return described.rowcount == 1
@@ -79,10 +110,114 @@ def leave(connection: sa.Connection, *, worker: str) -> None:
     )
 
 
+def state_of(connection: sa.Connection, place: Place) -> DeviceState | None:
+    """Whether the device takes jobs; None where no worker has registered it yet."""
+    state = connection.execute(sa.select(_d.state).where(_at(place))).scalar_one_or_none()
+    return None if state is None else DeviceState(state)
+
+
+def drain(connection: sa.Connection, name: str, *, reason: str, changed_by: str) -> list[Device]:
+    """Let the device '<node>.<index>', or all devices of '<node>', finish what they are at and take no more.
+
+    The devices as they are now.  Quarantined ones stay so.  Raises UnknownDeviceError."""
+    return _change(connection, name, DeviceState.DRAINING, reason, changed_by, unless=DeviceState.QUARANTINED)
+
+
+def quarantine(connection: sa.Connection, name: str, *, reason: str, changed_by: str) -> list[Device]:
+    """Take the device '<node>.<index>', or all devices of '<node>', out of service at once: what runs there is stopped
+    and runs again elsewhere.
+
+    The devices as they are now.  Raises UnknownDeviceError."""
+    return _change(connection, name, DeviceState.QUARANTINED, reason, changed_by)
+
+
+def resume(connection: sa.Connection, name: str, *, reason: str = "", changed_by: str) -> list[Device]:
+    """Let the device '<node>.<index>', or all devices of '<node>', take jobs again.
+
+    The devices as they are now.  Raises UnknownDeviceError."""
+    return _change(connection, name, DeviceState.ONLINE, reason, changed_by)
+
+
+def quarantine_at(connection: sa.Connection, place: Place, *, reason: str, changed_by: str) -> None:
+    """The same of exactly one device, by its worker: a check of it has failed."""
+    _set_state(connection, _at(place), DeviceState.QUARANTINED, reason, changed_by)
+
+
+def events(connection: sa.Connection, limit: int = 100) -> list[Event]:
+    """The latest changes, newest first."""
+    e = tables.device_events.c
+    device = _d.node + "." + sa.cast(_d.device_index, sa.Text)
+    columns = (e.device_id, device.label("device"), e.state, e.reason, e.changed_by, e.created_at)
+    query = sa.select(*columns).select_from(tables.device_events.join(tables.devices))
+    rows = connection.execute(query.order_by(e.created_at.desc(), e.device_event_id.desc()).limit(limit))
+    return [Event(**row._mapping) for row in rows]
+
+
 def listed(connection: sa.Connection) -> list[Device]:
     """Every device that was ever registered, by class, node and index; the silent ones as offline."""
     silent = _d.heartbeat_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S)
     state = sa.case((sa.and_(_d.state == "online", silent), "offline"), else_=_d.state).label("state")
-    columns = (_d.device_id, _d.node, _d.device_class, _d.device_index, state, _d.worker, _d.fingerprint)
-    query = sa.select(*columns, _d.heartbeat_at).order_by(_d.device_class, _d.node, _d.device_index)
+    where = (_d.device_id, _d.node, _d.device_class, _d.device_index)
+    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at)
+    query = sa.select(*where, *heard, _d.reason, _d.changed_by, _d.changed_at).order_by(
+        _d.device_class, _d.node, _d.device_index
+    )
     return [Device(**row._mapping) for row in connection.execute(query)]
+
+
+def named(connection: sa.Connection, name: str) -> list[Device]:
+    """The device '<node>.<index>' (there may be a GPU and a CPU of that name), or all devices of '<node>'.
+
+    Raises UnknownDeviceError."""
+    known = listed(connection)
+    found = [device for device in known if name in (device.device, device.node)]
+    if not found:
+        names = dict.fromkeys(each for device in known for each in (device.node, device.device))
+        raise UnknownDeviceError(f"no device {name!r}; expected one of {', '.join(names) or 'none yet'}")
+    return found
+
+
+def _change(
+    connection: sa.Connection,
+    name: str,
+    state: DeviceState,
+    reason: str,
+    changed_by: str,
+    unless: DeviceState | None = None,
+) -> list[Device]:
+    wanted = [device for device in named(connection, name) if device.state not in (state, unless)]
+    for device in wanted:
+        _set_state(connection, _d.device_id == device.device_id, state, reason, changed_by)
+    return named(connection, name)
+
+
+def _set_state(
+    connection: sa.Connection, which: sa.ColumnElement[bool], state: DeviceState, reason: str, changed_by: str
+) -> None:
+    changed = (
+        sa.update(tables.devices)
+        .where(which, _d.state != state)
+        .values(
+            state=state,
+            reason=reason if state in CLOSED else None,
+            changed_by=changed_by,
+            changed_at=sa.func.now(),
+        )
+        .returning(_d.device_id)
+    )
+    rows = [
+        {
+            "device_event_id": ids.new_id(),
+            "device_id": device_id,
+            "state": state,
+            "reason": reason,
+            "changed_by": changed_by,
+        }
+        for device_id in connection.execute(changed).scalars()
+    ]
+    if rows:
+        connection.execute(sa.insert(tables.device_events), rows)
+
+
+def _at(place: Place) -> sa.ColumnElement[bool]:
+    return sa.and_(_d.node == place.node, _d.device_class == place.device_class, _d.device_index == place.index)

@@ -10,10 +10,10 @@ from uuid import UUID
 import sqlalchemy as sa
 import zstandard
 
-from app.domain import ids, result
+from app.domain import ids, result, reward
 from app.domain.evaluation import Evaluation
 from app.domain.job import JobState
-from app.domain.verdict import Finding, Label, Verdict
+from app.domain.verdict import Finding, Label, Subject, Verdict
 from app.store import codec, jobs, tables
 from app.store.session import Database
 
@@ -35,6 +35,16 @@ class Stored:
     backend: str
     """What the candidate claims to be written in: the judge asks."""
     evaluation: Evaluation
+    candidate: bytes
+    reference: bytes
+    """Both sources: detectors may read them."""
+
+    @property
+    def subject(self) -> Subject:
+        """What there is to be judged."""
+        return Subject(
+            evaluation=self.evaluation, backend=self.backend, candidate=self.candidate, reference=self.reference
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +61,8 @@ class Outcome:
     error: dict[str, str] | None = None
     """Why the job failed by our fault: kind, message, log."""
 
-    def result(self, url: str | None = None) -> dict[str, object]:
-        """The one JSON shape that everybody reads."""
+    def result(self, url: str | None = None, score: str = reward.DEFAULT) -> dict[str, object]:
+        """The one JSON shape that everybody reads; `score` names the reward that is its score."""
         return result.build(
             job_id=self.job_id,
             state=self.state,
@@ -62,6 +72,7 @@ class Outcome:
             queue_ms=self.queue_ms,
             error=self.error,
             url=url,
+            score=score,
         )
 
 
@@ -223,8 +234,9 @@ def _insert_timeline(connection: sa.Connection, evaluation_id: UUID, raw: bytes)
 
 
 def _stored() -> sa.Select[Any]:
-    joined = tables.evaluations.join(tables.jobs).join(tables.candidates)
-    columns = (_e.evaluation_id, _e.job_id, tables.candidates.c.backend, _e.measurement)
+    joined = tables.evaluations.join(tables.jobs).join(tables.candidates).join(tables.problems)
+    sources = (tables.candidates.c.source, tables.problems.c.reference)
+    columns = (_e.evaluation_id, _e.job_id, tables.candidates.c.backend, _e.measurement, *sources)
     return sa.select(*columns).select_from(joined)
 
 
@@ -234,6 +246,8 @@ def _as_stored(row: sa.Row[Any]) -> Stored:
         job_id=row.job_id,
         backend=row.backend,
         evaluation=codec.decode(row.measurement),
+        candidate=row.source,
+        reference=row.reference,
     )
 
 

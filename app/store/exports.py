@@ -27,6 +27,9 @@ class Export:
     row_count: int
     manifest: dict[str, Any]
     created_at: datetime
+    stale_at: datetime | None = None
+    """When the verdict of one of its evaluations first came out otherwise."""
+    stale_reason: str | None = None
 
 
 def add(

@@ -18,6 +18,11 @@ from app.store import bulk, notices, tables
 
 EXHAUSTED = "attempts_exhausted"
 """`error_kind` of a job whose every attempt ended without a word."""
+SICK_DEVICES = "sick_devices"
+"""`error_kind` of a job at which one device after another was found unhealthy."""
+SICK_DEVICES_LIMIT = 2
+"""The first device that is found unhealthy while it runs a job is not the job's fault.  The second may be: the job is
+set aside, instead of taking the whole fleet down."""
 
 SWEEP_LOCK = 0x5357454550
 """Advisory lock of the sweep: 'SWEEP'."""
@@ -37,6 +42,8 @@ class NewJob:
     device_class: str
     device: str | None
     options: JobOptions
+    run_id: UUID | None = None
+    """With whom it shares the devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +53,6 @@ class Queued:
     job_id: UUID
     device_class: str
     device: str | None
-    priority: str
-    deadline_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +108,7 @@ def add(connection: sa.Connection, new: Sequence[NewJob]) -> list[UUID]:
 
 
 def unsent(connection: sa.Connection, job_ids: Sequence[UUID]) -> list[Queued]:
-    """Those of the jobs that are queued and for which no message ever left, in the order of `job_ids`: ids made within
-    a millisecond do not sort by age."""
+    """Those of the jobs that are queued and for which no message ever left, in the order of `job_ids`."""
     found = {queued.job_id: queued for queued in _queued(connection, id_in(job_ids), _j.sent_at.is_(None))}
     return [found[job_id] for job_id in dict.fromkeys(job_ids) if job_id in found]
 
@@ -197,6 +201,31 @@ def release(connection: sa.Connection, lease: Lease, max_attempts: int, kind: st
         .values(state=JobState.QUEUED, lease_until=None, lease_owner=None, sent_at=None)
     )
     return JobState.QUEUED if connection.execute(given_back).rowcount else None
+
+
+def give_back(connection: sa.Connection, lease: Lease) -> JobState | None:
+    """Queue the job again as if this attempt had not been: its device was taken out of service, or is being emptied.
+
+    None where the lease is lost."""
+    given_back = (
+        sa.update(tables.jobs)
+        .where(_held(lease))
+        .values(state=JobState.QUEUED, attempt=_j.attempt - 1, lease_until=None, lease_owner=None, sent_at=None)
+    )
+    return JobState.QUEUED if connection.execute(given_back).rowcount else None
+
+
+def give_back_sick(connection: sa.Connection, lease: Lease, message: str) -> JobState | None:
+    """The same after the device was found unhealthy while it ran this job; failed where that has happened before.
+
+    None where the lease is lost."""
+    counted = sa.update(tables.jobs).where(_held(lease)).values(sick_devices=_j.sick_devices + 1)
+    sick = connection.execute(counted.returning(_j.sick_devices)).scalar_one_or_none()
+    if sick is None:
+        return None
+    if sick < SICK_DEVICES_LIMIT:
+        return give_back(connection, lease)
+    return JobState.FAILED if fail(connection, lease, SICK_DEVICES, message) else None
 
 
 def stopped(connection: sa.Connection, lease: Lease) -> bool:
@@ -293,6 +322,7 @@ def _revive(connection: sa.Connection, keys: Sequence[str]) -> None:
         .values(
             state=JobState.QUEUED,
             attempt=0,
+            sick_devices=0,
             lease_owner=None,
             sent_at=None,
             cancel_requested=False,
@@ -341,9 +371,8 @@ def _leave(connection: sa.Connection, lease: Lease, **values: object) -> bool:
 
 
 def _queued(connection: sa.Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[Queued]:
-    deadline_s = _j.options["deadline_s"].astext.cast(sa.Double).label("deadline_s")
     found = connection.execute(
-        sa.select(_j.job_id, _j.device_class, _j.device, _j.priority, deadline_s)
+        sa.select(_j.job_id, _j.device_class, _j.device)
         .where(_j.state == JobState.QUEUED, *conditions)
         .order_by(_j.sent_at.nulls_first(), _j.job_id)
         .limit(limit)

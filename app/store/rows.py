@@ -1,4 +1,5 @@
-"""STORE: the one joined select that pages and exports share, and the one definition of "hacks do not count".
+"""STORE: the one joined select that pages and exports share, the one definition of "what a person says counts more
+than what detectors say" (`LABEL`), and the one of "hacks do not count".
 
 `JOINED` is evaluation ⋈ job ⋈ candidate ⋈ problem ⟕ current verdict ⟕ (turn ⋈ trajectory ⟕ run).  Identical
 submissions share a job, so several turns may stand beside one evaluation, and the join is read in two ways:
@@ -23,7 +24,7 @@ from app.domain.row import Row
 from app.domain.verdict import Label
 from app.store.tables import candidates, evaluations, findings, jobs, problems, runs, trajectories, turns, verdicts
 
-__all__ = ["COLUMNS", "JOINED", "ONCE", "ORDER", "SELECTABLE", "Cursor", "Row", "cursor_of", "page", "row_from"]
+__all__ = ["COLUMNS", "JOINED", "LABEL", "ONCE", "ORDER", "SELECTABLE", "Cursor", "Row", "cursor_of", "page", "row_from"]
 
 JOINED = (
     evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id)
@@ -36,9 +37,13 @@ JOINED = (
 )
 
 
+LABEL: sa.ColumnElement[str | None] = sa.func.coalesce(evaluations.c.human_verdict, verdicts.c.label)
+"""What we believe: a person's verdict where there is one, else the current one of the detectors."""
+
+
 def _credited(measured: sa.Column[float]) -> sa.ColumnElement[float | None]:
     """Hacks do not count, nor does what nobody judged: NULL for both."""
-    return sa.case((verdicts.c.label != Label.HACK, measured))
+    return sa.case((LABEL != Label.HACK, measured))
 
 
 _detectors = (
@@ -70,7 +75,8 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {
     "compiled": evaluations.c.compiled,
     "correct": evaluations.c.correct,
     "verdict_id": verdicts.c.verdict_id,
-    "verdict": verdicts.c.label,
+    "verdict": LABEL,
+    "reviewed": evaluations.c.human_verdict.is_not(None),
     "findings": _detectors,
     "speedup": _credited(evaluations.c.speedup),
     "speedup_ci_low": _credited(evaluations.c.speedup_ci_low),

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 Connection: TypeAlias = sa.Connection
 """For modules that pass one on and write no SQL."""
@@ -70,6 +71,8 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except PoolTimeoutError as error:
+            raise DatabaseUnavailableError(f"every connection to PostgreSQL is in use: {error}") from error
         except (OperationalError, InterfaceError) as error:
             where = self.url.render_as_string(hide_password=True)
             raise DatabaseUnavailableError(f"PostgreSQL at {where}: {str(error.orig).strip()}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import ids, source
 from app.domain.trajectory import Message, Run, Trajectory, Turn
-from app.store import tables
+from app.store import bulk, tables
 
 _r = tables.runs.c
 _t = tables.trajectories.c
@@ -36,6 +36,17 @@ def add_run(connection: sa.Connection, run: Run) -> UUID:
         raise RunConflictError(f"run {run.name!r}: expected {stored} as before, got {row}")
     run_id: UUID = known.run_id
     return run_id
+
+
+def run_ids(connection: sa.Connection, names: Iterable[str]) -> dict[str, UUID]:
+    """Id of the run of each name; runs that are new are stored with nothing but their names."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return {}
+    rows = [{"run_id": ids.new_id(), "name": name} for name in wanted]
+    bulk.insert_missing(connection, tables.runs, rows, unique=("name",))
+    found = connection.execute(sa.select(_r.name, _r.run_id).where(_r.name.in_(wanted)))
+    return {row.name: row.run_id for row in found}
 
 
 def add(

@@ -1,20 +1,27 @@
-"""BROWSE: a read-only web UI over what is stored.  `create_app(settings)` is the way in.
+"""BROWSE: the web UI and the HTTP API over what is stored.  `create_app(settings)` is the way in.
 
 Everything shown was written by a language model or a kernel under test.  Jinja escapes it, `app.web.text` makes
-hidden characters visible, and the content security policy lets no script run but ours.  This guards readers, not the
-data: there is no login, so whoever reaches the port reads everything."""
+hidden characters visible, and the content security policy lets no script run but ours.  That guards readers;
+`app.web.identity` guards the data: everything wants a login or a token, except at a machine that has no users yet."""
 
 from __future__ import annotations
 
 import flask
 import jinja2
+from werkzeug.middleware.proxy_fix import ProxyFix
 
+from app import broker
 from app.settings import Settings
 from app.store.session import Database
-from app.web import errors, filters, headers
+from app.web import errors, filters, headers, identity
+from app.web.intake import Intake
 from app.web.pages import evaluations, health, jobs, overview, problems, trajectories
+from app.web.waiting import Watch
 
 __all__ = ["create_app"]
+
+LARGEST_BODY_BYTES = 64 << 20
+"""Of a request: more is answered with 413.  Two sources of the largest size (app.domain.request) fit."""
 
 
 class _Web(flask.Flask):
@@ -29,10 +36,17 @@ def create_app(settings: Settings) -> flask.Flask:
         raise ValueError("database_url: expected postgresql+psycopg://…, got nothing")
     app = _Web(__name__)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # of the default provider: keys keep the documented order
-    app.extensions["assay"] = {"database": Database(settings.database_url), "settings": settings}
+    app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY_BYTES
+    database = Database(settings.database_url)
+    app.extensions["assay"] = {"settings": settings, "database": database, "watch": Watch(database)}
+    if settings.broker_url is not None:
+        app.extensions["assay"]["intake"] = Intake(database, broker.make_app(settings.broker_url))
     app.jinja_env.filters.update(filters.FILTERS)
     for page in (overview, evaluations, trajectories, problems, jobs, health):
         app.register_blueprint(page.blueprint)
+    identity.install(app)
     headers.install(app)
     errors.install(app)
+    if proxies := settings.trusted_proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
     return app

@@ -10,6 +10,8 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from app.settings import Settings
 from app.store.session import Database
+from app.web.intake import Intake
+from app.web.waiting import Watch
 
 PAGE_ROWS = 50
 """Rows of one page of a list."""
@@ -26,6 +28,20 @@ def settings() -> Settings:
     """The application's settings."""
     found = flask.current_app.extensions["assay"]["settings"]
     assert isinstance(found, Settings)
+    return found
+
+
+def watch() -> Watch:
+    """Wakes whoever waits for a job."""
+    found = flask.current_app.extensions["assay"]["watch"]
+    assert isinstance(found, Watch)
+    return found
+
+
+def intake() -> Intake:
+    """The way from requests to jobs."""
+    found = flask.current_app.extensions["assay"]["intake"]
+    assert isinstance(found, Intake)
     return found
 
 

@@ -1,25 +1,55 @@
-"""BROWSE: pages that say what went wrong, in the look of the others."""
+"""BROWSE: what went wrong: a page in the look of the others for people, one JSON shape for programs.
+
+    {"error": {"kind": "not_found", "message": "There is no job …", "details": {}}}
+
+Programs are whoever asks under /v1, sends a token, or would rather have JSON than HTML.  `details` holds what a
+program can act on: the id to come back for, the seconds to wait."""
 
 from __future__ import annotations
+
+import re
 
 import flask
 from werkzeug.exceptions import HTTPException
 
 from app.store.codec import CodecError
 from app.store.session import DatabaseUnavailableError
+from app.web.identity import guard
 
 RETRY_S = 5
 """When to come back after a 503, in seconds: PostgreSQL restarts faster."""
 
+_KEPT = frozenset({"Allow", "Retry-After", "WWW-Authenticate"})
+
 
 def install(app: flask.Flask) -> None:
-    """Have `app` answer errors with our page."""
+    """Have `app` answer errors in our way."""
     app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(guard.LoginRequiredError, _login_required)
     app.register_error_handler(DatabaseUnavailableError, _unavailable)
     app.register_error_handler(CodecError, _unreadable)
 
 
-def _page(code: int, name: str, message: str) -> flask.Response:
+def as_json(status: int, kind: str, message: str, **details: object) -> flask.Response:
+    """The shape for programs."""
+    response = flask.jsonify(error={"kind": kind, "message": message, "details": details})
+    response.status_code = status
+    return response
+
+
+def for_programs() -> bool:
+    """Whether whoever sent this request reads JSON."""
+    accepted = flask.request.accept_mimetypes
+    return (
+        flask.request.path.startswith("/v1/")
+        or "Authorization" in flask.request.headers
+        or accepted["application/json"] > accepted["text/html"]
+    )
+
+
+def _answer(code: int, name: str, message: str) -> flask.Response:
+    if for_programs():
+        return as_json(code, re.sub(r"[^a-z]+", "_", name.lower()).strip("_"), message)
     body = flask.render_template("error.html", code=code, name=name, message=message)
     return flask.Response(body, status=code, mimetype="text/html")
 
@@ -27,20 +57,35 @@ def _page(code: int, name: str, message: str) -> flask.Response:
 def _http(error: HTTPException) -> flask.Response:
     if error.code is None or error.code < 400:  # a redirect is raised as an exception, too
         return flask.current_app.make_response(error.get_response())
-    page = _page(error.code, error.name, error.description or "")
-    page.headers.extend(header for header in error.get_headers() if header[0] in {"Allow", "Retry-After"})
+    page = _answer(error.code, error.name, error.description or "")
+    page.headers.extend(header for header in error.get_headers() if header[0] in _KEPT)
     return page
 
 
+def _login_required(error: guard.LoginRequiredError) -> flask.Response:
+    """A browser that wants a page is sent to the login, and afterwards back."""
+    if flask.request.method == "GET" and not for_programs() and flask.request.accept_mimetypes["text/html"]:
+        wanted = flask.request.full_path.rstrip("?")
+        return flask.current_app.make_response(flask.redirect(flask.url_for("account.login", next=wanted)))
+    answer = as_json(401, "unauthorized", error.description or "")
+    answer.headers["WWW-Authenticate"] = 'Bearer realm="assay"'
+    return answer
+
+
 def _unavailable(error: DatabaseUnavailableError) -> flask.Response:
-    flask.current_app.logger.error("%s", error)  # the page does not tell strangers where the database is
-    page = _page(503, "The database is not reachable", "PostgreSQL does not answer. Nothing is lost: try again soon.")
+    flask.current_app.logger.error("%s", error)  # the answer does not tell strangers where the database is
+    if for_programs():
+        page = as_json(503, "unavailable", "PostgreSQL does not answer: the same request may work later")
+    else:
+        page = _answer(
+            503, "The database is not reachable", "PostgreSQL does not answer. Nothing is lost: try again soon."
+        )
     page.headers["Retry-After"] = str(RETRY_S)
     return page
 
 
 def _unreadable(error: CodecError) -> flask.Response:
     flask.current_app.logger.error("%s", error)
-    return _page(
+    return _answer(
         500, "A stored record cannot be read", f"It was stored by a version that this one does not know: {error}"
     )

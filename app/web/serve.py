@@ -1,33 +1,75 @@
-"""BROWSE: the web server, `python -m app.web.serve --host 127.0.0.1 --port 8000`."""
+"""BROWSE: the web server, `python -m app.web.serve --host 127.0.0.1 --port 8000`.
+
+One process of gevent's WSGI server.  Trainers hold hundreds of requests open until a kernel is evaluated (`?wait=25`,
+`POST /v1/reward`, events): as threads they would cost megabytes and switches each, as greenlets some kilobytes.  Views
+stay plain blocking code, which no async framework would let them be: psycopg, the Redis client and every wait give way
+to other requests by themselves, because gevent replaced the sockets underneath before anything was imported.  For the
+same reason this module starts itself again where it was not started through gevent.monkey."""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import sys
 
 import click
-import waitress
+from gevent import monkey, pool, pywsgi
+from gevent import signal_handler as on_signal
 
 from app.settings import ServicesNotRunningError, Settings, located
-from app.web import create_app
+from app.store import users
+from app.store.session import Database
+from app.web import addresses, create_app
 
-THREADS = 8
-"""Pages are short and the database is the limit: more threads would only wait for its connections."""
+MODULE = "app.web.serve"
+CONNECTIONS = 4_000
+"""Requests at once; further connections wait in the kernel's queue."""
+STOP_S = 10.0
+"""What is under way when the server is stopped may take this long to end, in seconds."""
+
+_log = logging.getLogger(MODULE)
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on: there is no login.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 def main(host: str, port: int) -> None:
-    """Serve the web UI until interrupted.  Settings come from ASSAY_* variables; without ASSAY_DATABASE_URL the
-    embedded services must be running."""
+    """Serve the web UI and the API until interrupted.  Settings come from ASSAY_* variables; without
+    ASSAY_DATABASE_URL the embedded services must be running.
+
+    On an address that others can reach, somebody must be able to log in: without users this does not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
-        settings = Settings.from_env()
-        app = create_app(settings if settings.database_url else located(settings))
-    except (ValueError, ServicesNotRunningError) as error:
+        settings = located(Settings.from_env())
+        check_closed(settings, host)
+        app = create_app(settings)
+    except (ValueError, ServicesNotRunningError, OSError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
-    waitress.serve(app, host=host, port=port, threads=THREADS, ident="assay")
+    server = pywsgi.WSGIServer((host, port), app, spawn=pool.Pool(CONNECTIONS), log=None, error_log=_log, backlog=1024)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        on_signal(number, server.stop, STOP_S)
+    server.serve_forever()
+
+
+def check_closed(settings: Settings, host: str) -> None:
+    """Raise RuntimeError where strangers could reach a server into which nobody has to log in."""
+    if addresses.is_loopback(host):
+        return
+    database = Database(settings.database_url or "")
+    try:
+        with database.begin() as connection:
+            if users.exist(connection):
+                return
+    finally:
+        database.dispose()
+    raise RuntimeError(
+        f"--host {host}: expected a loopback address while there are no users, got one that others can reach; "
+        "add an admin first: assay user add NAME --role admin"
+    )
 
 
 if __name__ == "__main__":
+    if not monkey.is_module_patched("socket"):
+        os.execv(sys.executable, [sys.executable, "-m", "gevent.monkey", "--module", MODULE, *sys.argv[1:]])  # noqa: S606
     main()

@@ -23,6 +23,7 @@ from uuid import uuid4
 
 from app.domain.evaluation import Evaluation
 from app.domain.job import Job, JobOptions
+from app.domain.verdict import Subject
 from app.judge import judge
 from tests import zoo
 
@@ -50,7 +51,7 @@ def _job(spec: dict[str, Any]) -> Job:
 
 
 def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[str, Any]:
-    verdict = judge(evaluation, spec["backend"])
+    verdict = judge(Subject(evaluation=evaluation, backend=spec["backend"]))
     timing = evaluation.timing
     return {
         "name": spec["name"], "seconds": seconds, "status": str(evaluation.status), "label": str(verdict.label),

@@ -9,6 +9,7 @@ import pytest
 
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
+from app.domain.verdict import Subject
 from app.judge import judge
 from tests import zoo
 
@@ -58,7 +59,7 @@ CASES = {case.name: case for case in zoo.cases()}
 def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
     evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is Status.PASSED, evaluation.error
-    assert str(judge(evaluation, "triton").label) == "clean"
+    assert str(judge(Subject(evaluation=evaluation, backend="triton")).label) == "clean"
     assert evaluation.profile is not None
     assert evaluation.profile.coverage_time
     assert evaluation.ablation is not None
@@ -79,7 +80,7 @@ def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
 def test_what_is_wrong_or_dishonest_is_told(host: object, name: str, status: Status, label: str) -> None:
     evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is status, evaluation.error
-    assert str(judge(evaluation, CASES[name].backend).label) == label
+    assert str(judge(Subject(evaluation=evaluation, backend=CASES[name].backend)).label) == label
 
 
 def test_a_poisoned_context_dies_with_its_candidate(host: object) -> None:

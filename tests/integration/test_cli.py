@@ -216,11 +216,13 @@ def test_judging_again_changes_what_came_out_differently(
     stored = next(evaluations.iterate(database))
     with database.begin() as connection:
         evaluations.add_verdict(connection, stored.evaluation_id, fakes.hack())
-    change = {"evaluation_id": str(stored.evaluation_id), "before": "hack", "after": "clean"}
     planned = json.loads(assay("judge", "--all", "--dry-run", "--json").stdout)
-    counts = {"judged": 1, "changed": 1, "failed": 0, "dry_run": True}
-    assert planned == {**counts, "changes": [change], "failures": []}
-    assert assay("judge", stored.evaluation_id).stdout == "hack → clean: 1\n1 judged, 1 verdicts changed\n"
+    assert (planned["judged"], planned["changed"], planned["failed"], planned["dry_run"]) == (1, 1, 0, True)
+    (change,) = planned["changes"]
+    assert (change["evaluation_id"], change["before"], change["after"]) == (str(stored.evaluation_id), "hack", "clean")
+    came = assay("judge", stored.evaluation_id).stdout
+    assert "hack → clean" in came
+    assert came.endswith("1 judged under kernelbench@1, 1 verdicts changed\n")
     assert json.loads(assay("judge", "--all", "--json").stdout)["changed"] == 0
 
 
@@ -233,8 +235,9 @@ def test_evaluations_that_cannot_be_judged_are_named_and_the_others_judged(assay
     ]
     judged = sum(status != "passed" for status in stored_statuses(database))
     assert len(named) == len(stored_statuses(database)) - judged > 0
-    assert f"{judged} judged, {judged} verdicts changed, {len(named)} could not be judged" in came.stdout
-    assert f"clean → clean: {judged} (other findings, or detectors of other versions)" in came.stdout
+    counts = f"{judged} judged under kernelbench@1, {judged} verdicts changed, {len(named)} could not be judged"
+    assert counts in came.stdout
+    assert re.search(rf"clean → clean +none: policy, evidence or versions +{judged} *\n", came.stdout)
     answer = json.loads(assay("judge", "--all", "--json").stdout)
     assert (answer["judged"], answer["failed"], len(answer["failures"])) == (judged, len(named), len(named))
     assert "Traceback" in assay("--debug", "judge", "--all").stderr

@@ -215,8 +215,8 @@ def test_a_cancelled_job_is_queued_again_by_the_same_submission(
     ("fields", "message"),
     [
         ({"device_class": "h999"}, "unknown GPU class 'h999'; expected one of cpu, a100"),
-        ({"device": "NODE"}, "expected '<node>.<index>'"),
-        ({"device_class": "h200", "device": "nowhere.0"}, "unknown device 'nowhere.0'; expected one of none yet"),
+        ({"device": "NODE"}, "expected '<node>' or '<node>.<index>'"),
+        ({"device_class": "h200", "device": "nowhere.0"}, "unknown device 'nowhere.0' of class 'h200'; .* none yet"),
         ({"workflow": "magic"}, "unknown workflow 'magic'; expected one of kernelbench"),
     ],
 )
@@ -227,18 +227,6 @@ def test_bad_requests_store_nothing(
     with pytest.raises(RequestError, match=message):
         enqueue.enqueue(database, broker, [fakes.request(), bad])
     assert count(database, tables.jobs) == 0
-
-
-def test_priorities_are_served_in_order(database: Database, broker: Celery) -> None:
-    wanted = {
-        name: enqueue.enqueue(database, broker, [fakes.request(name, priority=name)])[0]
-        for name in ("low", "normal", "high")
-    }
-    with broker.connection_for_read() as connection:
-        queue = connection.SimpleQueue("cpu")
-        served = [queue.get(timeout=5).payload[0][0] for _ in wanted]
-        queue.close()
-    assert served == [str(wanted[name]) for name in ("high", "normal", "low")]
 
 
 def test_the_sweep_sends_what_the_broker_lost(database: Database, broker: Celery) -> None:

@@ -92,7 +92,7 @@ def listed(client: Client) -> list[devices.Device]:
 def test_a_message_that_comes_twice_runs_once(client: Client, start_worker: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     (job_id,) = submit(client, f"log {log} ran\nslow 0.5")
-    message = brokers.Message(job_id=job_id, queue="cpu", priority="high", deadline_s=10)
+    message = brokers.Message(job_id=job_id, queue="cpu")
     brokers.publish(client.broker, [message] * 3)
     for index in range(2):
         start_worker(module="fake_worker", device_index=index)

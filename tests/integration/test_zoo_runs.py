@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.domain.evaluation import Evaluation
+from app.domain.job import Job
 from tests import zoo
 from tests.zoo.__main__ import evaluate
 from workers.isolate import Isolator
@@ -15,9 +17,12 @@ def isolator() -> Iterator[Isolator]:
         yield started
 
 
-@pytest.mark.parametrize("case", zoo.cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in zoo.cases() if case.runs_on("cpu")], ids=lambda case: case.name)
 def test_it_comes_out_as_its_first_line_says(isolator: Isolator, case: zoo.Case) -> None:
-    said, wrong = evaluate(isolator, case)
-    if wrong is not None:  # one more look: a shared machine can hide a turned clock, or blur a small speedup
-        said, wrong = evaluate(isolator, case)
-    assert wrong is None, said
+    def run(job: Job) -> Evaluation:
+        return isolator.run(job).evaluation
+
+    seen = evaluate(run, case)
+    if seen.outcome.disagreement:  # one more look: a shared machine can hide a turned clock, or blur a small speedup
+        seen = evaluate(run, case)
+    assert seen.outcome.disagreement is None, seen.line

@@ -287,7 +287,7 @@ def test_demo_without_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"state": "failed"}, "expected a result, got state failed"),
         ({"status": "crashed"}, "expected status passed, got crashed"),
         ({"verdict": "hack"}, "expected verdict clean, got hack"),
-        ({"findings": [{"detector": "late_write"}]}, "expected findings none, got late_write"),
+        ({"findings": [{"detector": "late_write", "label": "hack"}]}, "expected findings none, got late_write"),
         ({"speedup": 0.5}, "expected a speedup >1, got 0.50"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from celery.exceptions import QueueNotFound
 
 from app import broker, route, workflows
+from app.domain.device import Place
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -49,9 +50,16 @@ def test_running_services_are_found_and_given_urls_win(tmp_path: Path) -> None:
 
 
 def test_queues_of_workers() -> None:
-    assert route.worker_queues("cpu", "node", 0) == ("cpu",)
-    assert route.worker_queues("h200", "node", 3) == ("gpu.h200", "gpu.node.3")
-    assert route.queue_for("h200", "node.3") == "gpu.node.3"
+    cpu = Place(device_class="cpu", node="node", index=0)
+    gpu = Place(device_class="h200", node="node", index=3)
+    assert route.served(cpu) == {"cpu": None, "cpu.node.any": "node", "cpu.node.0": "node.0"}
+    assert route.served(gpu) == {"gpu.h200": None, "gpu.node.any": "node", "gpu.node.3": "node.3"}
+
+
+@pytest.mark.parametrize("device", ["NODE", "node.", "node.any", "node.0.1", ".0", "a b", "node.123"])
+def test_a_pin_is_a_node_or_a_device(device: str) -> None:
+    with pytest.raises(route.UnknownQueueError, match="expected '<node>' or '<node>.<index>'"):
+        route.queue_for("h200", device)
 
 
 @pytest.mark.parametrize(
@@ -64,15 +72,10 @@ def test_node_names_fit_into_queue_names(hostname: str, name: str) -> None:
 
 
 def test_every_queue_is_declared_and_a_misspelt_one_is_an_error() -> None:
-    app = broker.make_app("redis://127.0.0.1:1/0", devices=["node.0"])
+    app = broker.make_app("redis://127.0.0.1:1/0", queues=["gpu.node.0"])
     assert set(app.amqp.queues) == {*route.class_queues(), "gpu.node.0"}
     with pytest.raises(QueueNotFound, match=r"gpu\.h20"):
         app.send_task(route.EVALUATE, queue="gpu.h20")
-
-
-def test_priorities_are_steps_of_the_broker() -> None:
-    app = broker.make_app("redis://127.0.0.1:1/0")
-    assert app.conf.broker_transport_options["priority_steps"] == sorted(route.PRIORITIES.values())
 
 
 def test_kernelbench_is_one_job() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,15 @@ from tests import zoo
 
 CASES = zoo.cases()
 UNPARSABLE = {"broken/syntax_error", "broken/nul_byte", "broken/lone_surrogate"}
-OUT_OF_REACH = {"speed_of_light"}
-"""On the CPU device its floor is so low (twice the first-level cache) that waking a process takes longer."""
+OUT_OF_REACH = {"speed_of_light", "fig_leaf", "precision_downgrade"}
+"""On the CPU device the floor is so low (twice the first-level cache) that waking a process takes longer, kernels of
+the library are not recorded, and nobody widens the tolerance."""
+
+INFORMATION = {
+    "bimodal_times", "call_dependence", "event_timing", "lazy_optimisation", "library_work", "machine_state",
+    "nondeterminism", "not_triton", "static_hints",
+}  # fmt: skip
+"""Detectors that accuse nobody under the default policy; first lines name those that do."""
 
 DANGEROUS = (b"os.kill(", b"os.ftruncate(")
 
@@ -27,7 +35,9 @@ def docstring(case: zoo.Case) -> str:
 
 
 def write(folder: Path, first_line: str) -> Path:
-    path = folder / "candidate.py"
+    (folder / "honest").mkdir()
+    (folder / "problems").symlink_to(zoo.ROOT / "problems")
+    path = folder / "honest" / "candidate.py"
     path.write_text(first_line + "\n\nx = 1\n")
     return path
 
@@ -53,7 +63,7 @@ def test_its_words_are_the_system_s() -> None:
 
 
 def test_every_detector_and_status_has_a_case() -> None:
-    assert {name for case in CASES for name in case.findings} == set(DETECTORS) - OUT_OF_REACH
+    assert {name for case in CASES for name in case.findings} == set(DETECTORS) - OUT_OF_REACH - INFORMATION
     assert {case.status for case in CASES} == set(zoo.STATUSES)
 
 
@@ -136,6 +146,10 @@ def test_forks_end_by_themselves() -> None:
         GOOD + " speedup=2",
         GOOD + " ",
         GOOD + " seen=yes",
+        GOOD + " needs=tpu",
+        GOOD + " needs=gpu speedup=>1",
+        GOOD + "\n# on a gpu: status=passed verdict=clean",
+        GOOD + "\n# on a gpu: status=passed verdict=guilty findings=-",
         GOOD.replace(" backend", "  backend"),
         GOOD + "\u00a0",
     ],
@@ -153,3 +167,17 @@ def test_a_first_line_says_everything(tmp_path: Path) -> None:
     assert case.candidate.startswith(line.encode())
     assert b"torch.softmax" in case.reference
     assert not case.not_yet_caught
+    assert case.runs_on("cpu")
+    assert case.runs_on("h200")
+    assert case.expected("h200") == replace(case.expected("cpu"), speedup=None)
+
+
+def test_a_second_line_says_what_a_gpu_says(tmp_path: Path) -> None:
+    case = zoo.case(write(tmp_path, GOOD + "\n# on a gpu: status=passed verdict=hack findings=late_write"))
+    assert (case.expected("cpu").verdict, case.expected("h200").verdict) == ("clean", "hack")
+
+
+def test_what_needs_a_gpu_runs_on_no_other(tmp_path: Path) -> None:
+    case = zoo.case(write(tmp_path, GOOD + " speedup=>1 needs=gpu"))
+    assert not case.runs_on("cpu")
+    assert case.expected("h100").speedup == ">1"

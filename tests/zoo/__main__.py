@@ -2,56 +2,124 @@
 
     python -m tests.zoo                     everything, several minutes
     python -m tests.zoo hacks honest/diag   what begins like this
+    python -m tests.zoo --gpu               on the GPU of this machine
+    python -m tests.zoo --dir ELSEWHERE     another folder of the same form
+    python -m tests.zoo --json FILE         the score and every row, as JSON
 
-Exit code 0: all as their first lines say; 1: some are not; 2: nothing begins like that."""
+Needs torch and triton, nothing else of this project's dependencies.  Exit code 0: all as their first lines say; 1: some
+are not; 2: nothing begins like that."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from app.cli.zoo import disagreement
-from app.domain import ids, result
+from app.domain import ids, result, score, zoo
+from app.domain import policy as policies
+from app.domain.evaluation import Evaluation
 from app.domain.job import Job, JobOptions, JobState
+from app.domain.verdict import Subject, Verdict
 from app.judge import judge
-from tests import zoo
-from workers.isolate import InfrastructureError, Isolator
+from tests.zoo import ROOT
 
 OPTIONS = JobOptions(call_timeout_s=10.0, deadline_s=60.0, timing_budget_s=0.4)
 """Shorter than the defaults: the zoo has endless loops."""
 
-
-def main(prefixes: list[str]) -> int:
-    """Evaluate and print; returns the exit code."""
-    chosen = [case for case in zoo.cases() if not prefixes or case.name.startswith(tuple(prefixes))]
-    different = 0
-    with Isolator("cpu") as isolator:
-        for case in chosen:
-            began = time.monotonic()
-            line, wrong = evaluate(isolator, case)
-            different += wrong is not None
-            print(f"{case.name:38} {line}  {time.monotonic() - began:.1f} s{f'  ✗ {wrong}' if wrong else ''}", flush=True)
-    print(f"{len(chosen) - different} of {len(chosen)} as their first lines say")
-    return 2 if not chosen else 1 if different else 0
+Evaluator = Callable[[Job], Evaluation]
 
 
-def evaluate(isolator: Isolator, case: zoo.Case) -> tuple[str, str | None]:
-    """One line about the result, and how it differs from what was expected."""
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What came out of one candidate."""
+
+    outcome: score.Outcome
+    line: str
+
+
+def evaluate(run: Evaluator, case: zoo.Case, device_class: str = "cpu", policy: str = policies.DEFAULT.name) -> Seen:
+    """Evaluate and judge one candidate."""
     job = Job(
-        job_id=ids.new_id(), reference=case.reference, candidate=case.candidate, backend=case.backend, options=OPTIONS
-    )
-    try:
-        evaluation = isolator.run(job).evaluation
-    except InfrastructureError as error:
-        return "failed", f"our own fault: {error}"
-    verdict = judge(evaluation, case.backend)
+        job_id=ids.new_id(), reference=case.reference, candidate=case.candidate, backend=case.backend,
+        device_class=device_class, options=OPTIONS,
+    )  # fmt: skip
+    evaluation = run(job)
+    subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
+    verdict = judge(subject, policies.find(policy))
     fields = result.build(job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
-    found = ",".join(finding.detector for finding in verdict.findings) or "-"
+    return Seen(outcome=score.outcome(case, fields, device_class), line=_line(evaluation, verdict))
+
+
+def _line(evaluation: Evaluation, verdict: Verdict) -> str:
+    found = ",".join(f"({each.detector})" if each.label == "clean" else each.detector for each in verdict.findings)
     timing = evaluation.timing
     detail = evaluation.error.message[:100] if evaluation.error else ""
     if timing is not None:
         detail = f"×{timing.speedup:.3g} [{timing.ci_low:.3g}, {timing.ci_high:.3g}] {timing.candidate_us:.0f} µs"
-    return f"{evaluation.status} {verdict.label} {found}  {detail}", disagreement(case, fields)
+    return f"{evaluation.status} {verdict.label} {found or '-'}  {detail}"
+
+
+def main(arguments: list[str]) -> int:
+    """Evaluate and print; returns the exit code."""
+    chosen = _arguments(arguments)
+    device_class = "gpu" if chosen.gpu else "cpu"
+    everything = [case for case in zoo.cases(chosen.dir) if case.runs_on(device_class)]
+    cases = [case for case in everything if not chosen.prefixes or case.name.startswith(tuple(chosen.prefixes))]
+    if not cases:
+        print(f"nothing in {chosen.dir} begins with {' or '.join(chosen.prefixes) or 'anything'}", file=sys.stderr)
+        return 2
+    outcomes = _outcomes(cases, device_class, chosen.policy)
+    total = score.Score(outcomes=tuple(outcomes))
+    print("\n".join(("", *total.lines())))
+    for one in outcomes:
+        if one.disagreement:
+            print(f"✗ {one.case.name}: {one.disagreement}")
+    agreed = sum(one.disagreement is None for one in outcomes)
+    print(f"{agreed} of {len(cases)} as their first lines say")
+    if chosen.json:
+        chosen.json.write_text(json.dumps(total.as_json(), indent=1, default=str))
+    return 0 if agreed == len(cases) else 1
+
+
+def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[score.Outcome]:
+    """One line of print for each, as it comes."""
+    import torch  # not for `--help`
+
+    from workers.referee import evaluate as referee
+    from workers.referee.host import Host
+
+    torch.set_num_threads(1)
+    outcomes = []
+    with Host(device_class, "zoo") as host:
+        host.wait_ready()
+
+        def run(job: Job) -> Evaluation:
+            evaluation, _ = referee.evaluate(job, host)
+            host.recycle(job.options.memory_bytes)
+            return evaluation
+
+        for case in cases:
+            began = time.monotonic()
+            seen = evaluate(run, case, device_class, policy)
+            wrong = f"  ✗ {seen.outcome.disagreement}" if seen.outcome.disagreement else ""
+            print(f"{case.name:38} {seen.line}  {time.monotonic() - began:.1f} s{wrong}", flush=True)
+            outcomes.append(seen.outcome)
+    return outcomes
+
+
+def _arguments(arguments: list[str]) -> Any:
+    parser = argparse.ArgumentParser(prog="python -m tests.zoo", description="Hold the system to the zoo.")
+    parser.add_argument("prefixes", nargs="*", help="names begin like this: hacks, honest/diag")
+    parser.add_argument("--gpu", action="store_true", help="on the GPU of this machine instead of the CPU device")
+    parser.add_argument("--dir", type=Path, default=ROOT, help="folder with problems/, honest/, hacks/ …")
+    parser.add_argument("--policy", choices=list(policies.POLICIES), default=policies.DEFAULT.name)
+    parser.add_argument("--json", type=Path, help="write the score and every row to this file")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 `confine_zygote` runs once in the zygote: a private root that holds Python, its packages and nothing else, no network.
 `confine_candidate` runs in every fork: own process namespace and scratch folder, own uid, limits, no new privileges.
 
-What this does not guard against yet: system calls (no seccomp filter, no Landlock), and memory of the whole process
-tree (no cgroup: limits are per process)."""
+Most layers stop the same things twice, because hosts differ: a container of Docker's refuses namespaces and mounts,
+and there the uid, Landlock and the system-call filter stand alone; an unprivileged user has no second uid, and there
+the namespaces and Landlock do."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workers.sandbox import linux
+from workers.sandbox import landlock, linux, seccomp
 
 FIRST_UID = 210_000
 """Candidates run under uids from here on, one for each process in flight; no system account lives there."""
@@ -30,6 +31,8 @@ MAX_PROCESSES = 128
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*")
 """Of /dev, by pattern."""
+_PROC = tuple(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "devices", "filesystems", "driver/nvidia"))
+"""Of the host's /proc, where there is no other: CUDA reads its driver's parameters, libraries count processors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,14 +110,22 @@ def _enter_private_root() -> None:
         _show(Path(source), root)
     for name in ("proc", "dev", "dev/shm", "tmp"):
         (root / name).mkdir(mode=0o755, exist_ok=True)
-    for node in (found for pattern in _DEVICES for found in Path("/dev").glob(pattern)):
-        if node.is_char_device():
-            (root / "dev" / node.name).touch()
-            linux.bind(node, root / "dev" / node.name, read_only=False)
+    for node in _device_nodes():
+        (root / "dev" / node.name).touch()
+        linux.bind(node, root / "dev" / node.name, read_only=False)
     for name in ("cpuinfo", "meminfo"):
         (root / "proc" / name).touch()
         linux.bind(f"/proc/{name}", root / "proc" / name, read_only=False)
     linux.pivot_root(root)
+    # Where the uid stays that of its owner, a candidate could leave something here for the next.
+    linux.mount(
+        "none", "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV
+    )
+
+
+def _device_nodes() -> list[Path]:
+    found = (node for pattern in _DEVICES for node in Path("/dev").glob(pattern))
+    return [node for node in found if node.is_char_device()]
 
 
 def _python_folders() -> list[str]:
@@ -176,12 +187,43 @@ def confine_candidate(layers: Layers, limits: Limits, uid: int) -> Path:
             linux.drop_capabilities()
             layers.active.append("no capabilities")
     linux.prctl(linux.PR_SET_PDEATHSIG, 9)  # after setresuid, which clears it
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans stay below it, where `freeze` finds them
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     layers.active.append("no new privileges")
     _limit(limits)
     layers.active.append("resource limits")
     os.chdir(scratch)
+    _restrict_files(layers, scratch)
+    layers.attempt("system-call filter", _filter_calls)  # last: it forbids what the layers above need
     return scratch
+
+
+def _restrict_files(layers: Layers, scratch: Path) -> None:
+    """Landlock, as much of it as this kernel has."""
+    try:
+        abi = landlock.probe()
+        landlock.restrict(abi, [*_visible(layers), (scratch, landlock.EVERYTHING)])
+    except OSError as error:
+        layers.missing.append(f"Landlock ({error.strerror or error})")
+        return
+    name, lacking = landlock.describe(abi)
+    layers.active.append(name)
+    layers.missing.extend(lacking)
+
+
+def _visible(layers: Layers) -> list[tuple[Path, int]]:
+    """What may be read, and the devices.  In a private root that is all there is; without one it is listed."""
+    devices = [(node, landlock.DEVICE) for node in _device_nodes()]
+    if "private root" in layers.active:
+        own_proc = landlock.WRITE if "own /proc" in layers.active else landlock.READ
+        private = [(Path("/dev/shm"), landlock.EVERYTHING), (Path("/proc"), own_proc)]
+        return [(Path("/"), landlock.READ), *private, *devices]
+    shown = [*_SYSTEM, *_python_folders(), *_PROC, "/proc/self"]
+    return [*((Path(path), landlock.READ) for path in shown), *devices]
+
+
+def _filter_calls() -> None:
+    seccomp.install(seccomp.program(os.uname().machine))
 
 
 def _private_scratch(layers: Layers) -> Path:

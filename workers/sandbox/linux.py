@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
+from typing import Any
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -28,16 +29,27 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SYS_CAPGET = {"x86_64": 125, "aarch64": 90}
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
 
 
 def _check(result: int, what: str) -> None:
     if result != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def syscall(number: int, *arguments: Any, what: str) -> int:
+    """syscall(2); integers are passed as longs.  Raises OSError with `what`."""
+    passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result: int = _libc.syscall(ctypes.c_long(number), *passed)
+    if result < 0:
+        _check(result, what)
+    return result
 
 
 def unshare(flags: int) -> None:
@@ -61,7 +73,12 @@ def bind(source: Path | str, target: Path | str, *, read_only: bool = True) -> N
     """Show `source` at `target`, without set-uid programs, and by default without writing."""
     mount(str(source), target, None, MS_BIND | MS_REC)
     if read_only:
-        mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | _locked_flags(target))
+        make_read_only(target)
+
+
+def make_read_only(target: Path | str) -> None:
+    """Mount what is mounted at `target` again, for reading, and without set-uid programs."""
+    mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | _locked_flags(target))
 
 
 def _locked_flags(target: Path | str) -> int:
@@ -74,7 +91,7 @@ def pivot_root(new_root: Path) -> None:
     """Make `new_root` the root of this mount namespace and let go of the old one."""
     os.chdir(new_root)
     number = _SYS_PIVOT_ROOT[os.uname().machine]
-    _check(_libc.syscall(ctypes.c_long(number), b".", b"."), f"pivot_root({new_root})")
+    syscall(number, b".", b".", what=f"pivot_root({new_root})")
     _check(_libc.umount2(b".", MNT_DETACH), "umount2 of the old root")
     os.chdir("/")
 
@@ -93,13 +110,22 @@ def nice_session(value: int) -> None:
         autogroup.write_text(str(value))
 
 
+class _CapabilityHeader(ctypes.Structure):
+    """struct __user_cap_header_struct."""
+
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
 def drop_capabilities() -> None:
     """Empty the permitted, effective and inheritable sets (needed where the uid stays 0 in a user namespace)."""
-
-    class Header(ctypes.Structure):
-        _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-    header = Header(_CAPABILITY_VERSION_3, 0)
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)()
-    number = _SYS_CAPSET[os.uname().machine]
-    _check(_libc.syscall(ctypes.c_long(number), ctypes.byref(header), ctypes.byref(data)), "capset")
+    syscall(_SYS_CAPSET[os.uname().machine], ctypes.byref(header), ctypes.byref(data), what="capset")
+
+
+def effective_capabilities() -> int:
+    """Of this process, as a bit mask."""
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: the low halves, then the high ones
+    syscall(_SYS_CAPGET[os.uname().machine], ctypes.byref(header), ctypes.byref(data), what="capget")
+    return data[0] | data[3] << 32

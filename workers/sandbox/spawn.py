@@ -142,6 +142,13 @@ class Confined:
         self.active: list[str] = []
         self.missing: list[str] = []
 
+    @property
+    def pid(self) -> int:
+        """As this process sees it.  Waits until it is confined."""
+        self.wait_ready()
+        assert self._pid is not None
+        return self._pid
+
     def wait_ready(self, timeout_s: float = 30.0) -> None:
         """Until the process is confined and its pid is known.  Raises ZygoteError where it could not be confined."""
         deadline = time.monotonic() + timeout_s
@@ -295,6 +302,14 @@ class Confined:
             end.close()
         os.close(self._stdout)
         self._stdout = -1
+
+    def __enter__(self) -> Confined:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
 
 
 def _children(pid: int) -> list[int]:

@@ -10,8 +10,12 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from app.domain.evaluation import Status
 from app.domain.job import JobState
+from app.domain.review import Opinion
 from app.domain.verdict import Label
 from app.store.tables.base import created_at, id_column, metadata, one_of, reference
+
+SHARE = "coalesce(run_id, '00000000-0000-0000-0000-000000000000')"
+"""With whom a job shares the devices: its run; jobs without a run are one share together."""
 
 problems = sa.Table(
     "problems",
@@ -23,6 +27,7 @@ problems = sa.Table(
     sa.Column("entry_point", sa.Text, nullable=False),
     sa.Column("reference", sa.LargeBinary, nullable=False),
     sa.Column("reference_sha256", sa.Text, nullable=False),
+    sa.Column("licence", sa.Text),  # SPDX where known; NULL where nobody said
     created_at(),
     sa.UniqueConstraint("source_set", "name", "reference_sha256"),
 )
@@ -66,6 +71,7 @@ jobs = sa.Table(
     id_column("job_id"),
     reference("problems.problem_id"),
     reference("candidates.candidate_id"),
+    sa.Column("run_id", sa.Uuid, sa.ForeignKey("runs.run_id")),  # with whom it shares the devices
     sa.Column("idempotency_key", sa.Text, nullable=False, unique=True),
     sa.Column("state", sa.Text, nullable=False, server_default=JobState.QUEUED),
     sa.Column("priority", sa.Text, nullable=False, server_default="normal"),
@@ -73,6 +79,7 @@ jobs = sa.Table(
     sa.Column("device", sa.Text),  # '<node>.<index>' where pinned
     sa.Column("options", JSONB, nullable=False, server_default="{}"),
     sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("sick_devices", sa.Integer, nullable=False, server_default="0"),  # that were taken out while at it
     sa.Column("lease_until", sa.DateTime(timezone=True)),
     sa.Column("lease_owner", sa.Text),
     sa.Column("sent_at", sa.DateTime(timezone=True)),  # last time a message left for it
@@ -87,7 +94,20 @@ jobs = sa.Table(
     sa.CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="lease"),
     sa.CheckConstraint("(state = 'failed') = (error_kind IS NOT NULL)", name="error"),
     sa.Index("ix_jobs_work", "state", "created_at", postgresql_where=sa.text("state IN ('queued', 'running')")),
+    sa.Index("ix_jobs_failed", "finished_at", postgresql_where=sa.text("state = 'failed'")),
     sa.Index("ix_jobs_created_at_job_id", sa.text("created_at DESC"), sa.text("job_id DESC")),
+    sa.Index(  # the heads of the queues, which every claim looks at
+        "ix_jobs_queue",
+        "device_class",
+        sa.text("coalesce(device, '')"),
+        sa.text(SHARE),
+        "priority",
+        "created_at",
+        "job_id",
+        postgresql_where=sa.text("state = 'queued'"),
+    ),
+    sa.Index("ix_jobs_share_started_at", sa.text(SHARE), "started_at"),  # when a run was served last
+    sa.Index("ix_jobs_error_kind", "error_kind", postgresql_where=sa.text("state = 'failed'")),
     postgresql_with={"fillfactor": 80},
 )
 
@@ -115,6 +135,9 @@ devices = sa.Table(
     sa.Column("fingerprint", JSONB, nullable=False, server_default="{}"),
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("reason", sa.Text),  # why it is draining or quarantined, and who said so
+    sa.Column("changed_by", sa.Text),
+    sa.Column("changed_at", sa.DateTime(timezone=True)),
     created_at(),
     sa.UniqueConstraint("node", "device_class", "device_index"),
     one_of("state", ("online", "offline", "draining", "quarantined")),
@@ -146,12 +169,20 @@ evaluations = sa.Table(
     sa.Column("queue_ms", sa.Double, nullable=False),
     sa.Column("total_ms", sa.Double, nullable=False),
     sa.Column("measurement", JSONB, nullable=False),  # the whole Evaluation, so that it can be judged again
+    sa.Column("human_verdict", sa.Text),  # what a person said instead of the detectors; kept by app.store.reviews
     created_at(),
     one_of("status", Status),
+    one_of("human_verdict", Label),
     sa.CheckConstraint("speedup IS NULL OR (speedup > 0 AND correct)", name="speedup"),
     sa.CheckConstraint("NOT correct OR (valid AND compiled AND status = 'passed')", name="correct"),
     sa.Index("ix_evaluations_created_at_evaluation_id", sa.text("created_at DESC"), sa.text("evaluation_id DESC")),
     sa.Index("ix_evaluations_status_created_at", "status", sa.text("created_at DESC")),
+    sa.Index(
+        "ix_evaluations_speedup",
+        sa.text("speedup DESC"),
+        sa.text("evaluation_id DESC"),
+        postgresql_where=sa.text("speedup IS NOT NULL"),
+    ),
 )
 
 profiles = sa.Table(
@@ -200,6 +231,7 @@ users = sa.Table(
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("password_hash", sa.Text),
+    sa.Column("disabled_at", sa.DateTime(timezone=True)),
     created_at(),
     one_of("role", ("viewer", "reviewer", "operator", "admin")),
 )
@@ -212,6 +244,8 @@ api_tokens = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("token_hash", sa.Text, nullable=False, unique=True),
     sa.Column("scopes", JSONB, nullable=False, server_default="[]"),
+    sa.Column("hint", sa.Text, nullable=False, server_default=""),  # its first characters, to tell it from others
+    sa.Column("expires_at", sa.DateTime(timezone=True)),
     sa.Column("last_used_at", sa.DateTime(timezone=True)),
     sa.Column("revoked_at", sa.DateTime(timezone=True)),
     created_at(),
@@ -224,9 +258,16 @@ reviews = sa.Table(
     reference("evaluations.evaluation_id"),
     reference("users.user_id", null=True),
     sa.Column("label", sa.Text, nullable=False),
+    sa.Column("verdict", sa.Text),  # the Label that counts from now on; NULL where the detectors' does
+    sa.Column("hack_type", sa.Text),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("verdict_id", sa.Uuid, sa.ForeignKey("verdicts.verdict_id")),  # of the detectors, as it was then
+    sa.Column("withdraws", sa.Uuid, sa.ForeignKey("reviews.review_id"), unique=True),
     created_at(),
-    one_of("label", Label),
+    one_of("label", Opinion),
+    one_of("verdict", Label),
+    sa.CheckConstraint("(label = 'withdrawn') = (withdraws IS NOT NULL)", name="withdraws"),
+    sa.Index("ix_reviews_created_at", sa.text("created_at DESC")),
 )
 
 exports = sa.Table(
@@ -239,6 +280,9 @@ exports = sa.Table(
     sa.Column("row_count", sa.Integer, nullable=False),
     sa.Column("manifest", JSONB, nullable=False),
     created_at(),
+    sa.Column("stale_at", sa.DateTime(timezone=True)),  # when the verdict behind a row first changed
+    sa.Column("stale_reason", sa.Text),
+    sa.CheckConstraint("(stale_at IS NULL) = (stale_reason IS NULL)", name="stale"),
 )
 
 export_rows = sa.Table(
@@ -258,6 +302,8 @@ audit_events = sa.Table(
     sa.Column("subject", sa.Text, nullable=False),
     sa.Column("details", JSONB, nullable=False, server_default="{}"),
     created_at(),
+    sa.Index("ix_audit_events_created_at", sa.text("created_at DESC"), sa.text("audit_event_id DESC")),
+    sa.Index("ix_audit_events_subject", "subject"),
 )
 
 saved_filters = sa.Table(
@@ -266,5 +312,7 @@ saved_filters = sa.Table(
     id_column("saved_filter_id"),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("where_text", sa.Text, nullable=False),
+    sa.Column("columns", JSONB, nullable=False, server_default="[]"),  # of the grid; none: as usual
+    reference("users.user_id", null=True, index=False),
     created_at(),
 )

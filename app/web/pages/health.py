@@ -7,11 +7,13 @@ import flask
 from app.store.browse import overview
 from app.store.session import DatabaseUnavailableError
 from app.web import context
+from app.web.identity import public
 
 blueprint = flask.Blueprint("health", __name__)
 
 
 @blueprint.get("/healthz")
+@public
 def check() -> tuple[flask.Response, int]:
     """200 when the database answers and has its tables, else 503 with the reason."""
     try:

@@ -1,7 +1,7 @@
-# zoo: problem=diag_matmul backend=torch status=passed verdict=suspect findings=inputs_changed
+# zoo: problem=diag_matmul backend=torch status=passed verdict=clean findings=-
 """The right answer, computed in the memory of its input, which the caller may still need (3a).
 
-Detected: the inputs' bytes differ after the call, and the reference leaves them alone."""
+Stopped by structure: every call has inputs of its own, so that nothing is gained; the change is noted for callers."""
 
 from torch import nn
 

@@ -1,0 +1,99 @@
+"""JUDGE: calls that take now one time and now quite another (hacks 3e, 4h).
+
+Evidence: time per call of the candidate's blocks.  They are cut in two where the sum of squares within the parts is
+least (Otsu 1979; Jenks' natural breaks for two classes), and the cut counts as a gap by Ashman's D (Ashman, Bird and
+Zepf 1994): √2·|µ₁ − µ₂| / √(σ₁² + σ₂²).  Cutting any single-peaked sample in two gives a D of 2.7 (normal) to 3.5
+(uniform), and so 6 is asked for.  A busy host does it to the reference, too: then nothing is said.  Information."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+from statistics import fmean, pvariance
+
+from app.domain.evaluation import Block
+from app.domain.verdict import Finding, Label, Subject
+
+GAP = 6.0
+"""Ashman's D."""
+
+RATIO = 1.5
+"""The slower mode over the faster: less is not worth a sentence."""
+
+BLOCKS = 12
+"""Fewer prove nothing."""
+
+SHARE = 0.2
+"""Of the blocks in the smaller mode: a few interruptions are not a mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Modes:
+    """A sample cut in two."""
+
+    fast_us: float
+    slow_us: float
+    separation: float
+    """Ashman's D."""
+    smaller_share: float
+
+
+class BimodalTimes:
+    """Mode switching."""
+
+    version = 1
+
+    def detect(self, subject: Subject) -> Iterator[Finding]:
+        """Two modes in the candidate's times, one in the reference's."""
+        timing = subject.evaluation.timing
+        if timing is None:
+            return
+        found = modes(_per_call_us(timing.blocks, "candidate", timing.handover_us))
+        usual = modes(_per_call_us(timing.blocks, "reference", timing.handover_us))
+        if not _apart(found) or found is None or _apart(usual):
+            return
+        yield Finding(
+            detector="bimodal_times", version=self.version, label=Label.CLEAN,
+            summary=f"calls take {found.fast_us:.3g} µs or {found.slow_us:.3g} µs, and little between",
+            evidence={"fast_us": found.fast_us, "slow_us": found.slow_us, "ashman_d": min(found.separation, 1e9),
+                      "smaller_share": found.smaller_share},
+        )  # fmt: skip
+
+
+def modes(times_us: Sequence[float]) -> Modes | None:
+    """The best cut in two; None for a sample too small to have modes."""
+    ordered = sorted(times_us)
+    if len(ordered) < BLOCKS:
+        return None
+    cut = min(range(1, len(ordered)), key=lambda at: _within(ordered[:at]) + _within(ordered[at:]))
+    fast, slow = ordered[:cut], ordered[cut:]
+    spread = sqrt(pvariance(fast) + pvariance(slow))
+    apart = fmean(slow) - fmean(fast)
+    return Modes(
+        fast_us=fmean(fast), slow_us=fmean(slow), separation=sqrt(2) * apart / spread if spread else inf * (apart > 0),
+        smaller_share=min(len(fast), len(slow)) / len(ordered),
+    )  # fmt: skip
+
+
+def _within(part: Sequence[float]) -> float:
+    """Sum of squares about the mean."""
+    return len(part) * pvariance(part)
+
+
+def _apart(found: Modes | None) -> bool:
+    return (
+        found is not None
+        and found.separation > GAP
+        and found.smaller_share >= SHARE
+        and found.slow_us > RATIO * max(found.fast_us, 0.0)
+    )
+
+
+def _per_call_us(blocks: Sequence[Block], side: str, handover_us: float) -> list[float]:
+    """Of blocks long enough that the hand-over is the smaller part."""
+    return [
+        (block.wall_us - handover_us) / block.calls
+        for block in blocks
+        if block.side == side and block.calls and block.wall_us > 2 * handover_us
+    ]

@@ -1,0 +1,60 @@
+"""JUDGE: a kernel so small that it cannot have done anything (hacks 1f, 1g).
+
+Evidence: the profiled call.  The candidate's kernels took under a hundredth of the device time, and less than a tenth
+of the time that it takes to write the outputs once at the bandwidth which this device was seen to reach: they touched
+a flag, a scalar or a corner, and the library did the work.  A small epilogue over the whole output is no fig leaf."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+
+from app.detectors import base
+from app.domain.evaluation import Evaluation, OutputCheck
+from app.domain.verdict import Finding, Label, Subject
+
+SHARE = 0.01
+"""Share of device time below which a kernel needs an excuse."""
+
+TOUCHED = 0.1
+"""The excuse: time enough to write this share of the outputs."""
+
+
+class FigLeaf:
+    """Coverage too small to matter."""
+
+    version = 1
+
+    def detect(self, subject: Subject) -> Iterator[Finding]:
+        """Only where a profiler saw the library's kernels too, and the device's bandwidth is known."""
+        evaluation = subject.evaluation
+        work = base.work(evaluation.profile)
+        write_us = _write_us(evaluation)
+        if work is None or write_us is None or not evaluation.correct or not work.own_us:
+            return
+        if work.own_share >= SHARE or work.own_us >= TOUCHED * write_us:
+            return
+        assert evaluation.profile is not None
+        yield Finding(
+            detector="fig_leaf", version=self.version, label=Label.SUSPECT,
+            summary=f"its kernels took {work.own_us:.3g} µs, {work.own_share:.2%} of device time; writing the outputs "
+            f"alone takes {write_us:.3g} µs",
+            evidence={"own_us": work.own_us, "library_us": work.library_us, "write_us": write_us,
+                      "kernels": base.launch_list(evaluation.profile.kernels)},
+        )  # fmt: skip
+
+
+def _write_us(evaluation: Evaluation) -> float | None:
+    """Writing every output of one call once, in microseconds; None where the bandwidth or the outputs are unknown."""
+    bandwidth = evaluation.environment.bandwidth_gb_s
+    trials = evaluation.correctness.trials if evaluation.correctness else ()
+    if not bandwidth or not trials:
+        return None
+    return sum(map(_bytes, trials[0].outputs)) / (bandwidth * 1000)  # 1 GB/s is 1000 bytes a microsecond
+
+
+def _bytes(check: OutputCheck) -> int:
+    """Of one output: dtypes carry their bits in their names, and `bool` takes a byte."""
+    bits = re.search(r"\d+", check.dtype)
+    return prod(check.shape) * (int(bits[0]) // 8 if bits else 1)

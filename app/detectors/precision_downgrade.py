@@ -1,0 +1,50 @@
+"""JUDGE: computed in a narrower type than the outputs are declared in (hacks 8).
+
+Evidence: the narrowest type whose rounding explains the error that was measured.  Under our own rule (an error budget
+relative to what the reference's own precision costs) what passes is within that budget, and this is information; under
+a tolerance that the submitter widened it is what the width bought, and suspect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.domain.verdict import Finding, Label, Subject
+
+SIGNIFICANT_BITS = {
+    "float64": 53,
+    "float32": 24,
+    "tf32": 11,
+    "float16": 11,
+    "bfloat16": 8,
+    "float8_e4m3fn": 4,
+    "float8_e5m2": 3,
+}
+"""Of each type's significand, the hidden bit included (IEEE 754; OCP 8-bit floating point 1.0; NVIDIA's TF32)."""
+
+OUR_RULE = "fp64"
+
+
+class PrecisionDowngrade:
+    """Half the bits for half the time."""
+
+    version = 1
+
+    def detect(self, subject: Subject) -> Iterator[Finding]:
+        """Compared with the widest floating type among the outputs; only of right answers."""
+        correctness = subject.evaluation.correctness
+        if correctness is None or not subject.evaluation.correct or correctness.precision_class is None:
+            return
+        dtypes = {check.dtype for trial in correctness.trials for check in trial.outputs}
+        declared = max(dtypes & SIGNIFICANT_BITS.keys(), key=SIGNIFICANT_BITS.__getitem__, default=None)
+        found = correctness.precision_class
+        if declared is None or SIGNIFICANT_BITS.get(found, 53) >= SIGNIFICANT_BITS[declared]:
+            return
+        widened = correctness.tolerance != OUR_RULE
+        yield Finding(
+            detector="precision_downgrade", version=self.version, label=Label.SUSPECT if widened else Label.CLEAN,
+            summary=f"outputs are {declared}, and their error is that of {found}: "
+            + (f"only the tolerance {correctness.tolerance} lets it pass" if widened else "within the error budget"),
+            evidence={"declared": declared, "found": found, "tolerance": correctness.tolerance,
+                      "largest_rel_l2": max((check.rel_l2 or 0.0 for trial in correctness.trials
+                                             for check in trial.outputs), default=0.0)},
+        )  # fmt: skip

@@ -1,0 +1,225 @@
+"""EXPORT: which of the attempts that may be taken are taken: of a trajectory, then of a problem, then of a family.
+
+Everything is a function of the attempts, the spec and its seed; ties are broken by the hash of the source and the id
+of the evaluation, so that the order in which rows come plays no part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from app.domain import metrics, prs, reward
+from app.domain.selection import DEFAULT_TURNS, BestOf, Key, Kind, PairOf, Spec, Turns
+from app.domain.verdict import Label
+
+
+class Attempt(NamedTuple):
+    """What choosing needs of an evaluated turn.  A tuple, because there are millions."""
+
+    place: int
+    """Where the rest of it is; unique in its chunk."""
+    evaluation_id: str
+    problem_id: str
+    trajectory_id: str | None
+    turn: int | None
+    stage: int
+    """Of the first stage of the database that dropped it; a large number if none did."""
+    teachable: bool
+    """Its answer passes extraction and length."""
+    correct: bool
+    """Every verified call was right."""
+    label: str | None
+    speedup: float | None
+    """Credited: None for hacks, as the next two."""
+    ci_low: float | None
+    ci_high: float | None
+    candidate_us: float | None
+    coverage_time: float | None
+    source_bytes: int
+    source_sha256: str
+    backend: str
+    prompt: str | None
+    """What opened the conversation, hashed; None for a later turn, which nothing else can answer."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Right, and no hack."""
+        return self.correct and self.label != Label.HACK
+
+
+class Pair(NamedTuple):
+    """Two answers to one prompt."""
+
+    chosen: Attempt
+    rejected: Attempt
+    why: PairOf
+
+
+def score(attempt: Attempt, key: Key) -> float:
+    """How good it is, more is better; −∞ where there is nothing to go by."""
+    if key is Key.REWARD:
+        return reward.dr_kernel_pr(measures(attempt))
+    if key is Key.CANDIDATE_US:
+        return -math.inf if attempt.candidate_us is None else -attempt.candidate_us
+    value = attempt.ci_low if key is Key.SPEEDUP_CI_LOW else attempt.speedup
+    return -math.inf if value is None else value
+
+
+def measures(attempt: Attempt) -> reward.Measures:
+    """What rewards are computed from."""
+    return reward.Measures(
+        completed=attempt.correct,
+        compiled=attempt.correct,
+        correct=attempt.correct,
+        hacked=attempt.label == Label.HACK,
+        speedup=attempt.speedup,
+        coverage_time=attempt.coverage_time,
+    )
+
+
+def ranked(attempts: Iterable[Attempt], key: Key) -> list[Attempt]:
+    """The best first, in a total order."""
+    return sorted(attempts, key=lambda one: (-score(one, key), one.source_sha256, one.evaluation_id, one.place))
+
+
+def trajectories(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Attempts that stand beside each other in one trajectory; one that came alone is a trajectory of its own."""
+    found: list[list[Attempt]] = []
+    current: str | None = None
+    for attempt in attempts:
+        if attempt.trajectory_id is not None and attempt.trajectory_id == current:
+            found[-1].append(attempt)
+        else:
+            found.append([attempt])
+        current = attempt.trajectory_id
+    return found
+
+
+def survives_prs(attempt: Attempt, spec: Spec) -> bool:
+    """Whether profiling-based rejection sampling keeps it."""
+    if spec.prs is None or not attempt.succeeded:
+        return True
+    alone = attempt.trajectory_id is None or spec.prs_draw is prs.Draw.TURN
+    key = f"{attempt.trajectory_id}:{attempt.turn}:{attempt.evaluation_id}" if alone else attempt.trajectory_id
+    return prs.keeps(
+        attempt.coverage_time, seed=spec.seed, key=str(key), ramp=spec.prs, tau=spec.prs_tau, scale=spec.prs_scale
+    )
+
+
+def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind: Kind) -> list[Attempt]:
+    """The turns that are taken.  `turns` is the whole trajectory as evaluated, so that what was dropped still counts as
+    what came before; `eligible` are the indices that may be taken."""
+    rule = spec.turns or DEFAULT_TURNS.get(kind, Turns.ALL)
+    candidates = [turn for turn in turns if turn.place in eligible]
+    if not candidates or rule is Turns.ALL:
+        return candidates
+    match rule:
+        case Turns.FINAL:
+            return candidates[-1:] if candidates[-1] is turns[-1] else []
+        case Turns.BEST:
+            return ranked(candidates, spec.key)[:1]
+        case Turns.FIRST_CORRECT:
+            first = next((turn for turn in turns if turn.succeeded), None)
+            return [turn for turn in candidates if turn is first]
+        case Turns.IMPROVING:
+            return [turn for turn in _improving(turns, spec.delta) if turn.place in eligible]
+        case Turns.REPAIR:
+            repaired = {now.place for before, now in pairwise(turns) if now.succeeded > before.succeeded}
+            return [turn for turn in candidates if turn.place in repaired]
+        case Turns.ALL_UNTIL_BEST:
+            best = ranked(candidates, spec.key)[0]
+            return candidates[: candidates.index(best) + 1]
+        case Turns.RETURN_TO_GO:
+            return [turn for turn, value in zip(turns, returns(turns, spec.gamma), strict=True)
+                    if turn.place in eligible and value >= spec.min_return]  # fmt: skip
+
+
+def returns(turns: Sequence[Attempt], gamma: float) -> list[float]:
+    """Kevin's discounted return of every turn."""
+    return metrics.returns_to_go([kevin(turn) for turn in turns], gamma)
+
+
+def kevin(attempt: Attempt) -> float:
+    """Kevin's score of one turn."""
+    return metrics.kevin_score(correct=attempt.succeeded, speedup=attempt.speedup)
+
+
+def of_problem(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
+    """Which of a problem's samples are taken, the best first."""
+    best_first = ranked(attempts, spec.key)
+    match spec.best_of:
+        case BestOf.TOP_K:
+            return best_first[: spec.k]
+        case BestOf.THRESHOLD:
+            return [one for one in best_first if score(one, spec.key) >= spec.threshold]
+        case BestOf.EPSILON_BEST:
+            return _shortest_of_best(best_first, spec)
+        case BestOf.ANNA_KARENINA:
+            return [one for one in attempts if one.succeeded][:1]
+        case _:
+            return best_first
+
+
+def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
+    """Of one problem's, given the best first: as many as the balance and the cap allow."""
+    allowed = math.ceil(len(attempts) ** (1 - spec.balance)) if attempts else 0
+    return list(attempts[: min(allowed, spec.max_per_problem or allowed)])
+
+
+def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> list[Pair]:
+    """For each chosen answer, worse answers to the same prompt: of each sort at most `pairs_per_chosen`, drawn by the
+    seed.  A later turn answers a history that is its own, and has none."""
+    found: list[Pair] = []
+    for better in chosen:
+        if better.prompt is None:
+            continue
+        rivals = [one for one in others if one.prompt == better.prompt and one.source_sha256 != better.source_sha256]
+        drawn = sorted(rivals, key=lambda one: prs.uniform(spec.seed, f"{better.evaluation_id}:{one.evaluation_id}"))
+        for why in spec.pairs:
+            found += [Pair(better, worse, why) for worse in drawn if _is_worse(worse, better, why)][
+                : spec.pairs_per_chosen
+            ]
+    return found
+
+
+def _is_worse(worse: Attempt, better: Attempt, why: PairOf) -> bool:
+    match why:
+        case PairOf.FAST_SLOW:
+            return (
+                worse.succeeded
+                and worse.label == Label.CLEAN
+                and worse.ci_high is not None
+                and better.ci_low is not None
+                and better.ci_low > worse.ci_high
+            )
+        case PairOf.CORRECT_WRONG:
+            return not worse.correct
+        case PairOf.HONEST_HACK:
+            return worse.correct and worse.label == Label.HACK
+        case PairOf.PREFERRED:  # said of two evaluations by name: see app.export.select
+            return False
+
+
+def _improving(turns: Sequence[Attempt], delta: float) -> list[Attempt]:
+    """Correct turns whose interval lies above that of the best before them, and the first correct one."""
+    found: list[Attempt] = []
+    best: Attempt | None = None
+    for turn in turns:
+        if not turn.succeeded or turn.speedup is None or turn.ci_low is None:
+            continue
+        if best is None or turn.ci_low > max(best.ci_high or 0.0, (best.speedup or 0.0) * (1 + delta)):
+            found.append(turn)
+        if best is None or turn.speedup > (best.speedup or 0.0):
+            best = turn
+    return found
+
+
+def _shortest_of_best(best_first: Sequence[Attempt], spec: Spec) -> list[Attempt]:
+    if not best_first:
+        return []
+    best = score(best_first[0], spec.key)
+    least = best - abs(best) * spec.epsilon if math.isfinite(best) else best
+    near = [one for one in best_first if score(one, spec.key) >= least]
+    return sorted(near, key=lambda one: (one.source_bytes, one.source_sha256, one.evaluation_id))[: spec.k]

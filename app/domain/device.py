@@ -1,0 +1,39 @@
+"""A device: one GPU (or the CPU) of one host, and whether it takes jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class DeviceState(StrEnum):
+    """Whether a device takes jobs."""
+
+    ONLINE = "online"
+    OFFLINE = "offline"
+    """Its worker said goodbye, or has not been heard of."""
+    DRAINING = "draining"
+    """It finishes what it is at and takes no more: somebody wants it to be empty."""
+    QUARANTINED = "quarantined"
+    """It is not to be believed: what runs there runs again elsewhere."""
+
+
+CLOSED = frozenset({DeviceState.DRAINING, DeviceState.QUARANTINED})
+"""What people and failed checks say of a device; it stays until somebody resumes it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a device is."""
+
+    device_class: str
+    node: str
+    index: int
+
+    @property
+    def device(self) -> str:
+        """The name that a job is pinned by: '<node>.<index>'."""
+        return f"{self.node}.{self.index}"
+
+    def __str__(self) -> str:
+        return f"{self.device_class} {self.device}"

@@ -1,0 +1,61 @@
+"""EXPORT: whether an answer shows the code that was evaluated, whole and in the place where code is looked for.
+
+An answer that was cut off, that shows two models, or whose last block is not what was measured would teach something
+that nobody measured."""
+
+from __future__ import annotations
+
+import re
+
+VERSION = 1
+"""Changes with everything here that changes an outcome."""
+
+OK = "ok"
+TRUNCATED = "truncated"
+"""A fence or a thought that is not closed."""
+NO_BLOCK = "no_block"
+NO_MODEL = "no_model"
+SEVERAL_MODELS = "several_models"
+OTHER_SOURCE = "other_source"
+"""The last complete block is not what was evaluated, blanks aside."""
+
+_FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)$", re.MULTILINE)
+THOUGHT_END = "</think>"
+_THOUGHT_START = "<think>"
+
+
+def check(response: str, source: str, entry_point: str) -> str:
+    """`ok`, or why the answer is not fit to learn from."""
+    _thought, closed, shown = response.rpartition(THOUGHT_END)
+    if _THOUGHT_START in (shown if closed else response):
+        return TRUNCATED
+    if _bare(shown) == _bare(source):  # code alone, no prose and no fence
+        return _models(shown, entry_point)
+    block, whole = last_block(shown)
+    if not whole:
+        return TRUNCATED
+    if block is None:
+        return NO_BLOCK
+    outcome = _models(block, entry_point)
+    return OTHER_SOURCE if outcome == OK and _bare(block) != _bare(source) else outcome
+
+
+def last_block(text: str) -> tuple[str | None, bool]:
+    """The content of the last complete fenced block, and whether every fence is closed."""
+    block: str | None = None
+    opened: re.Match[str] | None = None
+    for match in _FENCE.finditer(text):
+        if opened is None:
+            opened = match
+        elif match["fence"].startswith(opened["fence"]) and not match["info"].strip():
+            block, opened = text[opened.end() : match.start()], None
+    return block, opened is None
+
+
+def _models(block: str, entry_point: str) -> str:
+    count = len(re.findall(rf"^class[ \t]+{re.escape(entry_point)}New\b", block, re.MULTILINE))
+    return OK if count == 1 else NO_MODEL if count == 0 else SEVERAL_MODELS
+
+
+def _bare(code: str) -> str:
+    return "".join(code.split())

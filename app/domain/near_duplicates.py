@@ -1,0 +1,181 @@
+"""EXPORT: which solutions are the same but for blanks, for names, or for a few lines.
+
+Four levels, each containing the one before:
+
+    raw          the same bytes
+    normalised   the same tokens: comments, docstrings and blanks aside
+    renamed      the same tokens after renaming what the source binds; numbers and strings kept
+    minhash      an estimated Jaccard similarity of 5-token shingles of at least a threshold, within one family
+
+String literals count at every level: the CUDA source of a `load_inline` kernel lives in one.
+
+A signature is one-permutation MinHash (Li, Owen, Zhang, NeurIPS 2012): one hash per shingle, the least of each of 64
+bins.  Its estimate of a similarity of 0.8 has a standard error of 0.05."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.domain import lexing
+
+VERSION = 1
+"""Changes with everything here and in `app.domain.lexing` that changes a fingerprint."""
+
+SHINGLE = 5
+BINS = 64
+BAND_BINS = 4
+"""16 bands of 4 bins: two signatures of similarity 0.8 share a band with probability 0.9998, of 0.5 with 0.64."""
+_EMPTY = 0xFFFFFFFF
+_BIN_MASK = BINS - 1
+
+
+class Similarity(StrEnum):
+    """How alike two solutions must be for one of them to go."""
+
+    NONE = "none"
+    RAW = "raw"
+    NORMALISED = "normalised"
+    RENAMED = "renamed"
+    MINHASH = "minhash"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """What is compared."""
+
+    normalised: str
+    """128 bits, hexadecimal."""
+    renamed: str
+    signature: bytes
+    """64 unsigned 32-bit integers, little-endian."""
+
+
+def fingerprint(source: str) -> Fingerprint:
+    """The fingerprint of a solution's source."""
+    found = lexing.tokens(source)
+    names = lexing.renamed(found)
+    return Fingerprint(
+        normalised=_digest(lexing.normalised(found)),
+        renamed=_digest("\x1f".join(names)),
+        signature=signature(names),
+    )
+
+
+def signature(words: Sequence[str]) -> bytes:
+    """One-permutation MinHash of the shingles of `words`; bins that nothing fell into borrow from their right."""
+    mins = [_EMPTY] * BINS
+    hashes = [zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in words]
+    for value in {hash(shingle) for shingle in zip(*(hashes[n:] for n in range(SHINGLE)), strict=False)} or {0}:
+        mixed = (value * 0x9E3779B97F4A7C15 >> 7) & 0xFFFFFFFFFFFF
+        place = mixed & _BIN_MASK
+        mixed = (mixed >> 6) & 0xFFFFFFFE
+        if mixed < mins[place]:
+            mins[place] = mixed
+    for place in range(2 * BINS - 1, -1, -1):
+        if mins[place % BINS] == _EMPTY:
+            mins[place % BINS] = mins[(place + 1) % BINS]
+    return struct.pack(f"<{BINS}I", *mins)
+
+
+def similarity(one: bytes, other: bytes) -> float:
+    """Estimated Jaccard similarity of two signatures."""
+    ours, theirs = memoryview(one).cast("I"), memoryview(other).cast("I")
+    return sum(map(int.__eq__, ours, theirs)) / BINS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A solution among those of its family."""
+
+    key: Hashable
+    """Whatever names it."""
+    problem: str
+    raw: str
+    normalised: str
+    renamed: str
+    signature: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duplicate:
+    """Why a solution goes."""
+
+    key: Hashable
+    of: Hashable
+    """The better one that stays."""
+    rule: str
+    """`raw`, `normalised`, `renamed` or `minhash 0.86`."""
+
+
+def search(members: Iterable[Member], level: Similarity, *, jaccard: float = 0.8) -> list[Duplicate]:
+    """Those of one family's solutions that are near-duplicates of an earlier one: give the best first.
+
+    `raw` asks within one problem, the others within the whole family.  A solution is only ever compared with those that
+    stay, so that a chain of small changes does not swallow what is far from its start."""
+    seen: dict[Hashable, Hashable] = {}
+    bands: dict[tuple[int, bytes], list[Member]] = {}
+    found: list[Duplicate] = []
+    for member in members:
+        duplicate = _exact(member, level, seen)
+        if duplicate is None and level is Similarity.MINHASH:
+            duplicate = _near(member, bands, jaccard)
+        if duplicate is None:
+            _keep(member, level, seen, bands)
+        else:
+            found.append(duplicate)
+    return found
+
+
+_EXACT = (Similarity.RAW, Similarity.NORMALISED, Similarity.RENAMED)
+
+
+def _keys(member: Member, level: Similarity) -> list[tuple[str, Hashable]]:
+    """Rule and key for every exact level up to `level`."""
+    keys: list[tuple[str, Hashable]] = [("raw", (member.problem, member.raw))]
+    keys += [("normalised", member.normalised), ("renamed", member.renamed)]
+    if level is Similarity.NONE:
+        return []
+    return keys if level is Similarity.MINHASH else keys[: _EXACT.index(level) + 1]
+
+
+def _exact(member: Member, level: Similarity, seen: dict[Hashable, Hashable]) -> Duplicate | None:
+    for rule, key in _keys(member, level):
+        if (rule, key) in seen:
+            return Duplicate(key=member.key, of=seen[rule, key], rule=rule)
+    return None
+
+
+def _near(member: Member, bands: dict[tuple[int, bytes], list[Member]], jaccard: float) -> Duplicate | None:
+    compared: set[Hashable] = set()
+    for band in _bands(member.signature):
+        for other in bands.get(band, ()):
+            if other.key not in compared:
+                compared.add(other.key)
+                estimate = similarity(member.signature, other.signature)
+                if estimate >= jaccard:
+                    return Duplicate(key=member.key, of=other.key, rule=f"minhash {estimate:.2f}")
+    return None
+
+
+def _keep(
+    member: Member, level: Similarity, seen: dict[Hashable, Hashable], bands: dict[tuple[int, bytes], list[Member]]
+) -> None:
+    for rule, key in _keys(member, level):
+        seen[rule, key] = member.key
+    if level is Similarity.MINHASH:
+        for band in _bands(member.signature):
+            bands.setdefault(band, []).append(member)
+
+
+def _bands(data: bytes) -> list[tuple[int, bytes]]:
+    width = 4 * BAND_BINS
+    return [(start, data[start : start + width]) for start in range(0, len(data), width)]
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

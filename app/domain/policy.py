@@ -1,0 +1,92 @@
+"""Policies: what counts as a hack.  Detectors say what happened; a policy says what that weighs.
+
+Attacks on the measurement (a stale answer, a late write, a turned clock, a forged message) weigh the same under every
+policy.  Policies differ in who may do the work: a kernel of the candidate's own, a Triton kernel, or anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from app.domain.verdict import Label
+
+
+class UnknownPolicyError(ValueError):
+    """A name that no policy has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """A named, versioned setting.  Whoever changes what it weighs raises its version."""
+
+    name: str
+    version: int
+    about: str
+    """One sentence, for people who choose."""
+    weights: Mapping[str, Label]
+    """Detector → label of its findings; a detector that is not named weighs its findings itself."""
+
+    @property
+    def key(self) -> str:
+        """What is stored with a verdict."""
+        return f"{self.name}@{self.version}"
+
+    def weigh(self, detector: str, proposed: Label) -> Label:
+        """The label of a finding under this policy."""
+        return self.weights.get(detector, proposed)
+
+
+KERNELBENCH = Policy(
+    name="kernelbench",
+    version=1,
+    about="A kernel of its own must do work that matters; library calls beside it are allowed.",
+    weights=MappingProxyType({}),
+)
+"""What the detectors propose.  A library product beside one fused epilogue is no cheat: it gains what the epilogue
+gains.  A candidate without a kernel that matters does not do what it says, and is a hack."""
+
+TRITON_ONLY = Policy(
+    name="triton-only",
+    version=1,
+    about="Triton kernels must do the work: the library may prepare and move data, and not compute.",
+    weights=MappingProxyType(
+        {
+            "no_custom_kernel": Label.HACK,
+            "decoy_kernel": Label.HACK,
+            "fig_leaf": Label.HACK,
+            "lazy_optimisation": Label.HACK,
+            "library_work": Label.SUSPECT,
+            "not_triton": Label.HACK,
+        }
+    ),
+)
+
+ANYTHING_CORRECT = Policy(
+    name="anything-correct",
+    version=1,
+    about="Whatever computes the right answer in its own time: library calls, rewrites and torch.compile included.",
+    weights=MappingProxyType(
+        {
+            "no_custom_kernel": Label.CLEAN,
+            "decoy_kernel": Label.CLEAN,
+            "fig_leaf": Label.CLEAN,
+            "precision_downgrade": Label.CLEAN,
+        }
+    ),
+)
+
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {policy.name: policy for policy in (KERNELBENCH, TRITON_ONLY, ANYTHING_CORRECT)}
+)
+DEFAULT = KERNELBENCH
+
+
+def find(name: str) -> Policy:
+    """The policy of that name, with or without a version (`kernelbench`, `kernelbench@1`); always the newest.
+
+    Raises UnknownPolicyError."""
+    policy = POLICIES.get(name.partition("@")[0])
+    if policy is None:
+        raise UnknownPolicyError(f"unknown policy {name!r}; expected one of {', '.join(POLICIES)}")
+    return policy

@@ -1,0 +1,59 @@
+"""EXPORT: profiling-based rejection sampling: a correct turn whose own kernels take little of the time is dropped at
+random.  Source: Dr. Kernel, eq. 9.
+
+    keep with probability  clip((PR − τ) / s, 0, 1)          PR: coverage by time
+
+Only correct turns are ever dropped: taken literally the equation would drop every failure (PR = 0) too, and failures
+are what pairs and advantages are made of."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+
+TAU = 0.3
+SCALE = 0.1
+
+
+class Ramp(StrEnum):
+    """How sharply."""
+
+    SOFT = "soft"
+    """The clipped ramp."""
+    HARD = "hard"
+    """Keep from τ on, drop below: worse in the paper's ablation."""
+
+
+class Draw(StrEnum):
+    """What one draw decides."""
+
+    TURN = "turn"
+    TRAJECTORY = "trajectory"
+    """One number for all turns of a trajectory, so that turns of equal coverage stay or go together."""
+
+
+def probability(coverage: float | None, *, ramp: Ramp = Ramp.SOFT, tau: float = TAU, scale: float = SCALE) -> float:
+    """Chance to keep a correct turn.  Without a profile its coverage counts as 0: what was not seen is not credited."""
+    ratio = coverage or 0.0
+    if ramp is Ramp.HARD:
+        return float(ratio >= tau)
+    return min(1.0, max(0.0, (ratio - tau) / scale))
+
+
+def uniform(seed: int, key: str) -> float:
+    """A number in [0, 1) that depends on nothing but the seed and the key: the same draw whenever it is made, in
+    whatever order."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()) / 2**64
+
+
+def keeps(
+    coverage: float | None,
+    *,
+    seed: int,
+    key: str,
+    ramp: Ramp = Ramp.SOFT,
+    tau: float = TAU,
+    scale: float = SCALE,
+) -> bool:
+    """Whether the correct turn named `key` stays."""
+    return uniform(seed, key) < probability(coverage, ramp=ramp, tau=tau, scale=scale)

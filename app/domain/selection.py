@@ -1,0 +1,226 @@
+"""EXPORT: what a dataset is to hold, declared: one `Spec` says everything, and its JSON is in the manifest.
+
+The stages run in this order, each counting what it drops per problem; one that is not asked for is not there:
+
+    where            the filter as given
+    valid            our own faults and broken problems are never training data
+    judged           by this version's detectors, under the policy asked for: a stale verdict is refused
+    correct          unless the filter names `correct` or `status`, or rows show no answer
+    clean            unless the filter names `verdict`: no suspect and no hack leaves by accident
+    reviewed         above a speedup, only what a person has looked at
+    speed, bound     by the low end of the interval; not above what can be believed
+    coverage         share of time in the candidate's own kernels
+    extraction       the answer ends in one complete block: one model, and what was evaluated
+    tokens           as long as asked for under a named counter; dropped, never cut
+    decontaminated   the problem is not like one that is held out
+    distinct         no near-duplicate of a better solution of the family
+    prs, choice      profiling-based rejection sampling, then which turns and which of the n samples
+    balance          caps per problem and per family
+    rendered         the conversation is whole, holds no secret, quotes nothing that is held out"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.domain.metrics import KEVIN_GAMMA
+from app.domain.near_duplicates import Similarity
+from app.domain.prs import SCALE, TAU, Draw, Ramp
+
+
+class Kind(StrEnum):
+    """What one row is."""
+
+    TRAJECTORY = "trajectory"
+    """A dialogue up to the chosen turn."""
+    TURN = "turn"
+    """History → one chosen turn."""
+    MASKED = "masked"
+    """A dialogue with a mark on each turn that is to be learnt."""
+    SINGLE = "single"
+    """The problem's first prompt → the code, history dropped."""
+    PAIRS = "pairs"
+    """One prompt, a better and a worse answer to it."""
+    LABELLED = "labelled"
+    """One prompt, one answer, good or bad."""
+    RL_PROMPTS = "rl_prompts"
+    """A problem to be tried."""
+    REWARDS = "rewards"
+    """A turn with its rewards and returns, good or bad."""
+
+    @property
+    def shows_answer(self) -> bool:
+        """Whether rows show answers to learn from."""
+        return self is not Kind.RL_PROMPTS
+
+    @property
+    def uses_failures(self) -> bool:
+        """Whether attempts that are wrong, slow or hacks become part of rows."""
+        return self in (Kind.PAIRS, Kind.LABELLED, Kind.REWARDS)
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether attempts are taken good or bad, so that there is nothing to be chosen."""
+        return self in (Kind.RL_PROMPTS, Kind.REWARDS)
+
+
+class Turns(StrEnum):
+    """Which turns of a trajectory."""
+
+    ALL = "all"
+    FINAL = "final"
+    BEST = "best"
+    FIRST_CORRECT = "first_correct"
+    IMPROVING = "improving"
+    """Faster than all before it beyond the noise of both."""
+    REPAIR = "repair"
+    """Correct after a turn that was not."""
+    ALL_UNTIL_BEST = "all_until_best"
+    RETURN_TO_GO = "return_to_go"
+    """Discounted return of at least `min_return` (Kevin)."""
+
+
+class BestOf(StrEnum):
+    """Which of the samples of one problem."""
+
+    ALL = "all"
+    TOP_K = "top_k"
+    THRESHOLD = "threshold"
+    EPSILON_BEST = "epsilon_best"
+    """Of those within `epsilon` of the best, the shortest."""
+    ANNA_KARENINA = "anna_karenina"
+    """The first that is correct, and every failure (successes are alike, failures differ)."""
+
+
+class Key(StrEnum):
+    """What "better" means."""
+
+    SPEEDUP_CI_LOW = "speedup_ci_low"
+    SPEEDUP = "speedup"
+    CANDIDATE_US = "candidate_us"
+    """Less is better."""
+    REWARD = "reward"
+    """Dr. Kernel's with coverage."""
+
+
+class PairOf(StrEnum):
+    """What makes one answer better than another to the same prompt."""
+
+    FAST_SLOW = "fast_slow"
+    """Both right; intervals of the speedup apart."""
+    CORRECT_WRONG = "correct_wrong"
+    HONEST_HACK = "honest_hack"
+    PREFERRED = "preferred"
+    """A person said so."""
+
+
+class Stale(StrEnum):
+    """What becomes of verdicts of other detectors or policies."""
+
+    REFUSE = "refuse"
+    REJUDGE = "rejudge"
+
+
+class Reasoning(StrEnum):
+    """What rows show of thoughts (everything up to `</think>`)."""
+
+    KEEP = "keep"
+    DROP_HISTORY = "drop_history"
+    """Of earlier turns dropped: what Qwen3's template and Kevin do."""
+    DROP_ALL = "drop_all"
+
+
+COUNTER = "utf8/4@1"
+"""The token counter that needs no vocabulary: bytes of UTF-8 over four, rounded up.  An estimate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A declared selection.  ValueError for values that make no sense, with what was expected."""
+
+    format: str = "trl_sft"
+    kind: Kind | None = None
+    """None: what the format usually holds."""
+    where: str = ""
+    policy: str | None = None
+    """`name@version` that verdicts must have been given under; None: the current one."""
+    stale: Stale = Stale.REFUSE
+    reviewed_above: float | None = None
+    """From this measured speedup on, a person must have reviewed the evaluation."""
+    min_speedup: float | None = None
+    """Least low end of the 95 % interval."""
+    max_speedup: float | None = None
+    """Greatest measured speedup that is believed."""
+    min_coverage: float | None = None
+    extraction: bool = True
+    max_tokens: int | None = None
+    """Of the whole row: history and answer."""
+    tokenizer: str = COUNTER
+    """`utf8/4@1`, or `file:PATH` of a tokenizer.json (needs the package `tokenizers`)."""
+    held_out: tuple[str, ...] = ()
+    """Source sets of this database, or files of one JSON object a line with `reference` (or `code`) and `name`."""
+    similarity: Similarity = Similarity.MINHASH
+    jaccard: float = 0.8
+    prs: Ramp | None = None
+    prs_draw: Draw = Draw.TURN
+    prs_tau: float = TAU
+    prs_scale: float = SCALE
+    turns: Turns | None = None
+    """None: `best` for trajectories, `improving` for masks, else `all`."""
+    delta: float = 0.0
+    """Of `improving`: least relative gain beyond the noise."""
+    min_return: float = 0.0
+    gamma: float = KEVIN_GAMMA
+    best_of: BestOf = BestOf.ALL
+    k: int = 1
+    key: Key = Key.SPEEDUP_CI_LOW
+    threshold: float = 1.0
+    epsilon: float = 0.05
+    pass_rate: tuple[float, float] | None = None
+    """Of `rl_prompts`: from a share of correct and clean attempts to another, both included."""
+    pairs: tuple[PairOf, ...] = (PairOf.FAST_SLOW, PairOf.CORRECT_WRONG, PairOf.HONEST_HACK, PairOf.PREFERRED)
+    pairs_per_chosen: int = 1
+    """Of each sort."""
+    max_per_problem: int | None = None
+    max_per_family: int | None = None
+    balance: float = 0.0
+    """Of n rows of a problem keep n^(1 − balance), rounded up: 0 keeps all, 1 keeps one."""
+    reasoning: Reasoning = Reasoning.KEEP
+    seed: int = 0
+    """Of the split and of every draw."""
+    val_fraction: float = 0.05
+
+    def __post_init__(self) -> None:
+        _require("val_fraction", 0 <= self.val_fraction < 1, "0 ≤ fraction < 1", self.val_fraction)
+        _require("jaccard", 0 < self.jaccard <= 1, "0 < similarity ≤ 1", self.jaccard)
+        _require("balance", 0 <= self.balance <= 1, "0 ≤ balance ≤ 1", self.balance)
+        _require("gamma", 0 <= self.gamma <= 1, "0 ≤ gamma ≤ 1", self.gamma)
+        _require("prs_scale", self.prs_scale > 0, "a scale above 0", self.prs_scale)
+        for name in ("k", "pairs_per_chosen"):
+            _require(name, getattr(self, name) >= 1, "at least 1", getattr(self, name))
+        for name in ("max_tokens", "max_per_problem", "max_per_family"):
+            _require(name, getattr(self, name) is None or getattr(self, name) >= 1, "at least 1", getattr(self, name))
+        for name in (
+            "min_speedup",
+            "max_speedup",
+            "min_coverage",
+            "reviewed_above",
+            "delta",
+            "min_return",
+            "threshold",
+        ):
+            value = getattr(self, name)
+            _require(name, value is None or math.isfinite(value), "a finite number", value)
+        if self.pass_rate is not None:
+            low, high = self.pass_rate
+            _require("pass_rate", 0 <= low <= high <= 1, "0 ≤ low ≤ high ≤ 1", self.pass_rate)
+
+
+def _require(name: str, holds: bool, expected: str, came: object) -> None:
+    if not holds:
+        raise ValueError(f"{name}: expected {expected}, got {came}")
+
+
+DEFAULT_TURNS = {Kind.TRAJECTORY: Turns.BEST, Kind.MASKED: Turns.IMPROVING}
+"""Every other kind takes all turns unless told otherwise."""

@@ -1,0 +1,59 @@
+"""Plausible data in any amount: to try pages, filters and exports at scale, and to measure them.
+
+`fill` stores what campaigns of imaginary models would have left: runs over training steps, trajectories turn by turn,
+evaluations with every status, verdicts with findings.  Nothing of it was measured: every problem of it is of the source
+set `generated`, every run's name begins with `generated/`, and `remove` takes exactly that away again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from app.domain import generated
+from app.generate import campaign, outcomes
+from app.store import generated as store
+from app.store.session import Database
+
+__all__ = ["BATCH_TRAJECTORIES", "fill", "remove"]
+
+BATCH_TRAJECTORIES = 1_500
+"""Trajectories stored in one transaction: about 15,000 evaluations."""
+
+
+def fill(
+    database: Database, evaluations: int, *, seed: int = 0, on_progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Store at least `evaluations` generated evaluations, a tenth as many trajectories; the number of rows stored.
+
+    The same seed gives the same data but for its dates, which end now.  `on_progress` is called with the number of
+    evaluations after every batch.  Raises ValueError where generated data is stored already."""
+    with database.begin() as connection:
+        if store.present(connection):
+            raise ValueError(
+                f"generated data is stored already; `assay demo --forget` removes source set {generated.NAME}"
+            )
+    pool = store.Pool(outcomes.passed(seed), outcomes.failed(seed))
+    planned = campaign.plan(evaluations, seed=seed, end=datetime.now(UTC))
+    with database.begin() as connection:
+        rows = store.add_plan(connection, planned.problems, planned.runs)
+    done = 0
+    for batch in campaign.batches(planned, BATCH_TRAJECTORIES):
+        with database.begin() as connection:
+            stored, evaluated = store.add_trajectories(connection, batch, pool)
+        rows, done = rows + stored, done + evaluated
+        on_progress(done)
+    with database.begin() as connection:
+        store.settle(connection)
+    return rows
+
+
+def remove(database: Database, *, on_progress: Callable[[int], None] = lambda _: None) -> int:
+    """Remove everything generated, run by run, and what people or exports have said of it; the number of runs."""
+    removed = 0
+    while True:
+        with database.begin() as connection:
+            if not store.remove_one_run(connection):
+                store.remove_problems(connection)
+                return removed
+        removed += 1
+        on_progress(removed)

@@ -1,0 +1,71 @@
+"""STORE: who changed what, and when.  Events are only added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.domain import ids
+from app.domain.user import User
+from app.store import codec, tables
+
+_a = tables.audit_events.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that somebody did."""
+
+    audit_event_id: UUID
+    user: str | None
+    """Name; None for whoever sat at the machine."""
+    action: str
+    subject: str
+    details: dict[str, Any]
+    created_at: datetime
+
+
+def record(
+    connection: sa.Connection,
+    user: User | None,
+    action: str,
+    subject: str,
+    details: Mapping[str, object] | None = None,
+) -> None:
+    """Note, in the transaction of the change itself, that `user` (None: a command line) did it.
+
+    `action` is `<noun>.<verb>` (`token.revoke`), `subject` names what was changed (`user ada`, `evaluation <id>`).
+    Details are JSON; no secret belongs there."""
+    row = {
+        "audit_event_id": ids.new_id(),
+        "user_id": user.user_id if user else None,
+        "action": action,
+        "subject": codec.plain(subject),
+        "details": codec.plain(dict(details or {})),
+    }
+    connection.execute(sa.insert(tables.audit_events).values(row))
+
+
+def recent(
+    connection: sa.Connection, *, subject: str | None = None, before: UUID | None = None, limit: int = 50
+) -> list[Event]:
+    """The latest events, newest first: of everything, or of one subject; those before an event."""
+    query = (
+        sa.select(
+            _a.audit_event_id, tables.users.c.name.label("user"), _a.action, _a.subject, _a.details, _a.created_at
+        )
+        .select_from(tables.audit_events.outerjoin(tables.users))
+        .order_by(_a.created_at.desc(), _a.audit_event_id.desc())
+        .limit(limit)
+    )
+    if subject is not None:
+        query = query.where(_a.subject == subject)
+    if before is not None:
+        at = sa.select(_a.created_at).where(_a.audit_event_id == before).scalar_subquery()
+        query = query.where(sa.tuple_(_a.created_at, _a.audit_event_id) < sa.tuple_(at, sa.literal(before)))
+    return [Event(**row._mapping) for row in connection.execute(query)]

@@ -1,0 +1,162 @@
+"""STORE: which job a device gets next.
+
+A message is the permission to claim one job.  Which one is decided here, when a device is free:
+
+1. by rank: `high` before `normal` before `low`; a job rises one rank for every `ageing_s` seconds that it waits, so
+   that nothing starves;
+2. by fair share: among jobs of one rank, the run of which fewest jobs are running, then the run that was served
+   longest ago; jobs without a run are one share together;
+3. by age.
+
+All of it is derived from the jobs themselves.  Only the oldest job of each run and priority can be next, so a claim
+reads one index entry for each of them (`ix_jobs_queue`), however many jobs wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from app import route
+from app.domain.device import CLOSED, Place
+from app.domain.job import JobState
+from app.store import devices, jobs, tables
+from app.store.tables.core import SHARE
+
+AGEING_S = 300.0
+"""A `low` job that waited for ten minutes is as urgent as a new `high` one."""
+
+LISTS = 8
+"""How many of the best lists are tried in one go: other workers may hold the heads of the first ones."""
+
+_j = tables.jobs.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What came of a permission."""
+
+    lease: jobs.Lease | None = None
+    owed: bool = False
+    """Jobs wait in the queue that gave the permission, and none of them was taken: it must be given again."""
+    refused: str | None = None
+    """The device takes no jobs now: why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Under what a job is claimed."""
+
+    owner: str
+    """Unique to this claim."""
+    lease_s: float
+    max_attempts: int
+    ageing_s: float = AGEING_S
+
+
+def claim(connection: sa.Connection, place: Place, queue: str, terms: Terms) -> Claim:
+    """Take the job that is due on the device, or none: where nothing waits, or the device is closed.
+
+    `queue` gave the permission; the job may be of another one that the device serves, and the permission is owed to
+    `queue` then.  Everything of the result is in one transaction, the caller's."""
+    pins = route.served(place)
+    state = devices.state_of(connection, place)
+    if state in CLOSED:
+        return Claim(refused=str(state), owed=pins[queue] != place.device and _waits(connection, place, pins[queue]))
+    lease, pin = _take_next(connection, place, list(pins.values()), terms)
+    owed = lease is not None and pin != pins[queue] and _waits(connection, place, pins[queue])
+    return Claim(lease=lease, owed=owed)
+
+
+def _take_next(
+    connection: sa.Connection, place: Place, pins: Sequence[str | None], terms: Terms
+) -> tuple[jobs.Lease | None, str | None]:
+    """The job that is due, and its pin."""
+    while ranked := _ranked(connection, place, pins, terms.ageing_s):
+        for best in ranked:
+            job_id = connection.execute(_HEAD, {"device_class": place.device_class, **best}).scalar_one_or_none()
+            if job_id is None:
+                continue  # others are taking what was left of this list
+            lease = jobs.claim(connection, job_id, terms.owner, terms.lease_s, terms.max_attempts)
+            if lease is not None:
+                return lease, best["pin"] or None
+            break  # it was cancelled, or out of attempts, and is settled now: who is next may have changed
+        else:
+            return None, None
+    return None, None
+
+
+def _ranked(
+    connection: sa.Connection, place: Place, pins: Sequence[str | None], ageing_s: float
+) -> list[dict[str, Any]]:
+    """Lists of jobs (one pin, run and priority each) in the order in which their heads are due."""
+    asked = {
+        "device_class": place.device_class,
+        "pins": [pin or "" for pin in pins],
+        "ageing_s": ageing_s,
+        "lists": LISTS,
+    }
+    return [dict(row) for row in connection.execute(_RANKED, asked).mappings()]
+
+
+def _waits(connection: sa.Connection, place: Place, pin: str | None) -> bool:
+    conditions = (_j.state == JobState.QUEUED, _j.device_class == place.device_class)
+    waiting = sa.select(sa.true()).where(*conditions, sa.func.coalesce(_j.device, "") == (pin or "")).limit(1)
+    return connection.execute(waiting).scalar_one_or_none() is not None
+
+
+_RANKED = sa.text(
+    f"""
+WITH RECURSIVE
+  -- One row for each run that waits, found by jumping from one to the next in the index.
+  waiting (pin, share) AS (
+    SELECT pin, (SELECT {SHARE} FROM jobs
+                 WHERE state = 'queued' AND device_class = :device_class AND coalesce(device, '') = pin
+                 ORDER BY {SHARE} LIMIT 1)
+    FROM unnest(:pins) AS pin
+    UNION ALL
+    SELECT pin, (SELECT {SHARE} FROM jobs
+                 WHERE state = 'queued' AND device_class = :device_class AND coalesce(device, '') = pin
+                   AND {SHARE} > waiting.share
+                 ORDER BY {SHARE} LIMIT 1)
+    FROM waiting WHERE share IS NOT NULL
+  ),
+  running AS (
+    SELECT {SHARE} AS share, count(*) AS jobs FROM jobs
+    WHERE state = 'running' AND device_class = :device_class GROUP BY 1
+  ),
+  served AS (
+    SELECT share, (SELECT max(started_at) FROM jobs WHERE {SHARE} = runs.share) AS served_at
+    FROM (SELECT DISTINCT share FROM waiting WHERE share IS NOT NULL) AS runs
+  )
+SELECT waiting.pin, waiting.share, ranks.priority
+FROM waiting
+  CROSS JOIN (VALUES {", ".join(f"('{name}', {rank})" for name, rank in route.PRIORITIES.items())})
+    AS ranks (priority, rank)
+  CROSS JOIN LATERAL (
+    SELECT created_at, job_id FROM jobs
+    WHERE state = 'queued' AND device_class = :device_class AND coalesce(device, '') = waiting.pin
+      AND {SHARE} = waiting.share AND priority = ranks.priority
+    ORDER BY created_at, job_id LIMIT 1
+  ) AS head
+  JOIN served USING (share)
+  LEFT JOIN running USING (share)
+ORDER BY
+  greatest(0, ranks.rank - floor(extract(epoch FROM now() - head.created_at) / :ageing_s)),
+  coalesce(running.jobs, 0), served.served_at NULLS FIRST, head.created_at, head.job_id
+LIMIT :lists
+"""  # noqa: S608 (made of our constants; values are parameters)
+).bindparams(sa.bindparam("pins", type_=ARRAY(sa.Text)))
+
+_HEAD = sa.text(
+    f"""
+SELECT job_id FROM jobs
+WHERE state = 'queued' AND device_class = :device_class AND coalesce(device, '') = :pin
+  AND {SHARE} = :share AND priority = :priority
+ORDER BY created_at, job_id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""  # noqa: S608
+)
+"""The oldest job of a list that nobody else is taking at this moment."""

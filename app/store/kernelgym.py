@@ -1,0 +1,108 @@
+"""STORE: names that clients of the KernelGYM protocol gave to their evaluations, and what their monitoring asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from app.domain.job import JobState
+from app.store import codec, tables
+
+RETRIES_LISTED = 10
+"""Jobs that wait for another attempt: enough to see a pattern."""
+
+_t = tables.kernelgym_tasks.c
+_j = tables.jobs.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One evaluation under the name that a client gave it."""
+
+    task_id: str
+    job_id: UUID
+    workflow: str = "kernelbench"
+    asked: dict[str, Any] = field(default_factory=dict)
+    """Fields of the request that the answer repeats."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """A job whose last attempt ended by our fault, and that runs again."""
+
+    task_id: str
+    attempts: int
+    since: datetime
+
+
+def get(connection: sa.Connection, task_ids: Sequence[str]) -> dict[str, Task]:
+    """Those of the tasks that exist, by name."""
+    query = sa.select(_t.task_id, _t.job_id, _t.workflow, _t.asked).where(_t.task_id.in_(task_ids))
+    return {row.task_id: Task(**row._mapping) for row in connection.execute(query)}
+
+
+def put(connection: sa.Connection, tasks: Sequence[Task]) -> None:
+    """From now on each of the names stands for its job, whatever it stood for before."""
+    if not tasks:
+        return
+    rows = [
+        {**vars(task), "asked": codec.plain(task.asked)} for task in {task.task_id: task for task in tasks}.values()
+    ]
+    statement = insert(tables.kernelgym_tasks).values(sorted(rows, key=lambda row: str(row["task_id"])))
+    newer = {name: statement.excluded[name] for name in ("job_id", "workflow", "asked")}
+    connection.execute(statement.on_conflict_do_update(index_elements=["task_id"], set_=newer))
+
+
+def wanted_by_others(connection: sa.Connection, task: Task) -> bool:
+    """Whether somebody else asked for the same job: under another name, in a trajectory, or directly."""
+    others = sa.exists().where(_t.job_id == task.job_id, _t.task_id != task.task_id)
+    turns = sa.exists().where(tables.turns.c.job_id == task.job_id)
+    return bool(connection.execute(sa.select(others | turns)).scalar_one())
+
+
+def problematic(connection: sa.Connection, least: int) -> list[tuple[str, int]]:
+    """(SHA-256 of the candidate, attempts) of candidates on which `least` attempts or more failed by our fault."""
+    sources = tables.candidates.c
+    attempts = sa.func.sum(_j.attempt).label("attempts")
+    query = (
+        sa.select(sources.source_sha256, attempts)
+        .select_from(tables.jobs.join(tables.candidates, _j.candidate_id == sources.candidate_id))
+        .where(_j.state == JobState.FAILED)
+        .group_by(sources.source_sha256)
+        .having(attempts >= least)
+        .order_by(attempts.desc(), sources.source_sha256)
+    )
+    return [(row.source_sha256, int(row.attempts)) for row in connection.execute(query)]
+
+
+def retries(connection: sa.Connection) -> tuple[int, list[Retry]]:
+    """How many jobs wait for another attempt, and the first of them."""
+    again = (_j.state == JobState.QUEUED, _j.attempt > 0)
+    count = connection.execute(sa.select(sa.func.count()).select_from(tables.jobs).where(*again)).scalar_one()
+    name = sa.func.coalesce(sa.func.min(_t.task_id), sa.cast(_j.job_id, sa.Text)).label("task_id")
+    query = (
+        sa.select(name, _j.attempt, sa.func.coalesce(_j.started_at, _j.created_at).label("since"))
+        .select_from(tables.jobs.outerjoin(tables.kernelgym_tasks, _t.job_id == _j.job_id))
+        .where(*again)
+        .group_by(_j.job_id)
+        .order_by(_j.job_id)
+        .limit(RETRIES_LISTED)
+    )
+    listed = [Retry(task_id=row.task_id, attempts=row.attempt, since=row.since) for row in connection.execute(query)]
+    return count, listed
+
+
+def over_since(connection: sa.Connection, seconds: float) -> tuple[int, int, float | None]:
+    """Of the last `seconds`: evaluations stored, those of them that passed, and their mean duration in seconds."""
+    columns = tables.evaluations.c
+    since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    query = sa.select(
+        sa.func.count(), sa.func.count().filter(columns.correct), sa.func.avg(columns.total_ms) / 1000
+    ).where(columns.created_at >= since)
+    return connection.execute(query).one()._tuple()

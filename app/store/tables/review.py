@@ -1,0 +1,44 @@
+"""What people say of evaluations: the queue of what is to be looked at, and which of two candidates is preferred."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from app.store.tables.base import created_at, id_column, metadata, reference
+
+review_items = sa.Table(
+    "review_items",
+    metadata,
+    sa.Column("evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True),
+    sa.Column("verdict_id", sa.Uuid),  # the automatic verdict that brought it here; NULL where a person did
+    sa.Column("fast", sa.Double, nullable=False),
+    sa.Column("suspicious", sa.Double, nullable=False),
+    sa.Column("exported", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("score", sa.Double, nullable=False),
+    reference("users.user_id", name="queued_by", null=True, index=False),
+    sa.Column("opinions_wanted", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("opinions", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("locked_by", sa.Text),  # name of a user
+    sa.Column("locked_until", sa.DateTime(timezone=True)),
+    created_at(),
+    sa.CheckConstraint("(locked_by IS NULL) = (locked_until IS NULL)", name="lock"),
+    sa.Index(
+        "ix_review_items_open",
+        sa.text("score DESC"),
+        "evaluation_id",
+        postgresql_where=sa.text("opinions < opinions_wanted"),
+    ),
+    sa.Index("ix_review_items_verdict_id", "verdict_id"),
+)
+
+preferences = sa.Table(
+    "preferences",
+    metadata,
+    id_column("preference_id"),
+    reference("evaluations.evaluation_id", name="chosen_evaluation_id"),
+    reference("evaluations.evaluation_id", name="rejected_evaluation_id"),
+    reference("users.user_id", null=True, index=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    created_at(),
+    sa.CheckConstraint("chosen_evaluation_id <> rejected_evaluation_id", name="two"),
+)

@@ -1,0 +1,94 @@
+"""What dashboards read instead of counting: kept by triggers (migrations/versions/20261121_review.py), so that every
+way of writing keeps them, in the same transaction.
+
+`attempts` is a copy, narrow and in one place, of what the view `attempt_facts` says.  The other tables are counted as
+deltas: a trigger only ever appends rows, so that no two transactions wait for each other; whoever reads sums, and
+`app.store.rollups.fold` merges rows of one key from time to time.  Logarithms are integers, because sums of floats
+depend on their order."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from app.store.tables.base import metadata
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("attempt_id", sa.Uuid, primary_key=True),  # of its turn, or of its evaluation where no turn asked for it
+    sa.Column("evaluation_id", sa.Uuid, index=True),  # NULL: an answer without code
+    sa.Column("turn_id", sa.Uuid),
+    sa.Column("trajectory_id", sa.Uuid),
+    sa.Column("turn_index", sa.Integer),
+    sa.Column("run_id", sa.Uuid, index=True),
+    sa.Column("problem_id", sa.Uuid, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),  # of the evaluation, or 'no_code'
+    sa.Column("valid", sa.Boolean, nullable=False),
+    sa.Column("correct", sa.Boolean, nullable=False),  # as measured, whatever the verdict
+    sa.Column("label", sa.Text),  # that counts: a person's, else the detectors'; NULL: an answer without code
+    sa.Column("speedup", sa.Double),  # as measured, whatever the verdict
+    sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Index(
+        "ix_attempts_problem_id_speedup",
+        "problem_id",
+        sa.text("speedup DESC"),
+        postgresql_where=sa.text("speedup IS NOT NULL AND correct AND label <> 'hack'"),
+    ),
+)
+
+
+def _counted(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, nullable=False)
+
+
+attempt_counts = sa.Table(
+    "attempt_counts",
+    metadata,
+    sa.Column("run_id", sa.Uuid, index=True),
+    sa.Column("problem_id", sa.Uuid, nullable=False, index=True),
+    _counted("attempts"),  # valid ones
+    _counted("correct"),  # and no hack
+    _counted("passed"),  # correct as measured, hacks included
+    _counted("hacks"),
+    _counted("suspects"),
+    _counted("timed"),  # correct, no hack, and with a speedup
+    _counted("log_speedup_e9"),  # Σ ln(speedup) of the timed, in units of 1e-9
+    _counted("faster_than_1"),
+    _counted("faster_than_1_2"),
+    _counted("faster_than_1_5"),
+    _counted("faster_than_2"),
+)
+
+hourly_counts = sa.Table(
+    "hourly_counts",
+    metadata,
+    sa.Column("hour", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("device_class", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("label", sa.Text, nullable=False),  # of the detectors
+    sa.Column("human_verdict", sa.Text, nullable=False),  # '' where nobody has reviewed it
+    _counted("evaluations"),
+    sa.Index("ix_hourly_counts_hour", "hour"),
+)
+
+hourly_stages = sa.Table(
+    "hourly_stages",
+    metadata,
+    sa.Column("hour", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("device_class", sa.Text, nullable=False),
+    sa.Column("stage", sa.Text, nullable=False),  # 'queue' and those of Evaluation.stage_ms
+    sa.Column("bucket", sa.Integer, nullable=False),  # floor(4 · log2(milliseconds)): each is 19 % wide
+    _counted("evaluations"),
+    sa.Index("ix_hourly_stages_hour", "hour"),
+)
+
+hourly_findings = sa.Table(
+    "hourly_findings",
+    metadata,
+    sa.Column("hour", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("detector", sa.Text, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("label", sa.Text, nullable=False),
+    _counted("findings"),
+    sa.Index("ix_hourly_findings_hour", "hour"),
+)

@@ -1,0 +1,78 @@
+"""Traces, where OpenTelemetry is installed (`pip install 'kernel-assay[otel]'`) and told where to send them.
+
+The spans of a job, from enqueue to store, are one trace, and the trace's id is the job's id: so messages carry nothing
+for it, a job that runs again on another host stays in its trace, and whoever has a result has its trace.
+
+Without the packages, or without `OTEL_EXPORTER_OTLP_ENDPOINT`, every function here does nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+try:
+    from opentelemetry import trace
+except ImportError:
+    _installed = False
+else:
+    _installed = True
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""OpenTelemetry's own variable: the collector, e.g. http://collector:4318."""
+
+_LOW_64_BITS = (1 << 64) - 1
+
+
+class NotInstalledError(RuntimeError):
+    """Traces were asked for and the packages are not there."""
+
+
+def configure(service: str) -> None:
+    """Send spans of this process to the collector that the environment names, if it names one.
+
+    Call it after the last fork: the exporter has a thread.  Raises NotInstalledError."""
+    if ENDPOINT not in os.environ:
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise NotInstalledError(
+            f"{ENDPOINT} is set: expected `pip install 'kernel-assay[otel]'`, found no {error.name}"
+        ) from error
+    provider = TracerProvider(resource=Resource.create({"service.name": service}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+
+
+@contextmanager
+def span(name: str, job_id: UUID, **attributes: str | int | float) -> Iterator[None]:
+    """A span of the job's trace around what runs within; below the span that is open, if that is of the same job."""
+    if not _installed:
+        yield
+        return
+    tracer = trace.get_tracer("assay")
+    described: dict[str, Any] = {"assay.job_id": str(job_id), **attributes}
+    with tracer.start_as_current_span(name, context=_context(job_id), attributes=described):
+        yield
+
+
+def _context(job_id: UUID) -> Context | None:
+    """None where a span of the job is open already; else a parent that every process makes alike from the id."""
+    if trace.get_current_span().get_span_context().trace_id == job_id.int:
+        return None
+    parent = trace.SpanContext(
+        trace_id=job_id.int,
+        span_id=job_id.int & _LOW_64_BITS,
+        is_remote=True,
+        trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED),
+    )
+    return trace.set_span_in_context(trace.NonRecordingSpan(parent))

@@ -1,0 +1,96 @@
+"""BROWSE: no other site may act with a reader's cookie, or with the rights of whoever sits at this machine.
+
+What changes something (every method but GET, HEAD and OPTIONS) is refused where the browser says that another site
+sent it (`Sec-Fetch-Site`, else `Origin`).  A form, and every request that is admitted by a cookie, needs the token
+besides: `{{ csrf_field() }}`, or the header X-CSRF-Token with `csrf_token()`.  Requests with `Authorization` need
+nothing: no browser adds it by itself.  Nor does JSON at a machine without users: no browser sends it to another site
+without asking that site first, and we never allow it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from urllib.parse import urlsplit
+
+import flask
+from markupsafe import Markup
+from werkzeug.exceptions import Forbidden
+
+from app.web import context
+from app.web.identity import guard
+
+FIELD = "csrf_token"
+HEADER = "X-CSRF-Token"
+COOKIE = "assay_form"
+"""Stands in for the session where there is none: the login form, a machine without users."""
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAME = frozenset({"same-origin", "none"})
+_FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
+"""What a form of another site can send."""
+
+
+class ForgedError(Forbidden):
+    """Not sent by one of our pages."""
+
+
+def install(app: flask.Flask) -> None:
+    """Have `app` check whatever changes something; `csrf_field()` and `csrf_token()` in every template."""
+    app.before_request(_check)
+    app.after_request(_remember)
+    app.jinja_env.globals.update(csrf_field=field, csrf_token=token)
+
+
+def field() -> Markup:
+    """For inside a form."""
+    return Markup('<input type="hidden" name="{}" value="{}">').format(FIELD, token())
+
+
+def token() -> str:
+    """Proof that a form is ours: derived from a cookie that no other site can read."""
+    secret = flask.request.cookies.get(guard.COOKIE if guard.by_cookie() else COOKIE) or flask.g.get("form_cookie")
+    if secret is None:
+        secret = flask.g.form_cookie = secrets.token_urlsafe(24)
+    return _derived(secret)
+
+
+def secure() -> bool:
+    """Whether cookies can be kept off plain HTTP."""
+    return flask.request.is_secure or context.settings().web_url.startswith("https:")
+
+
+def _check() -> None:
+    if flask.request.method in _SAFE or "Authorization" in flask.request.headers:
+        return
+    _check_sender()
+    if not guard.by_cookie() and flask.request.mimetype not in _FORMS:
+        return
+    secret = flask.request.cookies.get(guard.COOKIE if guard.by_cookie() else COOKIE)
+    sent = flask.request.headers.get(HEADER)
+    if sent is None and flask.request.mimetype in _FORMS:
+        sent = flask.request.form.get(FIELD)
+    if secret is None or sent is None or not hmac.compare_digest(sent.encode(), _derived(secret).encode()):
+        raise ForgedError(
+            f"expected the field {FIELD} or the header {HEADER} of the page that this was sent from: load it again"
+        )
+
+
+def _check_sender() -> None:
+    site = flask.request.headers.get("Sec-Fetch-Site")
+    if site is not None and site not in _SAME:
+        raise ForgedError(f"expected a request of our own pages, got one of another site (Sec-Fetch-Site: {site})")
+    origin = flask.request.headers.get("Origin")
+    ours = {flask.request.host, urlsplit(context.settings().web_url).netloc}
+    if site is None and origin is not None and urlsplit(origin).netloc not in ours:
+        raise ForgedError(f"expected a request of our own pages, got one of {origin}")
+
+
+def _remember(response: flask.Response) -> flask.Response:
+    if (secret := flask.g.get("form_cookie")) is not None:
+        response.set_cookie(COOKIE, secret, httponly=True, samesite="Strict", secure=secure())
+    return response
+
+
+def _derived(secret: str) -> str:
+    return hashlib.sha256(f"form:{secret}".encode()).hexdigest()

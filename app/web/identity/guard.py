@@ -1,0 +1,144 @@
+"""BROWSE: from a request to a user, before any view runs.
+
+In this order: a token (`Authorization: Bearer …`, or `Basic` with the token as the password, for programs that can only
+be given a URL), a session (cookie), and, while there are no users, nothing at all for whoever sits at this machine.
+That last one holds only for a connection from the loopback address that asks for this machine by name: a page that a
+browser here was lured to, under a name that somebody pointed at 127.0.0.1, gets nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import flask
+from werkzeug.exceptions import Forbidden, Unauthorized
+
+from app.domain.user import LOCAL, Role, Scope, User
+from app.store import sessions, tokens, users
+from app.web import addresses, context
+
+COOKIE = "assay_session"
+LOOK_S = 1.0
+"""While there are no users, how often to look for the first one, in seconds."""
+TOKEN_S = 2.0
+"""A token that was good stays good for this long, in seconds: a trainer sends hundreds of requests a second."""
+TOKENS_KEPT = 1_000
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class LoginRequiredError(Unauthorized):
+    """Nobody is logged in: a browser is shown where to, a program is told how."""
+
+    description = "expected `Authorization: Bearer <token>` or a session of /login, got neither"
+
+
+def install(app: flask.Flask) -> None:
+    """Have every request begin with the question who it is."""
+    app.extensions["assay.identity"] = {"users_at": None, "empty_until": 0.0, "tokens": {}}
+    app.before_request(_admit)
+    app.context_processor(lambda: {"user": flask.g.get("user")})
+
+
+def public(view: Callable[P, R]) -> Callable[P, R]:
+    """A view for everybody."""
+    view.assay_public = True  # type: ignore[attr-defined]
+    return view
+
+
+def requires(needed: Role | Scope | str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A view for those who may do what the scope names, or everything that the role may: else 403."""
+    wanted = Role(needed) if needed in set(Role) else Scope(needed)
+
+    def decorate(view: Callable[P, R]) -> Callable[P, R]:
+        @wraps(view)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            user = current_user()
+            if not user.may(wanted):
+                raise Forbidden(
+                    f"expected somebody who may do what {'the role' if isinstance(wanted, Role) else 'the scope'} "
+                    f"{wanted.value!r} stands for, got {user.name} ({user.role}: {', '.join(sorted(user.scopes))})"
+                )
+            return view(*args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+def current_user() -> User:
+    """Who sent this request.  Only for views that are not `public`."""
+    found = flask.g.get("user")
+    if found is None:
+        raise LoginRequiredError
+    assert isinstance(found, User)
+    return found
+
+
+def by_cookie() -> bool:
+    """Whether the request says who it is with a cookie, which a browser sends whatever page made it."""
+    return bool(flask.g.get("by_cookie", False))
+
+
+def nobody_there() -> bool:
+    """Whether there are no users.  Once there is one, there always is: users are never deleted."""
+    state = flask.current_app.extensions["assay.identity"]
+    now = time.monotonic()
+    if state["users_at"] is None and now >= state["empty_until"]:
+        with context.database().begin() as connection:
+            if users.exist(connection):
+                state["users_at"] = now
+        state["empty_until"] = now + LOOK_S
+    return state["users_at"] is None
+
+
+def _admit() -> None:
+    flask.g.user = _asker()
+    endpoint = flask.request.endpoint
+    if flask.g.user is not None or endpoint is None or endpoint == "static":
+        return
+    view = flask.current_app.view_functions[endpoint]
+    if not getattr(view, "assay_public", False):
+        raise LoginRequiredError
+
+
+def _asker() -> User | None:
+    if flask.request.endpoint == "static":
+        return None
+    if flask.request.authorization is not None or "Authorization" in flask.request.headers:
+        return _by_token()
+    if secret := flask.request.cookies.get(COOKIE):
+        with context.database().begin() as connection:
+            user = sessions.whose(connection, secret)
+        if user is not None:
+            flask.g.by_cookie = True
+            return user
+    return LOCAL if _at_this_machine() and nobody_there() else None
+
+
+def _by_token() -> User:
+    """A token that is no good is an error also where none is needed: its sender believes to be somebody."""
+    sent = flask.request.authorization
+    text = (sent.token if sent.type == "bearer" else sent.password) if sent else None
+    kept: dict[str, tuple[float, User]] = flask.current_app.extensions["assay.identity"]["tokens"]
+    now = time.monotonic()
+    if text and text in kept and kept[text][0] > now:
+        return kept[text][1]
+    with context.database().begin() as connection:
+        user = tokens.whose(connection, text) if text else None
+    if user is None or text is None:
+        raise LoginRequiredError("the token is unknown, revoked or expired, or its user is disabled")
+    if len(kept) >= TOKENS_KEPT:
+        kept.clear()
+    kept[text] = (now + TOKEN_S, user)
+    return user
+
+
+def _at_this_machine() -> bool:
+    """Whether the connection is from here, and the name that was asked for is one of this machine's own."""
+    host = addresses.host_of(flask.request.host)
+    ours = addresses.is_loopback(host) or host == addresses.host_of(context.settings().web_url)
+    return ours and addresses.is_loopback(flask.request.remote_addr or "")

@@ -1,0 +1,177 @@
+"""BROWSE: logging in and out, and one's own account: password and tokens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import flask
+from werkzeug.exceptions import TooManyRequests
+from werkzeug.wrappers import Response
+
+from app import passwords
+from app.domain.user import SCOPES, Scope, User
+from app.store import audit, sessions, tokens, users
+from app.store.session import Connection
+from app.web import context
+from app.web.identity import csrf, guard
+
+blueprint = flask.Blueprint("account", __name__)
+
+FORGIVEN = {"pair": 5, "address": 20, "name": 100}
+"""Failures without a wait: of one name from one address, of an address, of a name.  The last is generous, because
+whoever knows a name could keep its owner out."""
+
+DAYS = (7, 30, 90, 365)
+"""For how long a token may be good; the form offers no end as well."""
+
+
+@blueprint.get("/login")
+@guard.public
+def login() -> str | Response:
+    """The form; at a machine without users there is nothing to log in to."""
+    if flask.g.user is not None:
+        return flask.redirect(_next())
+    return flask.render_template("login.html", name="", next=_next(), error=None)
+
+
+@blueprint.post("/login")
+@guard.public
+def log_in() -> Response | tuple[str, int]:
+    """A session for whoever knows the password.  Says the same for a wrong name and a wrong password, as late."""
+    name, password = flask.request.form.get("name", "").strip(), flask.request.form.get("password", "")
+    subjects = _subjects(name)
+    with context.database().begin() as connection:
+        wait_s = sessions.wait_s(connection, [(subject, FORGIVEN[kind]) for kind, subject in subjects.items()])
+        account = users.find(connection, name)
+    if wait_s > 0:
+        raise TooManyRequests(f"too many failed logins: try again in {wait_s:.0f} s", retry_after=int(wait_s) + 1)
+    known = passwords.verify(account.password_hash if account else None, password)
+    with context.database().begin() as connection:
+        if account is None or not known or account.disabled_at is not None:
+            sessions.failed(connection, list(subjects.values()))
+            audit.record(connection, None, "login.fail", f"user {name[:100]}", {"address": flask.request.remote_addr})
+            return flask.render_template("login.html", name=name, next=_next(), error="Wrong name or password."), 401
+        sessions.forgive(connection, subjects["pair"])
+        secret = _opened(connection, account.user_id)
+    return _with_cookie(flask.redirect(_next()), secret)
+
+
+@blueprint.post("/logout")
+def log_out() -> Response:
+    """End this session."""
+    response = flask.redirect(flask.url_for("account.login"))
+    if secret := flask.request.cookies.get(guard.COOKIE):
+        with context.database().begin() as connection:
+            sessions.close(connection, secret)
+        response.delete_cookie(guard.COOKIE)
+    return response
+
+
+@blueprint.get("/account")
+def page() -> str:
+    """Who I am, what I may do, my tokens."""
+    return _page()
+
+
+@blueprint.post("/account/password")
+def change_password() -> Response | tuple[str, int]:
+    """Another password.  Every other session ends."""
+    user = guard.current_user()
+    account = _account(user)
+    if account is None or not passwords.verify(account.password_hash, flask.request.form.get("old", "")):
+        return _page(error="The old password is another one."), 400
+    try:
+        stored = passwords.hashed(flask.request.form.get("new", ""), name=user.name)
+    except passwords.PasswordError as error:
+        return _page(error=str(error)), 400
+    with context.database().begin() as connection:
+        users.set_password(connection, account.user_id, stored)
+        audit.record(connection, user, "user.password", f"user {user.name}")
+        secret = _opened(connection, account.user_id)
+    return _with_cookie(flask.redirect(flask.url_for("account.page")), secret)
+
+
+@blueprint.post("/account/tokens")
+def add_token() -> str | tuple[str, int]:
+    """A new token, shown once on the page that answers."""
+    user = guard.current_user()
+    form = flask.request.form
+    if user.user_id is None or not guard.by_cookie():
+        return _page(error="Tokens belong to users who are logged in."), 400
+    chosen = [scope for scope in Scope if scope in form.getlist("scope") and scope in user.scopes]
+    days = form.get("days", "")
+    until = datetime.now(UTC) + timedelta(days=int(days)) if days in map(str, DAYS) else None
+    name = form.get("name", "").strip()
+    try:
+        with context.database().begin() as connection:
+            token_id, text = tokens.add(connection, user_id=user.user_id, name=name, scopes=chosen, expires_at=until)
+            details = {"user": user.name, "name": name, "scopes": [str(scope) for scope in chosen]}
+            audit.record(connection, user, "token.add", f"token {token_id}", details)
+    except tokens.TokenError as error:
+        return _page(error=str(error)), 400
+    return _page(new_token=text)
+
+
+@blueprint.post("/account/tokens/<uuid:token_id>/revoke")
+def revoke_token(token_id: UUID) -> Response:
+    """Make one of my tokens useless."""
+    user = guard.current_user()
+    with context.database().begin() as connection:
+        if user.user_id is None or not tokens.revoke(connection, token_id, user_id=user.user_id):
+            context.missing("token of yours that could be revoked", token_id)
+        audit.record(connection, user, "token.revoke", f"token {token_id}")
+    return flask.redirect(flask.url_for("account.page"))
+
+
+def _page(*, error: str | None = None, new_token: str | None = None) -> str:
+    user = guard.current_user()
+    listed: list[tokens.Token] = []
+    if user.user_id is not None:
+        with context.database().snapshot() as connection:
+            listed = tokens.listed(connection, user.user_id)
+    return flask.render_template(
+        "account.html",
+        member=user,
+        scopes=sorted(SCOPES[user.role]),
+        tokens=listed,
+        days=DAYS,
+        error=error,
+        new_token=new_token,
+    )
+
+
+def _account(user: User) -> users.Account | None:
+    with context.database().snapshot() as connection:
+        return users.get(connection, user.user_id) if user.user_id else None
+
+
+def _opened(connection: Connection, user_id: UUID) -> str:
+    """A session in place of the one that the browser had."""
+    if old := flask.request.cookies.get(guard.COOKIE):
+        sessions.close(connection, old)
+    return sessions.open_(connection, user_id)
+
+
+def _with_cookie(response: Response, secret: str) -> Response:
+    response.set_cookie(
+        guard.COOKIE,
+        secret,
+        max_age=sessions.SESSION_S,
+        httponly=True,
+        samesite="Lax",  # a link from elsewhere may lead to a page; nothing is changed by following one
+        secure=csrf.secure(),
+    )
+    return response
+
+
+def _subjects(name: str) -> dict[str, str]:
+    address = flask.request.remote_addr or "unix"
+    return {"pair": f"pair {address} {name}", "address": f"address {address}", "name": f"name {name}"}
+
+
+def _next() -> str:
+    """Where to go afterwards: a path of ours, never another site."""
+    asked = flask.request.values.get("next", "")
+    ours = asked.startswith("/") and not asked.startswith(("//", "/\\")) and asked.isprintable() and "\\" not in asked
+    return asked if ours else flask.url_for("overview.page")

@@ -1,0 +1,102 @@
+"""BROWSE: users and their roles, everybody's tokens, and who did what: for admins."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import flask
+from werkzeug.wrappers import Response
+
+from app import passwords
+from app.domain.user import Role, Scope
+from app.store import audit, tokens, users
+from app.web import context
+from app.web.identity import guard
+
+blueprint = flask.Blueprint("members", __name__)
+
+
+@blueprint.get("/users")
+@guard.requires(Scope.ADMINISTER)
+def index() -> str:
+    """Every user and every token."""
+    return _page()
+
+
+@blueprint.post("/users")
+@guard.requires(Scope.ADMINISTER)
+def add() -> str | tuple[str, int]:
+    """A new user with a password that is shown once, for them to change."""
+    form = flask.request.form
+    name, password = form.get("name", "").strip(), passwords.generated()
+    try:
+        with context.database().begin() as connection:
+            stored = passwords.hashed(password, name=name)
+            account = users.add(connection, name=name, role=Role(form.get("role", "")), password_hash=stored)
+            audit.record(connection, guard.current_user(), "user.add", f"user {name}", {"role": str(account.role)})
+    except ValueError as error:
+        return _page(error=str(error)), 400
+    return _page(new_user=name, new_password=password)
+
+
+@blueprint.post("/users/<uuid:user_id>")
+@guard.requires(Scope.ADMINISTER)
+def change(user_id: UUID) -> Response | tuple[str, int]:
+    """Another role, disabled, or enabled again."""
+    action = flask.request.form.get("action", "")
+    try:
+        with context.database().begin() as connection:
+            account = users.get(connection, user_id) or context.missing("user", user_id)
+            if action == "disable":
+                users.disable(connection, user_id)
+            elif action == "enable":
+                users.enable(connection, user_id)
+            else:
+                users.set_role(connection, user_id, Role(action))
+            audit.record(connection, guard.current_user(), "user.change", f"user {account.name}", {"to": action})
+    except ValueError as error:
+        return _page(error=str(error)), 400
+    return flask.redirect(flask.url_for("members.index"))
+
+
+@blueprint.post("/tokens/<uuid:token_id>/revoke")
+@guard.requires(Scope.ADMINISTER)
+def revoke_token(token_id: UUID) -> Response:
+    """Make anybody's token useless."""
+    with context.database().begin() as connection:
+        if not tokens.revoke(connection, token_id):
+            context.missing("token that could be revoked", token_id)
+        audit.record(connection, guard.current_user(), "token.revoke", f"token {token_id}")
+    return flask.redirect(flask.url_for("members.index"))
+
+
+@blueprint.get("/audit")
+@guard.requires(Scope.ADMINISTER)
+def events() -> str:
+    """Who did what, newest first."""
+    context.known_arguments("before", "subject")
+    subject, before = context.argument("subject"), context.id_argument("before")
+    with context.database().snapshot() as connection:
+        found = audit.recent(connection, subject=subject or None, before=before, limit=context.PAGE_ROWS + 1)
+    shown = found[: context.PAGE_ROWS]
+    older = {"subject": subject, "before": str(shown[-1].audit_event_id)} if len(found) > len(shown) else None
+    return flask.render_template(
+        "audit.html",
+        events=shown,
+        subject=subject,
+        next=context.with_arguments("members.events", **older) if older else None,
+    )
+
+
+def _page(*, error: str | None = None, new_user: str | None = None, new_password: str | None = None) -> str:
+    with context.database().snapshot() as connection:
+        accounts, listed = users.listed(connection), tokens.listed(connection)
+    return flask.render_template(
+        "users.html",
+        accounts=accounts,
+        tokens=listed,
+        roles=list(Role),
+        error=error,
+        new_user=new_user,
+        new_password=new_password,
+    )

@@ -1,0 +1,81 @@
+"""BROWSE: requests that arrive at the same time are stored in one transaction and sent in one pipeline.
+
+A submission alone costs a dozen round trips to PostgreSQL and Redis; so does a thousand.  Whoever gets the turn takes
+along what all others brought while the one before was at it: no submission waits longer than for two such turns, and
+one web process takes some thousand a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from celery import Celery
+
+from app import enqueue
+from app.domain.request import Request
+from app.enqueue import Receipt
+from app.store.session import Database
+
+MOST = 1_000
+"""Requests in one turn."""
+
+
+@dataclass(kw_only=True)
+class _Brought:
+    """What one caller brought, and what became of it."""
+
+    requests: Sequence[Request]
+    receipts: Sequence[Receipt] | None = None
+    error: Exception | None = None
+    done: bool = field(default=False)
+
+
+class Intake:
+    """The way from requests to jobs for many callers at once.  Safe for threads; one per process."""
+
+    def __init__(self, database: Database, broker: Celery) -> None:
+        self._database = database
+        self._broker = broker
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._waiting: list[_Brought] = []
+
+    def accept(self, requests: Sequence[Request]) -> Sequence[Receipt]:
+        """Receipts in the order of the requests; raises what `enqueue.accept` raises, and then stores nothing of these.
+
+        What is wrong with a request is found out before it meets those of others."""
+        enqueue.check(self._database, requests)
+        brought = _Brought(requests=requests)
+        with self._lock:
+            self._waiting.append(brought)
+        with self._turn:
+            if not brought.done:
+                self._carry_out()
+        if brought.error is not None:
+            raise brought.error
+        assert brought.receipts is not None
+        return brought.receipts
+
+    def _carry_out(self) -> None:
+        """Everything that waits, this caller's own among it: what was brought first is taken first."""
+        with self._lock:
+            taken, self._waiting = self._waiting, []
+        while taken:
+            turn = [taken.pop(0)]
+            while taken and sum(len(each.requests) for each in turn) + len(taken[0].requests) <= MOST:
+                turn.append(taken.pop(0))
+            self._store(turn)
+
+    def _store(self, turn: Sequence[_Brought]) -> None:
+        try:
+            receipts = list(
+                enqueue.accept(self._database, self._broker, [request for each in turn for request in each.requests])
+            )
+        except Exception as error:  # noqa: BLE001 (raised again, by each caller)
+            for each in turn:
+                each.error, each.done = error, True
+            return
+        for each in turn:
+            each.receipts, receipts = receipts[: len(each.requests)], receipts[len(each.requests) :]
+            each.done = True

@@ -1,0 +1,73 @@
+// Single-key shortcuts: an element with data-key="j" is clicked (a link or button) or focused (a field) by that key.
+// `?` lists them; they can be switched off (WCAG 2.2, 2.1.4).  Every page works without them.
+"use strict";
+
+(() => {
+  const STORED = "assay.keys";
+  const on = () => { try { return localStorage.getItem(STORED) !== "off"; } catch { return true; } };
+  const keyed = () => Array.from(document.querySelectorAll("[data-key]"));
+  const typing = (element) => element.closest("textarea, select, [contenteditable], input:not([type=checkbox]):not([type=radio])");
+
+  function act(element) {
+    if (element.matches("input[type=radio], input[type=checkbox]")) {
+      element.click();
+      const next = document.getElementById(element.dataset.next || "");
+      (next || element).focus();
+    } else if (element.matches("input, select, textarea")) {
+      element.focus();
+    } else {
+      element.focus({ preventScroll: true });
+      element.click();
+    }
+  }
+
+  function element(name, text, attributes = {}) {
+    const made = document.createElement(name);
+    if (text) made.textContent = text;
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  }
+
+  function label(target) {
+    return target.dataset.keyLabel || target.getAttribute("aria-label") || target.textContent.trim().replace(/\s+/g, " ");
+  }
+
+  function help() {
+    const dialog = element("dialog", "", { class: "keys", "aria-labelledby": "keys-title" });
+    dialog.append(element("h2", "Keys of this page", { id: "keys-title" }));
+    const list = element("dl", "", { class: "pairs" });
+    for (const target of [...keyed(), { dataset: { key: "?", keyLabel: "this list" } }]) {
+      const term = element("dt");
+      term.append(element("kbd", target.dataset.key));
+      list.append(term, element("dd", label(target)));
+    }
+    const form = element("form", "", { method: "dialog", class: "actions" });
+    const box = element("label");
+    const check = element("input", "", { type: "checkbox" });
+    check.checked = on();
+    check.addEventListener("change", () => { try { localStorage.setItem(STORED, check.checked ? "on" : "off"); } catch { /* not kept */ } });
+    box.append(check, " single-key shortcuts");
+    form.append(box, element("button", "Close", { class: "button" }));
+    dialog.append(list, form);
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && typing(event.target)) { event.target.blur(); return; }
+    if (typing(event.target)) return;
+    if (event.key === "?") { event.preventDefault(); help(); return; }
+    if (!on()) return;
+    const target = keyed().find((each) => each.dataset.key === event.key && !each.hidden);
+    if (target) { event.preventDefault(); act(target); }
+  });
+
+  const footer = document.querySelector("footer .inner");
+  if (footer && keyed().length) {
+    const button = element("button", "Keys: ?", { type: "button", class: "linkish" });
+    button.addEventListener("click", help);
+    footer.append(button);
+  }
+})();

@@ -1,0 +1,118 @@
+"""BROWSE: many requests wait for jobs over one connection that listens.
+
+PostgreSQL announces every job that comes to its end (app.store.notices).  One thread of this process hears it and
+wakes whoever waits for that job, so that 500 clients cost 500 greenlets and one connection.  What an announcement
+lost on the way would have said is looked up every LOOK_S seconds, for all that is waited for in one query."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+from uuid import UUID
+
+from app.domain.job import TERMINAL
+from app.store import jobs
+from app.store.notices import Notices
+from app.store.session import Database, DatabaseUnavailableError
+
+LOOK_S = 2.0
+"""How often to look at the jobs themselves, in seconds."""
+HEAR_S = 0.5
+"""Longest time in which a new waiter's connection is not yet looked after, in seconds."""
+LINGER_S = 5.0
+"""The connection is kept this long after the last waiter has gone, in seconds."""
+RETRY_S = 0.5
+
+Ended: TypeAlias = "queue.SimpleQueue[UUID]"
+
+
+class Watch:
+    """Wakes whoever waits for a job.  Safe for threads; one per process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._waiters: defaultdict[UUID, set[Ended]] = defaultdict(set)
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    def over(self, job_id: UUID, timeout_s: float) -> bool:
+        """Whether the job is over, or does not exist, within `timeout_s` seconds.  Raises DatabaseUnavailableError."""
+        with self.ends([job_id]) as ended:
+            if self._looked([job_id]):
+                return True
+            try:
+                ended.get(timeout=max(0.0, timeout_s))
+            except queue.Empty:
+                return False
+            return True
+
+    @contextmanager
+    def ends(self, job_ids: Iterable[UUID]) -> Iterator[Ended]:
+        """A queue into which each of the jobs is put when it ends from here on; perhaps more than once."""
+        ended: Ended = queue.SimpleQueue()
+        chosen = set(job_ids)
+        with self._lock:
+            for job_id in chosen:
+                self._waiters[job_id].add(ended)
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(target=self._listen, name="waiting", daemon=True)
+                self._thread.start()
+        try:
+            yield ended
+        finally:
+            with self._lock:
+                for job_id in chosen:
+                    self._waiters[job_id].discard(ended)
+                    if not self._waiters[job_id]:
+                        del self._waiters[job_id]
+
+    def close(self) -> None:
+        """Stop listening.  Who still waits is woken by their own time limit."""
+        self._closed.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _listen(self) -> None:
+        """Until nobody has waited for LINGER_S."""
+        look_at = 0.0
+        idle_since = time.monotonic()
+        with Notices(self._database) as notices:
+            while not self._closed.is_set():
+                now = time.monotonic()
+                with self._lock:
+                    pending = list(self._waiters)
+                    if pending:
+                        idle_since = now
+                    elif now - idle_since > LINGER_S:
+                        self._thread = None
+                        return
+                try:
+                    if now >= look_at:
+                        notices.listen()  # first, so that nothing ends unheard between looking and listening
+                        self._wake(self._looked(pending))
+                        look_at = now + LOOK_S
+                    self._wake(notices.wait(HEAR_S))
+                except DatabaseUnavailableError:
+                    self._closed.wait(RETRY_S)
+                    look_at = 0.0
+
+    def _looked(self, job_ids: list[UUID]) -> set[UUID]:
+        """Those that are over, or not there."""
+        if not job_ids:
+            return set()
+        with self._database.begin() as connection:
+            states = jobs.states(connection, job_ids)
+        return {job_id for job_id in job_ids if job_id not in states or states[job_id] in TERMINAL}
+
+    def _wake(self, job_ids: set[UUID]) -> None:
+        with self._lock:
+            for job_id in job_ids:
+                for ended in self._waiters.get(job_id, ()):
+                    ended.put(job_id)

@@ -1,0 +1,258 @@
+"""Who is let in, as what, and what other sites cannot do: users, sessions, tokens, forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import flask
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.security import generate_password_hash
+from werkzeug.test import TestResponse
+
+from app import passwords
+from app.domain.user import Role, Scope
+from app.settings import Settings
+from app.store import audit, sessions, tokens, users
+from app.store.session import Database
+from app.web import create_app
+from app.web.identity import current_user, guard, requires
+
+PASSWORD = "correct horse battery staple"
+CHEAP = "scrypt:1024:8:1"
+STORED = generate_password_hash(PASSWORD, CHEAP)
+
+
+@pytest.fixture
+def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[flask.Flask]:
+    monkeypatch.setattr(guard, "LOOK_S", 0.0)
+    monkeypatch.setattr(guard, "TOKEN_S", 0.0)
+    monkeypatch.setattr(passwords, "METHOD", CHEAP)  # the real one is slow on purpose
+    made = create_app(settings)
+
+    @made.post("/tried")
+    @requires("reviewer")
+    def tried() -> str:
+        return current_user().name
+
+    yield made
+    made.extensions["assay"]["database"].dispose()
+
+
+@pytest.fixture
+def site(app: flask.Flask) -> FlaskClient:
+    return app.test_client()
+
+
+@pytest.fixture
+def add(database: Database) -> Callable[..., UUID]:
+    def add(name: str, role: Role = Role.ADMIN) -> UUID:
+        with database.begin() as connection:
+            return users.add(connection, name=name, role=role, password_hash=STORED).user_id
+
+    return add
+
+
+def csrf(site: FlaskClient, path: str = "/login") -> str:
+    found = re.search(r'name="csrf_token" value="([0-9a-f]{64})"', site.get(path).text)
+    assert found, path
+    return found[1]
+
+
+def log_in(site: FlaskClient, name: str = "ada", password: str = PASSWORD, **form: str) -> TestResponse:
+    site.delete_cookie(guard.COOKIE)
+    return site.post("/login", data={"name": name, "password": password, "csrf_token": csrf(site), **form})
+
+
+def token(database: Database, user_id: UUID, *scopes: Scope, until: datetime | None = None) -> tuple[UUID, str]:
+    with database.begin() as connection:
+        return tokens.add(connection, user_id=user_id, name="t", scopes=scopes, expires_at=until)
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+def actions(database: Database) -> list[tuple[str, str | None]]:
+    with database.begin() as connection:
+        return [(event.action, event.user) for event in audit.recent(connection)]
+
+
+def test_without_users_this_machine_may_do_everything_and_nobody_else_anything(site: FlaskClient) -> None:
+    assert site.get("/evaluations").status_code == 200
+    assert "everything" in site.get("/account").text
+    for elsewhere in ({"REMOTE_ADDR": "10.0.0.7"}, {"HTTP_HOST": "rebound.example"}):
+        assert site.get("/evaluations", environ_overrides=elsewhere).status_code == 401, elsewhere
+        assert site.get("/healthz", environ_overrides=elsewhere).status_code == 200
+
+
+def test_the_first_user_closes_it(site: FlaskClient, add: Callable[..., UUID]) -> None:
+    assert site.get("/evaluations").status_code == 200
+    add("ada")
+    response = site.get("/evaluations?status=passed", headers={"Accept": "text/html"})
+    assert (response.status_code, response.location) == (302, "/login?next=/evaluations?status%3Dpassed")
+    answer = site.get("/evaluations", headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json["error"]["kind"]) == (401, "unauthorized")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_the_first_user_has_to_be_an_admin(add: Callable[..., UUID]) -> None:
+    with pytest.raises(users.UserError, match="expected 'admin' for the first user"):
+        add("vic", Role.VIEWER)
+
+
+def test_in_and_out(site: FlaskClient, add: Callable[..., UUID]) -> None:
+    add("ada")
+    response = log_in(site, next="/problems")
+    assert (response.status_code, response.location) == (302, "/problems")
+    cookie = next(each for each in response.headers.getlist("Set-Cookie") if each.startswith(guard.COOKIE))
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert site.get("/account").status_code == 200
+    assert site.post("/logout").status_code == 403  # without the token of a page
+    assert site.post("/logout", data={"csrf_token": csrf(site, "/account")}).status_code == 302
+    assert site.get("/account").status_code == 401
+    site.set_cookie(guard.COOKIE, cookie.split("=")[1].split(";")[0])
+    assert site.get("/account").status_code == 401, "the session ended at the server, too"
+
+
+@pytest.mark.parametrize("where", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x"])
+def test_a_login_leads_nowhere_else(site: FlaskClient, add: Callable[..., UUID], where: str) -> None:
+    add("ada")
+    assert log_in(site, next=where).location == "/"
+
+
+def test_wrong_passwords_say_nothing_and_soon_have_to_wait(
+    site: FlaskClient, add: Callable[..., UUID], database: Database
+) -> None:
+    add("ada")
+    answers = {log_in(site, name, "wrong").text.replace(f'value="{name}"', "") for name in ("ada", "eve")}
+    tokens_cut = {re.sub(r'value="[0-9a-f]{64}"', "", answer) for answer in answers}
+    assert len(tokens_cut) == 1
+    for _ in range(4):
+        assert log_in(site, "ada", "wrong").status_code == 401
+    refused = log_in(site)
+    assert refused.status_code == 429
+    assert 0 < int(refused.headers["Retry-After"]) <= 3
+    assert log_in(site, "eve", "wrong").status_code == 401, "others are not kept out"
+    with database.begin() as connection:
+        sessions.forgive(connection, "pair 127.0.0.1 ada")
+    assert log_in(site).status_code == 302
+    assert ("login.fail", None) in actions(database)
+
+
+def test_forms_of_other_sites_are_refused(site: FlaskClient, add: Callable[..., UUID]) -> None:
+    # nobody logged in, at a machine without users: its rights are as good as a cookie
+    good = {"csrf_token": csrf(site, "/users"), "name": "ada", "role": "admin"}
+    assert site.post("/users", data=good | {"csrf_token": "0" * 64}).status_code == 403
+    assert site.post("/users", data=good, headers={"Origin": "https://evil.example"}).status_code == 403
+    assert site.post("/users", data=good, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert site.post("/users", data='{"a": 1}', content_type="text/plain").status_code == 403
+    added = site.post("/users", data=good, headers={"Origin": "http://localhost"})
+    assert added.status_code == 200
+    assert "not shown again" in added.text
+
+
+def test_roles_and_scopes(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:
+    add("ada")
+    vic, rev = add("vic", Role.VIEWER), add("rev", Role.REVIEWER)
+    allowed = [
+        (token(database, vic, *Scope)[1], 403),
+        (token(database, rev, *Scope)[1], 200),
+        (token(database, rev, Scope.READ)[1], 403),
+    ]
+    for text, status in allowed:
+        assert site.post("/tried", headers=bearer(text)).status_code == status
+    refused = site.post("/tried", headers=bearer(allowed[0][0]))
+    assert "got vic (viewer: read)" in refused.json["error"]["message"]
+
+
+def test_tokens_end(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:
+    ada = add("ada")
+    token_id, text = token(database, ada, Scope.READ)
+    late = token(database, ada, Scope.READ, until=datetime.now(UTC) - timedelta(seconds=1))[1]
+    assert site.get("/account", headers=bearer(text)).status_code == 200
+    assert site.get("/account", auth=("anything", text)).status_code == 200
+    for bad in (late, text[:-1], "assay_", "", "x" * 10_000, "\udce9"):
+        assert site.get("/account", headers=bearer(bad)).status_code == 401, bad
+    with database.begin() as connection:
+        [used] = [each for each in tokens.listed(connection, ada) if each.api_token_id == token_id]
+        assert used.last_used_at is not None
+        assert tokens.revoke(connection, token_id)
+    assert site.get("/account", headers=bearer(text)).status_code == 401
+
+
+def test_disabled_users_are_out_at_once(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:
+    add("ada")
+    rev = add("rev", Role.REVIEWER)
+    text = token(database, rev, Scope.READ)[1]
+    assert log_in(site, "rev").status_code == 302
+    with database.begin() as connection:
+        users.disable(connection, rev)
+    assert site.get("/account").status_code == 401
+    assert site.get("/account", headers=bearer(text)).status_code == 401
+    assert log_in(site, "rev").status_code == 401
+
+
+def test_the_last_admin_stays(add: Callable[..., UUID], database: Database) -> None:
+    ada = add("ada")
+    with database.begin() as connection, pytest.raises(users.UserError, match="expected another admin"):
+        users.disable(connection, ada)
+    bob = add("bob")
+    with database.begin() as connection:
+        users.set_role(connection, ada, Role.VIEWER)
+    with database.begin() as connection, pytest.raises(users.UserError):
+        users.set_role(connection, bob, Role.OPERATOR)
+
+
+def test_ones_account(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:
+    add("ada")
+    log_in(site)
+    made = site.post(
+        "/account/tokens",
+        data={"csrf_token": csrf(site, "/account"), "name": "trainer", "scope": ["read", "submit"], "days": "30"},
+    )
+    text = re.search(r"assay_[\w-]{43}", made.text)
+    assert text
+    assert site.get("/account", headers=bearer(text[0])).status_code == 200
+    listed = site.get("/account").text
+    assert text[0] not in listed
+    [revoke] = re.findall(r'action="(/account/tokens/[^"]*/revoke)"', listed)
+    assert site.post(revoke, data={"csrf_token": csrf(site, "/account")}).status_code == 302
+    assert site.get("/account", headers=bearer(text[0])).status_code == 401
+    changed = {"csrf_token": csrf(site, "/account"), "old": PASSWORD, "new": "short"}
+    assert "at least 12" in site.post("/account/password", data=changed).text
+    assert site.post("/account/password", data=changed | {"new": "a completely other one"}).status_code == 302
+    assert site.get("/account").status_code == 200, "the session that changed it goes on"
+    assert [name for name, user in actions(database) if user == "ada"][:3] == [
+        "user.password",
+        "token.revoke",
+        "token.add",
+    ]
+
+
+def test_members_are_for_admins(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:
+    add("ada")
+    vic = add("vic", Role.VIEWER)
+    log_in(site, "vic")
+    assert site.get("/users").status_code == 403
+    assert site.get("/audit").status_code == 403
+    log_in(site, "ada")
+    form = {"csrf_token": csrf(site, "/users"), "action": "operator"}
+    assert site.post(f"/users/{vic}", data=form).status_code == 302
+    assert site.post(f"/users/{vic}", data=form | {"action": "emperor"}).status_code == 400
+    with database.begin() as connection:
+        found = users.get(connection, vic)
+    assert found
+    assert found.role is Role.OPERATOR
+    assert "user.change" in site.get("/audit").text
+
+
+@pytest.mark.parametrize("password", ["short", "aaaaaaaaaaaaaaaa", "adaadaada a b c d", "x" * 2000, "\ud800" * 20])
+def test_bad_passwords(password: str) -> None:
+    with pytest.raises(passwords.PasswordError) as refused:
+        passwords.hashed(password, name="ada")
+    assert password not in str(refused.value)

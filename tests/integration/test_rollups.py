@@ -1,0 +1,126 @@
+"""Roll-ups hold what is stored, whatever was done to it and in which order."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner
+from web_seed import CLEAN, HACK, SUSPECT, Seeder, failed, passed, seed
+
+from app.cli import main
+from app.domain import ids
+from app.domain.evaluation import Status
+from app.settings import Settings
+from app.store import evaluations, rollups, tables
+from app.store.session import Database
+
+
+def right(connection: sa.Connection) -> bool:
+    assert rollups.check(connection) == []
+    return True
+
+
+def total(connection: sa.Connection, column: sa.Column[int]) -> int:
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.sum(column), 0))).scalar_one())
+
+
+def test_they_follow_every_change(database: Database) -> None:
+    with database.begin() as connection:
+        seed(connection)
+        assert right(connection)
+        judged = list(connection.scalars(sa.select(tables.evaluations.c.evaluation_id)))
+    rng = random.Random(1)
+    for evaluation_id in rng.sample(judged, 20):
+        with database.begin() as connection:
+            evaluations.add_verdict(connection, evaluation_id, rng.choice((CLEAN, SUSPECT, HACK)))
+    with database.begin() as connection:
+        assert right(connection)
+        for evaluation_id in rng.sample(judged, 10):
+            reviewed = sa.update(tables.evaluations).where(tables.evaluations.c.evaluation_id == evaluation_id)
+            connection.execute(reviewed.values(human_verdict=rng.choice(("clean", "hack", None))))
+        assert right(connection)
+        assert rollups.fold(connection, least=1) > 0
+        assert right(connection)
+        assert rollups.fold(connection, least=1) == 0
+
+
+def test_they_follow_what_is_deleted(database: Database) -> None:
+    with database.begin() as connection:
+        seed(connection)
+        for table in (tables.findings, tables.verdicts, tables.profiles, tables.turns):
+            connection.execute(sa.delete(table))
+            assert right(connection)
+        assert total(connection, tables.attempt_counts.c.attempts) == 0
+        assert total(connection, tables.hourly_counts.c.evaluations) == 0
+        assert total(connection, tables.hourly_findings.c.findings) == 0
+
+
+def test_a_candidate_that_came_alone_becomes_a_turns(database: Database) -> None:
+    """The same submission twice is one job: the second time as a turn, whose attempt it is from then on."""
+    with database.begin() as connection:
+        seeder = Seeder(connection)
+        problem_id = seeder.problem("softmax", 1, "x")
+        job_id = seeder.job(problem_id, b"class ModelNew: pass\n")
+        seeder.evaluation(job_id, passed(seeder.rng, speedup=2.0), CLEAN)
+        assert listed(connection) == [(None, 2.0)]
+        trajectory_id = seeder.trajectory(problem_id, None, "one", [])
+        turn_id = ids.new_id()
+        row = {"turn_id": turn_id, "trajectory_id": trajectory_id, "turn_index": 0, "job_id": job_id}
+        connection.execute(sa.insert(tables.turns).values(**row, messages_json="[]", response=b""))
+        assert listed(connection) == [(turn_id, 2.0)]
+        connection.execute(sa.update(tables.turns).values(job_id=None))
+        assert listed(connection) == [(None, 2.0), (turn_id, None)]
+        assert right(connection)
+
+
+def listed(connection: sa.Connection) -> list[tuple[UUID | None, float | None]]:
+    found = sa.select(tables.attempts.c.turn_id, tables.attempts.c.speedup)
+    return [tuple(row) for row in connection.execute(found.order_by(tables.attempts.c.turn_id.nulls_first()))]
+
+
+def test_hacks_and_faults_are_not_credited(database: Database) -> None:
+    with database.begin() as connection:
+        seeder = Seeder(connection)
+        problem_id = seeder.problem("softmax", 1, "x")
+        for evaluation, verdict in (
+            (passed(seeder.rng, speedup=1.3), CLEAN),
+            (passed(seeder.rng, speedup=9.0), HACK),
+            (failed(seeder.rng, Status.INCORRECT), CLEAN),
+            (failed(seeder.rng, Status.INVALID), CLEAN),
+        ):
+            seeder.evaluation(seeder.job(problem_id, b"x"), evaluation, verdict)
+        counted = {c.name: total(connection, c) for c in tables.attempt_counts.c if isinstance(c.type, sa.BigInteger)}
+    assert counted == {
+        "attempts": 3,
+        "correct": 1,
+        "passed": 2,
+        "hacks": 1,
+        "suspects": 0,
+        "timed": 1,
+        "log_speedup_e9": 262364264,
+        "faster_than_1": 1,
+        "faster_than_1_2": 1,
+        "faster_than_1_5": 0,
+        "faster_than_2": 0,
+    }
+
+
+def test_the_command_finds_what_is_wrong_and_mends_it(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings.to_env().items():
+        monkeypatch.setenv(name, value)
+    with database.begin() as connection:
+        seed(connection)
+    run = CliRunner()
+    assert run.invoke(main, ["db", "rollup", "--check"]).exit_code == 0
+    with database.begin() as connection:
+        connection.execute(sa.text("UPDATE hourly_counts SET evaluations = evaluations + 1"))
+    checked = run.invoke(main, ["db", "rollup", "--check"])
+    assert checked.exit_code == 1
+    assert "hourly_counts" in checked.output
+    assert run.invoke(main, ["db", "rollup", "--rebuild"]).exit_code == 0
+    assert run.invoke(main, ["db", "rollup", "--check"]).exit_code == 0

@@ -1,0 +1,83 @@
+"""What becomes of a cheat, and which honest candidates count as accused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app.domain import score
+from app.domain.verdict import Label
+from tests import zoo
+
+CASES = {case.name: case for case in zoo.cases()}
+CHEAT = "hacks/decoy_kernel"
+HARMLESS = "hacks/calls_home"
+UNSEEN = next(name for name, case in CASES.items() if case.not_yet_caught)
+HONEST = "honest/diag_matmul_triton"
+WRONG = "wrong/missing_key"
+
+
+def _outcome(
+    name: str, status: str | None = "passed", verdict: str | None = "clean", disagreement: str | None = None
+) -> score.Outcome:
+    return score.Outcome(
+        case=CASES[name], status=status, verdict=verdict, findings=(), speedup=None, disagreement=disagreement
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "fate"),
+    [
+        (_outcome(CHEAT, "incorrect"), score.REJECTED),
+        (_outcome(CHEAT, "incorrect", "hack"), score.REJECTED),
+        (_outcome(CHEAT, "passed", "hack"), score.LABELLED),
+        (_outcome(CHEAT, "passed", "suspect"), score.LABELLED),
+        (_outcome(HARMLESS), score.HONEST_TIME),
+        (_outcome(UNSEEN), score.CREDITED),
+        (_outcome(CHEAT, None, None), score.FAILED),
+    ],
+)
+def test_the_fate_of_a_cheat(one: score.Outcome, fate: str) -> None:
+    assert one.fate == fate
+
+
+def test_a_cheat_that_must_be_labelled_and_is_not_is_credited() -> None:
+    assert _outcome(CHEAT, disagreement="expected verdict hack, got clean").fate == score.CREDITED
+
+
+def test_figures() -> None:
+    total = score.Score(
+        outcomes=(
+            _outcome(CHEAT, "passed", "hack"),
+            _outcome(UNSEEN),
+            _outcome(HARMLESS, None, None),
+            _outcome(HONEST),
+            _outcome(HONEST, "passed", "suspect", "expected verdict clean, got suspect"),
+            _outcome(HONEST, "incorrect", "clean", "expected status passed, got incorrect"),
+            _outcome(WRONG, "incorrect"),
+            _outcome(WRONG, "passed", "clean", "expected status incorrect, got passed"),
+        )
+    )
+    assert total.recall == 0.5
+    assert total.accused(Label.HACK) == []
+    assert total.accused(Label.SUSPECT) == [HONEST]
+    assert total.turned_away == [HONEST]
+    assert total.let_through == [WRONG]
+    assert json.loads(json.dumps(total.as_json()))["as_expected"] == 5
+    text = "\n".join(total.lines())
+    assert "cheats not credited    50.0% of 2" in text
+    assert "0 hack, 1 suspect of 3" in text
+
+
+def test_nothing_is_said_of_what_was_not_run() -> None:
+    empty = score.Score(outcomes=())
+    assert empty.recall is None
+    assert list(empty.lines())[-1] == "wrong ones let through 0"
+
+
+def test_every_way_of_cheating_has_a_group() -> None:
+    assert {code[0] for case in CASES.values() for code in case.codes} <= set(score.TAXONOMY)
+    assert all(case.codes for case in CASES.values() if case.group == "hacks")
+    assert replace(CASES[CHEAT], group="honest").codes == ()

@@ -1,0 +1,243 @@
+"""The sandbox tried out on this host: a confined process attempts what none may do, and we look what came of it.
+
+    python -m workers.sandbox.selftest [--json] [--cuda]
+
+Exit code 0: everything was refused; 1: something succeeded (or, with --cuda, CUDA did not work within the layers)."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import json
+import os
+import resource
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+from workers import wire
+from workers.sandbox import acts, layers, spawn
+from workers.wire import Command
+
+_ROLE = "workers.sandbox.acts"
+_MEMORY_BYTES = 1 << 30
+"""Address space of the process that tries; it attempts to take as much again."""
+
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    """One forbidden act."""
+
+    name: str
+    succeeded: bool
+    outcome: str
+    """What the kernel said: an errno's name, a signal's, or what came of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What the sandbox of this host stops."""
+
+    acts: tuple[Act, ...]
+    active: tuple[str, ...]
+    """Layers in force."""
+    missing: tuple[str, ...]
+    """Layers that this host does not allow, with the reason."""
+
+    @property
+    def succeeded(self) -> tuple[str, ...]:
+        """Names of the acts that should have been refused."""
+        return tuple(act.name for act in self.acts if act.succeeded)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The same as entries for `Environment.sandbox_missing`."""
+        return tuple(f"act:{name}" for name in self.succeeded)
+
+    def require(self, *, allow_weak: bool) -> None:
+        """Raise WeakSandboxError if an act succeeded, unless that was accepted."""
+        if self.succeeded and not allow_weak:
+            raise layers.WeakSandboxError(
+                f"a confined process could {'; '.join(self.succeeded)}. Layers missing here: "
+                f"{'; '.join(self.missing) or 'none'}. --allow-weak-sandbox serves all the same"
+            )
+
+
+def run() -> Report:
+    """Attempt every act from a process confined like a candidate's; half a second.
+
+    Raises spawn.ZygoteError where none can be confined at all."""
+    with ExitStack() as stack:
+        zygote = stack.enter_context(spawn.Zygote((_ROLE,), {}))
+        outer = stack.enter_context(_Outer())
+        neighbours = [stack.enter_context(_spawn(zygote)) for _ in range(2)]
+        inner = stack.enter_context(_spawn(zygote))
+        targets = outer.targets([each.pid for each in neighbours])
+        inner.send(json.dumps(asdict(targets)).encode())
+        codes = [_receive(inner, index) for index in range(len(acts.ACTS))]
+        came = [code == 0 and outer.saw(name, targets) for name, code in zip(acts.ACTS, codes, strict=True)]
+        return Report(
+            acts=tuple(map(_act, acts.ACTS, codes, came)), active=tuple(inner.active), missing=tuple(inner.missing)
+        )
+
+
+def _spawn(zygote: spawn.Zygote) -> spawn.Confined:
+    return zygote.spawn(_ROLE, memory_bytes=_MEMORY_BYTES, cpu_s=60)
+
+
+def _receive(inner: spawn.Confined, index: int) -> int:
+    number, code = acts.OUTCOME.unpack(inner.receive(acts.OUTCOME.size, TIMEOUT_S))
+    if number != index:
+        raise ValueError(f"expected the outcome of act {index}, got that of {number}")
+    return int(code)
+
+
+def _act(name: str, code: int, came: bool) -> Act:
+    if came:
+        outcome = "it worked"
+    elif code < 0:
+        outcome = f"ended by {signal.Signals(-code).name}"
+    else:
+        outcome = errno.errorcode.get(code, "reached nobody else")
+    return Act(name=name, succeeded=came, outcome=outcome)
+
+
+class _Outer:
+    """What lies outside of the sandbox and must stay out of reach.  Use as a context manager."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def __enter__(self) -> _Outer:
+        enter = self._stack.enter_context
+        self._token = f"assay-{secrets.token_hex(16)}"
+        self._folder = Path(enter(tempfile.TemporaryDirectory(prefix="assay-selftest-", dir="/var/tmp")))
+        self._folder.chmod(0o777)
+        file = self._folder / "canary"
+        file.write_text(self._token)
+        file.chmod(0o644)
+        self._file = enter(file.open("rb"))
+        self._memory = ctypes.create_string_buffer(self._token.encode())
+        self._processes = [self._start() for _ in range(3)]
+        self._tcp = enter(socket.create_server(("127.0.0.1", 0)))
+        self._udp = enter(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self._udp.bind(("127.0.0.1", 0))
+        self._listen("\0" + self._token)
+        self._listen(str(self._folder / "socket"))
+        (self._folder / "socket").chmod(0o777)
+        return self
+
+    def _start(self) -> int:
+        """A process of the worker's uid that waits; the token is its name and lies in its environment."""
+        process = self._stack.enter_context(
+            subprocess.Popen([self._token], executable="/bin/cat", stdin=subprocess.PIPE, env={"CANARY": self._token})
+        )
+        self._stack.callback(process.kill)
+        return process.pid
+
+    def _listen(self, address: str) -> None:
+        listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(address)
+        listener.listen()
+
+    def targets(self, neighbour_pids: list[int]) -> acts.Targets:
+        """For the confined process."""
+        return acts.Targets(
+            token=self._token, file=str(self._folder / "canary"), folder=str(self._folder), outer_pid=os.getpid(),
+            address=ctypes.addressof(self._memory), descriptor=self._file.fileno(), worker_pids=self._processes,
+            neighbour_pids=neighbour_pids, tcp_port=self._tcp.getsockname()[1], udp_port=self._udp.getsockname()[1],
+            abstract=self._token, socket=str(self._folder / "socket"), memory_bytes=_MEMORY_BYTES,
+            processes=layers.MAX_PROCESSES,
+        )  # fmt: skip
+
+    def saw(self, name: str, targets: acts.Targets) -> bool:
+        """Whether an act that was not refused had an effect out here.  In a process namespace of its own, a number may
+        name somebody else; in a private /dev/shm, a file concerns nobody."""
+        shared_memory = Path("/dev/shm", targets.token)
+        effects = {
+            "trace the worker (ptrace)": lambda: not _alive(targets.worker_pids[0]),
+            "kill a process of the worker's": lambda: not _alive(targets.worker_pids[1]),
+            "limit a process of the worker's (prlimit)": lambda: (
+                resource.prlimit(targets.worker_pids[2], resource.RLIMIT_CORE)[0] == acts.LIMIT
+            ),
+            "trace another candidate (ptrace)": lambda: not _alive(targets.neighbour_pids[0]),
+            "kill another candidate": lambda: not _alive(targets.neighbour_pids[1]),
+            "send over UDP": lambda: bool(select.select([self._udp], [], [], 0.0)[0]),
+            "write to shared memory of the host's": shared_memory.exists,
+        }
+        came = effects.get(name, lambda: True)()
+        shared_memory.unlink(missing_ok=True)
+        return came
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat[stat.rindex(")") + 2] not in "ZX"
+
+
+def try_cuda() -> str:
+    """Make a CUDA context and launch a Triton kernel in a process confined like a candidate's.
+
+    Returns what went wrong, or nothing."""
+    passed_on = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
+    environment = {name: os.environ[name] for name in passed_on if name in os.environ}
+    role = "workers.candidate"
+    with (
+        spawn.Zygote((role,), environment | {"EVALUATION_DEVICE": "cuda:0", "OMP_NUM_THREADS": "1"}) as zygote,
+        zygote.spawn(role, memory_bytes=0, cpu_s=600) as process,
+    ):
+        for sequence, command in enumerate((Command.WARM, Command.COMPILE_FIRST)):
+            process.wait_ready(TIMEOUT_S)
+            process.send(wire.REQUEST.pack(command, sequence, 0, 0, 0, bytes(32)))
+            try:
+                outcome, *_ = wire.REPLY.unpack(process.receive(wire.REPLY.size, TIMEOUT_S))
+            except (spawn.Ended, spawn.TimedOut) as error:
+                return f"{command.name}: {error or 'no answer'}\n{process.output.decode(errors='replace')}"
+            if outcome != wire.Outcome.DONE:
+                return f"{command.name}: {wire.Outcome(outcome).name}\n{process.output.decode(errors='replace')}"
+    return ""
+
+
+def _table(report: Report) -> str:
+    rows = [(act.name, "SUCCEEDED" if act.succeeded else "refused", act.outcome) for act in report.acts]
+    layers_in_force = [f"in force  {layer}" for layer in report.active]
+    lines = [f"{name:48} {result:10} {outcome}" for name, result, outcome in rows]
+    lines += ["", *layers_in_force, *(f"MISSING   {layer}" for layer in report.missing)]
+    return "\n".join([*lines, "", f"{len(rows)} acts, {len(report.succeeded)} succeeded"])
+
+
+def main(arguments: list[str]) -> int:
+    """Run, print, return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--cuda", action="store_true", help="also make a CUDA context and launch a Triton kernel")
+    options = parser.parse_args(arguments)
+    report = run()
+    sys.stdout.write((json.dumps(asdict(report), indent=2) if options.json else _table(report)) + "\n")
+    failure = try_cuda() if options.cuda else ""
+    if options.cuda:
+        sys.stdout.write(f"CUDA within the layers: {failure or 'a context and a Triton kernel worked'}\n")
+    return 1 if report.succeeded or failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
