@@ -24,7 +24,19 @@ from app.domain.row import Row
 from app.domain.verdict import Label
 from app.store.tables import candidates, evaluations, findings, jobs, problems, runs, trajectories, turns, verdicts
 
-__all__ = ["COLUMNS", "JOINED", "LABEL", "ONCE", "ORDER", "SELECTABLE", "Cursor", "Row", "cursor_of", "page", "row_from"]
+__all__ = [
+    "COLUMNS",
+    "JOINED",
+    "LABEL",
+    "ONCE",
+    "ORDER",
+    "SELECTABLE",
+    "Cursor",
+    "Row",
+    "cursor_of",
+    "page",
+    "row_from",
+]
 
 JOINED = (
     evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id)

@@ -4,28 +4,30 @@
     python -m tests.bench.gpu_eval zoo hacks/ broken/        zoo candidates one at a time, a line each
     python -m tests.bench.gpu_eval throughput | latency | repeat | accuracy | faults
 
-Needs a GPU, torch and triton, nothing else of this project's dependencies.  A fleet of slots is what a worker's pool
-processes are: each has a referee of its own, and all share the device through its lease.  Prints JSON."""
+Needs a GPU, torch and triton, nothing else of this project's dependencies.  Prints JSON."""
 
 import argparse
 import json
 import math
-import queue
 import statistics
-import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+import torch
 
 from app.domain.evaluation import Evaluation
 from app.domain.job import Job, JobOptions
 from app.domain.verdict import Subject
 from app.judge import judge
 from tests import zoo
+from workers.referee.evaluate import evaluate
+from workers.referee.host import Host
+from workers.referee.serve import SWITCH_S
 
 SMALL = (
     "row_softmax", "layer_norm", "scaled_add", "rms_norm", "swiglu_half", "linear_gelu", "moments", "transposed_scale",
@@ -35,8 +37,6 @@ SMALL = (
 CANDIDATES = 96
 COUNTS = {"group": CANDIDATES, "throughput": CANDIDATES, "latency": 12, "repeat": 50, "accuracy": 25}
 """Evaluations of each figure; of accuracy, for each known ratio."""
-
-ROOT = Path(__file__).parents[2]
 
 
 # One evaluation -------------------------------------------------------------------------------------------------------
@@ -63,83 +63,30 @@ def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[s
     }  # fmt: skip
 
 
-def serve_slot(device_class: str, slots: int) -> None:
-    """A slot of the fleet: specs in on standard input, rows out on standard output, a line of JSON each."""
-    import torch
-
-    from workers.referee.evaluate import evaluate
-    from workers.referee.host import Host
-
-    torch.set_num_threads(1)
-    with Host(device_class, "bench", slots=slots) as host:
-        print(json.dumps(asdict(host.wait_ready())), flush=True)
-        for line in sys.stdin:
-            spec = json.loads(line)
-            began = time.perf_counter()
-            evaluation, _ = evaluate(_job(spec), host)
-            print(json.dumps(_row(spec, evaluation, time.perf_counter() - began)), flush=True)
-            host.recycle(4 << 30)
-
-
 class Fleet:
-    """Slots that share one device."""
+    """The referee of a device with some evaluations in flight, each in a thread of its own, as in a worker."""
 
     def __init__(self, device_class: str, slots: int) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.bench.gpu_eval",
-            "slot",
-            "--device-class",
-            device_class,
-            "--slots",
-            str(slots),
-        ]
-        self._slots = [
-            subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(slots)
-        ]
-        self.environments = [json.loads(self._read(slot)) for slot in self._slots]
-
-    @staticmethod
-    def _read(slot: "subprocess.Popen[str]") -> str:
-        assert slot.stdout is not None
-        line = slot.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a slot ended with code {slot.wait()}")
-        return line
+        torch.set_num_threads(1)
+        sys.setswitchinterval(SWITCH_S)
+        self.slots = slots
+        self.host = Host(device_class, "bench", slots=slots)
+        self.environment = asdict(self.host.wait_ready())
 
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:
         """Rows in the order of the specs, and seconds from the first to the last."""
-        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-        rows: list[dict[str, Any]] = [{} for _ in specs]
-        for index in range(len(specs)):
-            waiting.put(index)
-
-        def drive(slot: "subprocess.Popen[str]") -> None:
-            assert slot.stdin is not None
-            while True:
-                try:
-                    index = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                slot.stdin.write(json.dumps(specs[index]) + "\n")
-                slot.stdin.flush()
-                rows[index] = json.loads(self._read(slot))
-
         began = time.perf_counter()
-        threads = [threading.Thread(target=drive, args=(slot,)) for slot in self._slots]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(self.slots) as pool:
+            rows = list(pool.map(self._one, specs))
         return rows, time.perf_counter() - began
 
+    def _one(self, spec: dict[str, Any]) -> dict[str, Any]:
+        began = time.perf_counter()
+        evaluation, _ = evaluate(_job(spec), self.host)
+        return _row(spec, evaluation, time.perf_counter() - began)
+
     def close(self) -> None:
-        for slot in self._slots:
-            assert slot.stdin is not None
-            slot.stdin.close()
-            slot.wait()
+        self.host.close()
 
 
 # What is evaluated ----------------------------------------------------------------------------------------------------
@@ -189,7 +136,7 @@ def _ratio(steps: int, candidate_steps: int, rows: int, columns: int) -> dict[st
 def throughput(fleet: Fleet, count: int) -> dict[str, Any]:
     """Evaluations a minute, a fresh sandboxed process each, with correctness, paired timing, coverage and verdict:
     all of one problem, as a trainer's group of samples; and of eight problems in turn."""
-    slots = len(fleet.environments)
+    slots = fleet.slots
     one = [{**spec, "name": f"{spec['name']} {index}"} for index, spec in enumerate(_small(8 * count)[::8])]
     fleet.run(_small(8 * slots))  # processes of the references
     return {"one_problem": _rate(fleet, one), "eight_problems": _rate(fleet, _small(count))}
@@ -198,7 +145,7 @@ def throughput(fleet: Fleet, count: int) -> dict[str, Any]:
 def group(fleet: Fleet, count: int) -> dict[str, Any]:
     """Evaluations a minute of one problem alone."""
     specs = [{**spec, "name": f"{spec['name']} {index}"} for index, spec in enumerate(_small(8 * count)[::8])]
-    fleet.run(specs[: 2 * len(fleet.environments)])
+    fleet.run(specs[: 2 * fleet.slots])
     return _rate(fleet, specs)
 
 
@@ -342,7 +289,7 @@ def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "what", choices=["all", "zoo", "slot", "group", "throughput", "latency", "repeat", "accuracy", "faults"]
+        "what", choices=["all", "zoo", "group", "throughput", "latency", "repeat", "accuracy", "faults"]
     )
     parser.add_argument("prefixes", nargs="*", help="of zoo candidates")
     parser.add_argument("--device-class", default="h200")
@@ -350,14 +297,12 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of evaluations")
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
-    if arguments.what == "slot":
-        return serve_slot(arguments.device_class, arguments.slots)
     if arguments.what == "zoo":
         run_zoo(arguments.device_class, arguments.prefixes)
-        return None
+        return
     began = time.perf_counter()
     fleet = Fleet(arguments.device_class, arguments.slots)
-    report: dict[str, Any] = {"environment": fleet.environments[0], "slots": arguments.slots}
+    report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots}
     report["ready_s"] = time.perf_counter() - began
     figures = {"group": group, "throughput": throughput, "latency": latency, "repeat": repeat, "accuracy": accuracy}
     for name, figure in figures.items():
@@ -370,7 +315,7 @@ def main() -> None:
     fleet.close()
     if arguments.out:
         arguments.out.write_text(json.dumps(report, indent=1))
-    return None
+    return
 
 
 if __name__ == "__main__":

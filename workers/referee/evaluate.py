@@ -23,6 +23,7 @@ from app.domain.job import Job
 from app.domain.profile import KernelRow, Profile
 from workers import spec, wire
 from workers.referee import compare, contest, precompile, roofline
+from workers.referee.cancel import Cancellation
 from workers.referee.host import Host
 from workers.referee.party import FailedError, Party, Seat
 from workers.referee.stages import Stages
@@ -57,6 +58,7 @@ class Progress:
 
     seed: bytes
     stages: Stages
+    cancellation: Cancellation
     trials: Trials | None = None
     timing: Timing | None = None
     profile: Profile | None = None
@@ -65,9 +67,11 @@ class Progress:
     testimony: Testimony = field(default_factory=Testimony)
 
 
-def evaluate(job: Job, host: Host) -> tuple[Evaluation, bytes]:
-    """The evaluation and its timeline.  Raises only for our own faults (ZygoteError, OSError)."""
-    progress = Progress(seed=os.urandom(32), stages=Stages())
+def evaluate(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, bytes]:
+    """The evaluation and its timeline; soon after it is cancelled, whatever there is by then.
+
+    Raises only for our own faults (ZygoteError, OSError, DeviceUnhealthyError)."""
+    progress = Progress(seed=os.urandom(32), stages=Stages(), cancellation=cancellation or Cancellation())
     try:
         _measure(job, host, progress)
         fault = None
@@ -81,7 +85,7 @@ def evaluate(job: Job, host: Host) -> tuple[Evaluation, bytes]:
 def _measure(job: Job, host: Host, progress: Progress) -> None:
     """All stages in order.  Raises Fault."""
     _refuse_unfit(job, host)
-    deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s)
+    deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s, progress.cancellation)
     with progress.stages.stage("reference"), host.lease.shared():
         reference, agreed = _prepare_reference(job, host, progress.seed)
     try:
@@ -100,6 +104,7 @@ def _try(
 ) -> None:
     """What is done with the candidate, whose process ends afterwards whatever happens."""
     seat = Seat(candidate)
+    progress.cancellation.aim(candidate.process)
     try:
         with _Blame(job, agreed):
             with progress.stages.stage("compile"):
@@ -111,6 +116,7 @@ def _try(
         _look_closer(job, host, progress, trials, agreed)
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
+        progress.cancellation.aim(None)
         host.retire(candidate)
 
 

@@ -17,6 +17,7 @@ import torch
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
+from workers.referee.cancel import Cancellation
 from workers.referee.party import FailedError, Seat, settle
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.variants import Variant
@@ -102,15 +103,16 @@ def _reference_side() -> Iterator[None]:
 class Deadline:
     """The moment past which the candidate has had its time."""
 
-    def __init__(self, seconds: float, call_timeout_s: float) -> None:
-        """`seconds` from now in all; `call_timeout_s` for one call."""
+    def __init__(self, seconds: float, call_timeout_s: float, cancellation: Cancellation | None = None) -> None:
+        """`seconds` from now in all; `call_timeout_s` for one call; none at all once it is cancelled."""
+        self._cancellation = cancellation or Cancellation()
         self._at = time.monotonic() + seconds
         self._call_timeout_s = call_timeout_s
 
     @property
     def left_s(self) -> float:
         """Seconds left, not below zero."""
-        return max(0.0, self._at - time.monotonic())
+        return 0.0 if self._cancellation.asked else max(0.0, self._at - time.monotonic())
 
     def allow(self, calls: int = 1) -> float:
         """Seconds that this many calls may take."""

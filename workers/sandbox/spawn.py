@@ -286,6 +286,12 @@ class Confined:
             queue += children
         return found
 
+    def strike(self) -> None:
+        """Kill everything in it, and leave the rest to `kill`: whoever waits for an answer gets Ended."""
+        if self._pid is not None and not self._ended:
+            for pid in self._tree():
+                _signal(pid, signal.SIGKILL)
+
     def kill(self, *, wait_s: float = 0.0) -> None:
         """End the process and everything it started; idempotent, and safe if it is gone.
 

@@ -1,0 +1,31 @@
+"""Ending an evaluation from outside: its candidate is killed, whatever it is at, and nothing more is asked of it."""
+
+from __future__ import annotations
+
+import threading
+
+from workers.sandbox.spawn import Confined
+
+
+class Cancellation:
+    """Of one evaluation; asked for in one thread, obeyed in another."""
+
+    def __init__(self) -> None:
+        """Not asked for."""
+        self._lock = threading.Lock()
+        self._process: Confined | None = None
+        self.asked = False
+
+    def aim(self, process: Confined | None) -> None:
+        """This is the process to end; None when it has served."""
+        with self._lock:
+            self._process = process
+            if self.asked and process is not None:
+                process.strike()
+
+    def ask(self) -> None:
+        """End it."""
+        with self._lock:
+            self.asked = True
+            if self._process is not None:
+                self._process.strike()
