@@ -138,7 +138,12 @@ def _create_on_gpu(device: torch.device, size: int) -> tuple[int, Memory]:
     torch.cuda.current_stream(device).synchronize()  # the context must exist and be current
     handle, fd = ctypes.c_ulonglong(), ctypes.c_int()
     rounded = ctypes.c_size_t(_rounded(device, size))
-    _driver("cuMemCreate", ctypes.byref(handle), rounded, ctypes.byref(_properties(device)), ctypes.c_ulonglong(0))
+    arguments = ctypes.byref(handle), rounded, ctypes.byref(_properties(device)), ctypes.c_ulonglong(0)
+    try:
+        _driver("cuMemCreate", *arguments)
+    except CudaDriverError:
+        torch.cuda.empty_cache()  # what torch keeps for later is not there for others
+        _driver("cuMemCreate", *arguments)
     _driver("cuMemExportToShareableHandle", ctypes.byref(fd), handle, _POSIX_FD, ctypes.c_ulonglong(0))
     return fd.value, DeviceMemory(device, handle, size)
 

@@ -73,7 +73,7 @@ class Device:
         return roofline.gpu_bandwidth(self.torch_device) if gpu else roofline.cpu_bandwidth()
 
 
-MEMORY_SHARE = 0.6
+MEMORY_SHARE = 0.4
 """Of a GPU's memory, what the arenas of all its referees may take together; contexts and candidates need the rest."""
 
 ARENAS = 3

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from types import TracebackType
 
+import torch
+
 from app.domain.evaluation import Environment
 from workers.referee.device import Device, open_device
 from workers.referee.health import Health
@@ -19,6 +21,9 @@ from workers.sandbox.wakeful import CoreClaim, Wakeful
 REFERENCE_MEMORY_BYTES = 8 << 30
 SPARE_MEMORY_BYTES = 4 << 30
 """Address space of the first spare, the default of a job."""
+
+KEPT_BYTES = 8 << 30
+"""Of a GPU's memory, what the referee keeps for its next tensors."""
 
 CPU_LIMIT_S = 3600
 """Processor time after which the kernel ends a process whatever the referee is doing."""
@@ -109,12 +114,16 @@ class Host:
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
 
     def recycle(self, memory_bytes: int) -> None:
-        """Between two jobs, on the CPU: end the processes that have served, and prepare the next candidate's."""
+        """Between two jobs.  On the CPU: end the processes that have served, and prepare the next candidate's.  On a GPU:
+        keep no more memory than is soon used again."""
         for party in self._retired:
             party.close()
         self._retired.clear()
         if self._nursery is None:
             self.prepare_spare(memory_bytes)
+        elif torch.cuda.memory_reserved() > KEPT_BYTES:
+            with self.lease.shared():  # giving memory back stops the device for a moment
+                torch.cuda.empty_cache()
 
     def prepare_spare(self, memory_bytes: int) -> None:
         """Fork the next candidate's process.  On the CPU there is nothing to warm that the first call does not do as

@@ -40,6 +40,9 @@ that still have to go to memory costs the first call of a block 150 µs (H200), 
 PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
 """KernelBench's rule of 2025 (KernelGYM's, too) and its later one for fp32."""
 
+CHECK_BYTES = 512 << 20
+"""Of expected outputs, checked at once; the arithmetic takes some times as much besides."""
+
 LINGER_S = 0.002
 """After *done* the candidate runs on for a random while up to this, so that a late write can show itself."""
 
@@ -347,11 +350,19 @@ class Trials:
         return right
 
     def _check(self, delivery: Delivery, rule: compare.Rule) -> list[list[OutputCheck]]:
-        """Per output, per call."""
-        batch, first = delivery.batch, delivery.first
-        got = _columns(delivery.outputs, self.place.outputs)
+        """Per output, per call; so many calls at a time as memory can be spared for."""
+        at_once = max(1, CHECK_BYTES // self.place.expected.slot_bytes)
+        parts = [
+            self._check_some(delivery, rule, start, min(start + at_once, delivery.count))
+            for start in range(0, delivery.count, at_once)
+        ]
+        return [[check for part in parts for check in part[index]] for index in range(len(self.place.outputs.leaves))]
+
+    def _check_some(self, delivery: Delivery, rule: compare.Rule, start: int, stop: int) -> list[list[OutputCheck]]:
+        batch = delivery.batch
+        got = _columns(delivery.outputs[start:stop], self.place.outputs)
         poison = _columns(batch.poison[None], self.place.outputs)
-        rows = slice(first, first + delivery.count)
+        rows = slice(delivery.first + start, delivery.first + stop)
         if self.calls < KEPT_FIRST and batch.variant == Variant.OWN:
             self._ask_peers(got, [leaf[rows] for leaf in batch.baseline])
         return [

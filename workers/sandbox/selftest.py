@@ -207,7 +207,7 @@ def try_cuda() -> str:
     ):
         for sequence, command in enumerate((Command.WARM, Command.COMPILE_FIRST)):
             process.wait_ready(TIMEOUT_S)
-            process.send(wire.REQUEST.pack(command, sequence, 0, 0, 0, bytes(32)))
+            process.send(wire.REQUEST.pack(command, sequence, 0, 0, 0, 0, bytes(32)))
             try:
                 outcome, *_ = wire.REPLY.unpack(process.receive(wire.REPLY.size, TIMEOUT_S))
             except (spawn.Ended, spawn.TimedOut) as error:
