@@ -74,6 +74,7 @@ class Shim:
     def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> Reply:
         """Execute the source as its backend does."""
         box = self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)
+        os.close(fd)
         fields = json.loads(box[wire.SPEC_AT : wire.SPEC_AT + spec_bytes])
         self._spec = spec.Spec.checked(fields["spec"])
         backend = backends.BACKENDS[fields["backend"]]
@@ -97,6 +98,7 @@ class Shim:
         assert self._mailbox is not None
         place = spec.arena(self._spec, slots)
         arena = memory.attach(self._device, fd, place.candidate_bytes)
+        os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         positional, keyword = spec.rebuild(self._spec.init, iter(place.init.views(arena, 0)))
         calls.seed_everything(seed, calls.CONSTRUCTING)
         self._model = self._entry(*positional, **keyword)

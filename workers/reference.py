@@ -91,6 +91,7 @@ class Shim:
 
     def _load(self, fd: int, source_bytes: int, entry_bytes: int) -> Reply:
         self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)
+        os.close(fd)
         self._entry_point = self._mailbox[wire.SPEC_AT : wire.SPEC_AT + entry_bytes].decode()
         path = self._scratch / "reference.py"
         path.write_bytes(self._mailbox[:source_bytes])
@@ -200,6 +201,7 @@ class Shim:
         assert self._mailbox is not None
         place = spec.arena(self._spec, slots)
         arena = memory.attach(self._device, fd, place.reference_bytes)
+        os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         if isinstance(session.model, torch.nn.Module):
             tensors = [*session.model.named_parameters(), *session.model.named_buffers()]
             for view, (_, tensor) in zip(place.parameters.views(arena, 0), tensors, strict=True):

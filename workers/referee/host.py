@@ -114,8 +114,8 @@ class Host:
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
 
     def recycle(self, memory_bytes: int) -> None:
-        """Between two jobs.  On the CPU: end the processes that have served, and prepare the next candidate's.  On a GPU:
-        keep no more memory than is soon used again."""
+        """Between two jobs.  On the CPU: end the processes that have served, and prepare the next candidate's.  On a
+        GPU: keep no more memory than is soon used again."""
         for party in self._retired:
             party.close()
         self._retired.clear()
