@@ -57,7 +57,7 @@ def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[s
         "name": spec["name"], "seconds": seconds, "status": str(evaluation.status), "label": str(verdict.label),
         "found": sorted({finding.detector for finding in verdict.findings}),
         "error": f"{evaluation.error.kind}: {evaluation.error.message[:200]}" if evaluation.error else None,
-        "timing": {key: value for key, value in asdict(timing).items() if key != "blocks"} if timing else None,
+        "timing": asdict(timing) if timing else None,
         "coverage": evaluation.profile.coverage_time if evaluation.profile else None,
         "calls": evaluation.correctness.calls if evaluation.correctness else 0, "stage_ms": evaluation.stage_ms,
     }  # fmt: skip
@@ -111,23 +111,26 @@ def _small(count: int) -> list[dict[str, Any]]:
     return specs
 
 
-RATIO = """
+SPIN = """
 import torch
 from torch import nn
 class {name}(nn.Module):
     def forward(self, x):
-        for _ in range({steps}):
-            y = torch.nn.functional.softmax(x, dim=1)
-        return y[:, :8]
+        torch.cuda._sleep({cycles})
+        return x
 """
-INPUTS = "def get_inputs(): return [torch.randn({rows}, {columns})]\ndef get_init_inputs(): return []\n"
+INPUTS = "def get_inputs(): return [torch.randn(256, 1024)]\ndef get_init_inputs(): return []\n"
+MHZ = 1980
+"""Clock of an H200's multiprocessors under a light load."""
 
 
-def _ratio(steps: int, candidate_steps: int, rows: int, columns: int) -> dict[str, Any]:
-    """A pair of known ratio: one kernel `steps` times against `candidate_steps` times, for the same small answer."""
-    reference = RATIO.format(name="Model", steps=steps) + INPUTS.format(rows=rows, columns=columns)
-    candidate = RATIO.format(name="ModelNew", steps=candidate_steps)
-    return {"name": f"{steps}:{candidate_steps}", "reference": reference, "candidate": candidate, "backend": "torch"}
+def _ratio(ratio: float, candidate_us: float) -> dict[str, Any]:
+    """A pair of known ratio: both spin for a number of cycles, and their answer takes no time at all."""
+    cycles = round(candidate_us * MHZ)
+    reference = SPIN.format(name="Model", cycles=round(ratio * cycles)) + INPUTS
+    candidate = SPIN.format(name="ModelNew", cycles=cycles)
+    return {"name": f"{ratio:g} × {candidate_us:g} µs", "reference": reference, "candidate": candidate,
+            "backend": "torch"}  # fmt: skip
 
 
 # Figures --------------------------------------------------------------------------------------------------------------
@@ -182,8 +185,8 @@ def latency(fleet: Fleet, count: int) -> dict[str, Any]:
 def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
     """One pair again and again, among others in flight: spread of its speedup."""
     found = {}
-    for name, steps, rows, columns in (("50 µs and more", 4, 4096, 4096), ("below 50 µs", 1, 64, 1024)):
-        pair = _ratio(steps, steps, rows, columns)
+    for name, candidate_us in (("300 µs", 300.0), ("60 µs", 60.0), ("20 µs", 20.0)):
+        pair = _ratio(1.25, candidate_us)
         specs = [each for other in _small(count) for each in (pair, other)]
         rows_, _ = fleet.run(specs)
         timings = [row["timing"] for row in rows_[::2] if row["timing"]]
@@ -200,14 +203,15 @@ def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
 
 def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
     """Pairs of known ratio: how often the stated interval holds it."""
-    pairs = {1.0: (20, 20), 1.05: (21, 20), 1.25: (25, 20), 0.5: (10, 20)}
-    specs = [(truth, _ratio(a, b, 2048, 4096)) for truth, (a, b) in pairs.items() for _ in range(count)]
+    pairs = (1.0, 1.05, 1.25, 0.5)
+    specs = [(truth, _ratio(truth, 200.0)) for truth in pairs for _ in range(count)]
     rows, _ = fleet.run([spec for _, spec in specs])
     found: dict[str, Any] = {}
     for truth in pairs:
         timings = [row["timing"] for (each, _), row in zip(specs, rows, strict=True) if each == truth and row["timing"]]
         inside = [timing["ci_low"] <= truth <= timing["ci_high"] for timing in timings]
         found[str(truth)] = {
+            "rows": timings,
             "n": len(timings), "inside": sum(inside),
             "median": statistics.median(timing["speedup"] for timing in timings) if timings else None,
             "half_width_percent": 50 * statistics.median((t["ci_high"] - t["ci_low"]) / t["speedup"] for t in timings)

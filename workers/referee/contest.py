@@ -244,11 +244,12 @@ def _secret_size(enough: float, most: int) -> int:
 
 
 def _measure_handover(contest: Contest, trials: Trials) -> None:
-    for side, party in (("reference", trials.reference), ("candidate", trials.candidate)):
-        for _ in range(HANDOVERS):
-            wall, busy = party.timed_run(0, 0, Delivering.COPY, trials.deadline.allow(), spin_s=trials.spin_s)
-            contest.blocks.append(_block(-1, side, 0, wall, busy))
-        party.process.freeze()
+    for side, seat in (("reference", trials.reference), ("candidate", trials.candidate)):
+        with seat.party.lock:
+            for _ in range(HANDOVERS):
+                wall, busy = seat.timed_run(0, 0, Delivering.COPY, trials.deadline.allow(), spin_s=trials.spin_s)
+                contest.blocks.append(_block(-1, side, 0, wall, busy))
+            seat.process.freeze()
     contest.handover_us = _lower_quartile(contest, "reference")
     contest.candidate_handover_us = _lower_quartile(contest, "candidate")
 

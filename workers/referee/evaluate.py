@@ -96,7 +96,8 @@ def _measure(job: Job, host: Host, progress: Progress) -> None:
         host.references.discard(reference.party)
         raise _invalid("reference_failed", f"the reference failed: {error}") from error
     finally:
-        host.references.leave(reference)
+        with host.lease.shared():
+            host.references.leave(reference)
 
 
 def _try(
