@@ -85,6 +85,7 @@ class Slots:
         self._shared = shared
         self._mailbox = mailbox
         self._held: list[Any] = []
+        self._touched = torch.zeros(1, device=arena.whole.device) if arena.whole.is_cuda else None
         self._on_gpu = arena.whole.is_cuda
         self._node = agreed.inputs
         self._outputs_node = agreed.outputs
@@ -111,6 +112,8 @@ class Slots:
                     deliver(value, self._outputs_node, self._outputs[slot])
                 else:
                     pointers += self._hold(value, self._outputs[slot], copy=delivering == Delivering.SURVEY)
+        if count == 0 and self._touched is not None:
+            self._touched.zero_()  # the device turns to this process, as for a call
         if self._on_gpu:
             torch.cuda.synchronize()  # every stream of this process: done means done
         struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)

@@ -23,8 +23,8 @@ from workers.referee.health import Health
 from workers.referee.lease import Lease
 from workers.referee.party import Seat
 from workers.referee.trials import Batch, Delivery, Trials
+from workers.sandbox.spawn import Stopwatch
 from workers.sandbox.wakeful import Wakeful
-from workers.wire import Delivering
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
@@ -48,9 +48,6 @@ ROOM = 1.3
 """A block may turn out longer than planned by so much; memory for its outputs is there beforehand."""
 
 HANDOVERS = 9
-
-SPIN_S = 0.05
-"""How long the referee stays awake for the end of a block; what lasts longer can bear a late waking."""
 
 
 @dataclass(kw_only=True)
@@ -98,6 +95,7 @@ class Venue:
     lease: Lease
     wakeful: Wakeful
     health: Health
+    stopwatch: Stopwatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +138,9 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
         groups = _draw_round(contest, trials, place.lease, terms, reference_us, candidate_us)
         with place.lease.exclusive(), place.wakeful.awake():
             began = time.monotonic() - spent_s
+            trials.stopwatch = place.stopwatch
             reason = _round(contest, trials, groups, began, terms.budget_s)
+            trials.stopwatch = None
             spent_s = time.monotonic() - began
         with place.lease.shared():
             for delivery in contest.deliveries:
@@ -161,7 +161,6 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
 def _round(contest: Contest, trials: Trials, groups: list[Group], began: float, budget_s: float) -> str:
     """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone."""
     contest.watch()
-    trials.spin_s = SPIN_S
     if not contest.ratios:
         _measure_handover(contest, trials)
     reason = ""
@@ -169,7 +168,6 @@ def _round(contest: Contest, trials: Trials, groups: list[Group], began: float, 
         _hold(contest, trials, group)
         if reason := _stop_reason(contest, (time.monotonic() - began) / budget_s):
             break
-    trials.spin_s = 0.0
     contest.watch()
     return reason
 
@@ -245,11 +243,8 @@ def _secret_size(enough: float, most: int) -> int:
 
 def _measure_handover(contest: Contest, trials: Trials) -> None:
     for side, seat in (("reference", trials.reference), ("candidate", trials.candidate)):
-        with seat.party.lock:
-            for _ in range(HANDOVERS):
-                wall, busy = seat.timed_run(0, 0, Delivering.COPY, trials.deadline.allow(), spin_s=trials.spin_s)
-                contest.blocks.append(_block(-1, side, 0, wall, busy))
-            seat.process.freeze()
+        for _ in range(HANDOVERS):
+            contest.blocks.append(_block(-1, side, 0, *trials.hand_over(seat)))
     contest.handover_us = _lower_quartile(contest, "reference")
     contest.candidate_handover_us = _lower_quartile(contest, "candidate")
 

@@ -204,12 +204,11 @@ def _init_seed(seed: bytes) -> bytes:
 def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
     """Calls on their own, then timed blocks; every call of either kind is verified."""
     with progress.stages.stage("correctness"):
+        walls = [trials.first_call(host.lease)]
         with host.lease.shared():
-            batch = trials.draw(min(job.options.correctness_calls, trials.slots))
-        # The first call compiles kernels and takes its time; it may do so while others are timed.
-        first_us = trials.try_call(batch, 0)
-        with host.lease.shared():
-            walls = [first_us, *(trials.try_call(batch, slot, patient=False) for slot in range(1, batch.slots))]
+            more = min(job.options.correctness_calls - 1, trials.slots)
+            batch = trials.draw(max(1, more))
+            walls += [trials.try_call(batch, slot) for slot in range(more)]
             _require_correct(trials, agreed, job)
             trials.look_twice(batch, batch.slots - 1)
             if job.options.variants:
@@ -220,7 +219,7 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
             budget_s=job.options.timing_budget_s, block_us=host.device.block_us, round_bytes=host.device.arena_bytes,
             floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
         )  # fmt: skip
-        venue = contest.Venue(lease=host.lease, wakeful=host.wakeful, health=host.health)
+        venue = contest.Venue(lease=host.lease, wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch)
         with progress.stages.stage("timing"):
             progress.timing = contest.run(trials, venue, terms, candidate_us=min(walls))
         _require_correct(trials, agreed, job)
@@ -306,7 +305,7 @@ def _ablate(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablat
     alone = Trials(trials.reference, trials.candidate, agreed, os.urandom(32), Deadline(timeout_s, timeout_s))
     try:
         trials.candidate.ask(Command.ABLATE, timeout_s)
-        alone.try_call(alone.draw(1), 0, patient=False)
+        alone.try_call(alone.draw(1), 0)
         _, total = trials.candidate.ask(Command.TESTIFY, timeout_s)
         return Ablation(attempted=True, reason="", launches_skipped=total - launches, still_correct=not alone.failed)
     except (FailedError, Ended, TimedOut, ValueError) as error:

@@ -9,6 +9,7 @@ from types import TracebackType
 import torch
 
 from app.domain.evaluation import Environment
+from workers.referee.clock import Stopwatch
 from workers.referee.device import Device, open_device
 from workers.referee.health import Health
 from workers.referee.lease import Lease
@@ -59,6 +60,7 @@ class Host:
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders = Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
+        self.stopwatch = Stopwatch()
         self._spares: dict[int, Party] = {}
         self._retired: list[Party] = []
         self._nursery: Nursery | None = None
@@ -79,7 +81,7 @@ class Host:
         first.wait_ready()
         if self._on_gpu:
             self._spares.pop(SPARE_MEMORY_BYTES).close()
-            self._nursery = Nursery(lambda: self._spawn(_CANDIDATE, 0), self.device.spares)
+            self._nursery = Nursery(lambda: self._spawn(_CANDIDATE, 0), self.lease, self.device.spares)
         self.environment = self.device.describe(self.node, self.index, first.active, first.missing, self.bytes_per_s)
         return self.environment
 
@@ -144,6 +146,7 @@ class Host:
         self._zygote.close()
         self._builders.close()
         self.wakeful.close()
+        self.stopwatch.close()
         self._claim.close()
         self.health.close()
 

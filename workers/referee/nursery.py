@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Party
 from workers.sandbox.spawn import Ended, TimedOut, ZygoteError
 from workers.wire import Command
@@ -22,9 +23,10 @@ ATTEMPTS = 3
 class Nursery:
     """Keeps `spares` processes ready.  Has a lifetime."""
 
-    def __init__(self, spawn: Callable[[], Party], spares: int) -> None:
+    def __init__(self, spawn: Callable[[], Party], lease: Lease, spares: int) -> None:
         """Begins at once."""
         self._spawn = spawn
+        self._lease = lease
         self._ready: queue.Queue[Party | Exception] = queue.Queue()
         self._wanted = threading.Semaphore(spares)
         self._context = threading.Lock()
@@ -65,7 +67,7 @@ class Nursery:
                 continue
             try:
                 party.process.wait_ready()
-                with self._context:
+                with self._context, self._lease.shared():  # whoever is timed meanwhile would notice
                     party.ask(Command.WARM, WARM_TIMEOUT_S)
                 party.ask(Command.COMPILE_FIRST, WARM_TIMEOUT_S)
                 return party
@@ -76,7 +78,9 @@ class Nursery:
 
     def _bury(self) -> None:
         while (party := self._ended.get()) is not None:
-            party.close(wait_s=END_TIMEOUT_S)
+            party.process.kill(wait_s=END_TIMEOUT_S)
+            with self._lease.shared():  # to unmap memory stops the device for a moment
+                party.close()
 
     def close(self) -> None:
         """End all spares.  What is being raised dies with the zygote."""

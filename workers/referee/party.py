@@ -17,10 +17,13 @@ from typing import Any
 import torch
 
 from workers import memory, spec, wire
-from workers.sandbox.spawn import Confined
+from workers.sandbox.spawn import Confined, Stopwatch
 from workers.wire import Command, Delivering, Outcome
 
 NO_SEED = bytes(32)
+
+SPIN_S = 0.05
+"""How long a stopwatch stays awake for the end of a block; what lasts longer can bear a late waking."""
 
 MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
@@ -84,15 +87,20 @@ class Party:
         self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED, fd: int | None = None
     ) -> None:
         """Send a command; the caller holds the lock until it has taken the answer."""
-        self._sequence += 1
-        message = wire.REQUEST.pack(command, self._sequence, session, a, b, c, seed)
+        message = self.message(command, session, a, b, c, seed)
         self.process.send(message, () if fd is None else (fd,))
 
-    def take(self, timeout_s: float, *, spin_s: float = 0.0) -> tuple[int, int]:
-        """The answer to what was posted; see `ask`."""
-        return self._read(self.process.receive(wire.REPLY.size, timeout_s, spin_s=spin_s))
+    def message(self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED) -> bytes:
+        """The next request, for somebody else to send."""
+        self._sequence += 1
+        return wire.REQUEST.pack(command, self._sequence, session, a, b, c, seed)
 
-    def _read(self, reply: bytes) -> tuple[int, int]:
+    def take(self, timeout_s: float) -> tuple[int, int]:
+        """The answer to what was posted; see `ask`."""
+        return self.read(self.process.receive(wire.REPLY.size, timeout_s))
+
+    def read(self, reply: bytes) -> tuple[int, int]:
+        """What an answer says; see `ask`."""
         outcome, sequence, number, text = wire.REPLY.unpack(reply)
         if sequence != self._sequence:
             raise ValueError(f"expected the answer to request {self._sequence}, got one to {sequence}")
@@ -140,7 +148,7 @@ class Party:
             self.post(Command.SEGMENT, 0, address, 0, 0)
             self.process.thaw()
             reply, fd = self.process.receive_with_fd(wire.REPLY.size, timeout_s)
-            base, size = self._read(reply)
+            base, size = self.read(reply)
         if fd is None:
             raise ValueError("expected a descriptor of device memory, got none")
         try:
@@ -227,19 +235,23 @@ class Seat:
         return self._arena.whole[: self.place.inputs.start]
 
     def timed_run(
-        self, first: int, count: int, delivering: Delivering, timeout_s: float, *, spin_s: float = 0.0
+        self, first: int, count: int, delivering: Delivering, timeout_s: float, stopwatch: Stopwatch | None = None
     ) -> tuple[int, int]:
-        """Nanoseconds of wall time and of claimed time for `count` calls; for `spin_s` we do not sleep meanwhile.
+        """Nanoseconds of wall time and of claimed time for `count` calls; exact where a stopwatch takes the time.
 
         The process is frozen before and after; the request is waiting in its channel when the clock starts and it is
         woken.  So nothing that depends on the inputs can have been done before, whatever threads it started."""
         party = self.party
         with party.lock:
             party.process.freeze()
-            party.post(Command.RUN, self._session, first, count, delivering)
+            message = party.message(Command.RUN, self._session, first, count, delivering)
+            if stopwatch is not None:
+                wall_ns, reply = party.process.timed(stopwatch, message, wire.REPLY.size, timeout_s, SPIN_S)
+                return wall_ns, party.read(reply)[0]
+            party.process.send(message)
             began = time.perf_counter_ns()
             party.process.thaw()
-            busy_ns, _ = party.take(timeout_s, spin_s=spin_s)
+            busy_ns, _ = party.take(timeout_s)
             return time.perf_counter_ns() - began, busy_ns
 
     def pointers(self, count: int) -> list[int]:

@@ -18,8 +18,9 @@ from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
 from workers.referee.cancel import Cancellation
+from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
-from workers.sandbox.spawn import Ended, TimedOut
+from workers.sandbox.spawn import Ended, Stopwatch, TimedOut
 from workers.variants import Variant
 from workers.wire import POINTERS_BYTES, Command, Delivering
 
@@ -144,8 +145,8 @@ class Trials:
         self.bytes_per_call = agreed.slot_bytes
         """Memory for one input set with its expected and delivered outputs."""
         self.calls = 0
-        self.spin_s = 0.0
-        """How long the referee stays awake for the end of a block."""
+        self.stopwatch: Stopwatch | None = None
+        """What takes the time, while it counts."""
         self.draw_us = 1.0
         """What making one input set took, the last time, in microseconds."""
         self.failed: list[Trial] = []
@@ -196,6 +197,25 @@ class Trials:
         """Let the candidate see inputs for a call that is not verified."""
         self._fill(self.candidate, batch, first, count)
 
+    def hand_over(self, seat: Seat) -> tuple[int, int]:
+        """Wall and claimed nanoseconds of a block of no calls, which begins as every block does.
+
+        On a GPU that includes its turning from the referee's context, which has just written inputs, to another
+        process's: some 170 µs on an H200, which the first launch of a block pays and a block without any does not.  So
+        the shim launches something tiny where there is no call."""
+        with nullcontext() if seat is self.candidate else _reference_side(), seat.party.lock:
+            seat.process.freeze()
+            self._flush_caches()
+            times = seat.timed_run(0, 0, Delivering.COPY, self._patience(seat, 1), self.stopwatch)
+            seat.process.freeze()
+        return times
+
+    def _flush_caches(self) -> None:
+        """What was just written would otherwise be found in the second-level cache."""
+        if self._flush is not None:
+            torch.sum(self._flush)
+        settle(self._device)
+
     def _fill(self, seat: Seat, batch: Batch, first: int, count: int) -> None:
         """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
 
@@ -204,9 +224,7 @@ class Trials:
         seat.region(self.place.inputs, first, count).copy_(batch.inputs[first : first + count])
         if seat.delivering != Delivering.HOLD:
             seat.region(self.place.outputs, first, count)[:] = batch.poison
-        if self._flush is not None:
-            torch.sum(self._flush)  # what was just written would otherwise be found in the second-level cache
-        settle(self._device)
+        self._flush_caches()
 
     def survey(self, seat: Seat, count: int) -> bool:
         """Find out where the outputs of `count` calls come to lie, and map that, so that timed blocks need not copy
@@ -259,21 +277,35 @@ class Trials:
         with _reference_side(), self.reference.party.lock:
             self._fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
-            times = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, spin_s=self.spin_s)
+            times = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, self.stopwatch)
             self.reference.process.freeze()
         return times
 
-    def try_call(self, batch: Batch, slot: int, *, patient: bool = True) -> float:
-        """One call of the candidate, verified at once; returns its wall time in microseconds.
+    def first_call(self, lease: Lease) -> float:
+        """A call on its own, which compiles kernels and takes its time: it may do so while others are timed, what the
+        referee does before and after may not.  Returns its wall time in microseconds.
 
-        Where the output is wrong and we are patient, it gets some time more to show that it was merely late."""
-        delivery = self.run_candidate(batch, slot, 1)
-        if not self.verify(delivery, keep=not patient) and patient:
+        Where the output is wrong, the candidate gets some time more to show that it was merely late."""
+        with lease.shared():
+            batch = self.draw(1)
+            self._fill(self.candidate, batch, 0, 1)
+        wall_ns, busy_ns = self.candidate.timed_run(0, 1, Delivering.COPY, self.deadline.allow())
+        with lease.shared():
+            delivery = self._delivery(batch, 0, 1, wall_ns, busy_ns, [])
+            self._verify_patiently(delivery)
+        return wall_ns / 1000
+
+    def _verify_patiently(self, delivery: Delivery) -> None:
+        if not self.verify(delivery, keep=False):
             self.candidate.process.thaw()
             time.sleep(LINGER_WRONG_S)
             self.candidate.process.freeze()
-            delivery = replace(delivery, late=self._late(delivery))
-            self.verify(delivery)
+            self.verify(replace(delivery, late=self._late(delivery)))
+
+    def try_call(self, batch: Batch, slot: int) -> float:
+        """One call of the candidate, verified at once; returns its wall time in microseconds."""
+        delivery = self.run_candidate(batch, slot, 1)
+        self.verify(delivery)
         return delivery.wall_ns / 1000
 
     def look_twice(self, batch: Batch, slot: int) -> None:
@@ -315,7 +347,7 @@ class Trials:
         self._fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         timeout_s = self.deadline.allow(count)
-        wall_ns, busy_ns = self.candidate.timed_run(first, count, delivering, timeout_s, spin_s=self.spin_s)
+        wall_ns, busy_ns = self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch)
         pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
         return self._delivery(batch, first, count, wall_ns, busy_ns, pointers)
 

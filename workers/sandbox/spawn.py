@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Protocol
 
 from workers.sandbox import layers, zygote
 
@@ -28,6 +29,18 @@ _PROJECT = Path(__file__).resolve().parents[2]
 def import_path() -> str:
     """PYTHONPATH for a process of ours: this project, then what the variable says here (packages beside the prefix)."""
     return os.pathsep.join([str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+Timed = tuple[int, bytes]
+"""Nanoseconds, and the answer."""
+
+
+class Stopwatch(Protocol):
+    """What takes the time; see workers/referee/clock.py."""
+
+    def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Any:
+        """The message into the channel, the clock started, the processes woken; the answer, if it comes in time."""
+        ...
 
 
 class ZygoteError(RuntimeError):
@@ -269,6 +282,18 @@ class Confined:
             if time.monotonic() > deadline:
                 raise TimedOut
             time.sleep(0.0001)
+
+    def timed(self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float) -> Timed:
+        """Send, wake and wait, with the time taken by the stopwatch; see `receive` for what is raised.
+
+        A process whose answer takes longer than `spin_s` is waited for as `receive` does."""
+        pids, self._frozen = self._frozen, []
+        taken = stopwatch.run(self._channel, message, pids, min(spin_s, timeout_s))
+        if taken.reply is not None:
+            return taken.ended_ns - taken.began_ns, self._sized(taken.reply, size)
+        deadline = time.monotonic() + timeout_s - (time.perf_counter_ns() - taken.began_ns) / 1e9
+        reply = self._receive_slowly(size, deadline)
+        return time.perf_counter_ns() - taken.began_ns, reply
 
     def thaw(self) -> None:
         """Let it run again.  Cheap, because the clock is running: what to wake was listed by `freeze`."""

@@ -49,7 +49,7 @@ def main(fd: int, roles: list[str]) -> None:
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise RuntimeError(f"expected a single thread before forking, found {threads}: a library started its own")
-    _prefer()
+    prefer()
     active = layers.confine_zygote()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens are reaped by the kernel
     channel.send(json.dumps([active.active, active.missing]).encode())
@@ -64,7 +64,7 @@ def main(fd: int, roles: list[str]) -> None:
             os.close(each)
 
 
-def _prefer() -> None:
+def prefer() -> None:
     """Ahead of the host's ordinary work, where that is allowed: what waits for a core is measured as slow.  All forks
     inherit it, and with it the one core they are bound to."""
     with contextlib.suppress(PermissionError):
