@@ -75,6 +75,10 @@ class Stopwatch:
         reply = answer[RESULT.size :] if ended else None
         return Taken(began_ns=began, ended_ns=ended, reply=reply if size else None)
 
+    def move(self, cores: frozenset[int]) -> None:
+        """Run on these cores."""
+        os.sched_setaffinity(self._process.pid, cores)
+
     def close(self) -> None:
         """End it."""
         self._channel.close()

@@ -15,10 +15,13 @@ from __future__ import annotations
 import math
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
 from app.domain.evaluation import Block, Canary, Timing
 from workers.referee import statistics
+from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.lease import Lease
 from workers.referee.party import Seat
@@ -96,6 +99,18 @@ class Venue:
     wakeful: Wakeful
     health: Health
     stopwatch: Stopwatch
+    cores: Cores | None
+    """None on the CPU, where both sides are bound to one core from their start."""
+
+    @contextmanager
+    def alone(self, trials: Trials) -> Iterator[None]:
+        """Cores awake, and the two sides on quiet ones."""
+        with ExitStack() as stack:
+            stack.enter_context(self.wakeful.awake())
+            if self.cores is not None:
+                sides = (trials.reference, trials.candidate)
+                stack.enter_context(self.cores.quiet([side.process.pid for side in sides]))
+            yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +151,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
     spent_s = 0.0
     while True:
         groups = _draw_round(contest, trials, place.lease, terms, reference_us, candidate_us)
-        with place.lease.exclusive(), place.wakeful.awake():
+        with place.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
             trials.stopwatch = place.stopwatch
             reason = _round(contest, trials, groups, began, terms.budget_s)

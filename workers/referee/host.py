@@ -9,6 +9,7 @@ from types import TracebackType
 import torch
 
 from app.domain.evaluation import Environment
+from workers.referee import cores
 from workers.referee.clock import Stopwatch
 from workers.referee.device import Device, open_device
 from workers.referee.health import Health
@@ -56,11 +57,15 @@ class Host:
         bound = self.device.binds_to_core
         if bound:
             self._claim.leave()
-        self.wakeful = Wakeful([self._claim.core] if bound else sorted(os.sched_getaffinity(0)))
+        self.cores = cores.partition()
+        self.wakeful = Wakeful([self._claim.core] if bound else self.cores.awake)
+        self.stopwatch = Stopwatch()
+        if self._on_gpu:
+            self.stopwatch.move(self.cores.stopwatch)
+            os.sched_setaffinity(0, self.cores.others)  # and with us all that we start from here on
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders = Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
-        self.stopwatch = Stopwatch()
         self._spares: dict[int, Party] = {}
         self._retired: list[Party] = []
         self._nursery: Nursery | None = None
