@@ -141,7 +141,7 @@ def throughput(fleet: Fleet, count: int) -> dict[str, Any]:
     all of one problem, as a trainer's group of samples; and of eight problems in turn."""
     slots = fleet.slots
     one = [{**spec, "name": f"{spec['name']} {index}"} for index, spec in enumerate(_small(8 * count)[::8])]
-    fleet.run(_small(8 * slots))  # processes of the references
+    fleet.run(_small(2 * slots))  # processes of the references
     return {"one_problem": _rate(fleet, one), "eight_problems": _rate(fleet, _small(count))}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 TIMED = 2
 """Cores for the process that is timed: CUDA's own threads must not wait for the one that waits for them."""
 
-LEAST = 6
+LEAST = 8
 """Of a host with fewer cores none are set apart: compiling would take too long."""
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
@@ -47,17 +47,18 @@ class Cores:
 
 
 def partition() -> Cores:
-    """One core for the stopwatch and `TIMED` for the timed, their second threads left idle; all for all where there are
-    too few."""
+    """One core for the stopwatch and `TIMED` for the timed, with an idle one between them, since a virtual machine may
+    not say which two of its processors share a core; their second threads, too, are left idle.  All for all where there
+    are too few."""
     usable = os.sched_getaffinity(0)
     cores = sorted({_siblings(cpu) & usable for cpu in usable}, key=min)
     if len(cores) < LEAST:
         everything = frozenset(usable)
         return Cores(stopwatch=everything, timed=everything, others=everything)
-    *timed, stopwatch = cores[-TIMED - 1 :]
+    *timed, between, stopwatch = cores[-TIMED - 2 :]
     return Cores(
         stopwatch=frozenset({min(stopwatch)}), timed=frozenset(min(core) for core in timed),
-        others=frozenset(usable).difference(stopwatch, *timed),
+        others=frozenset(usable).difference(stopwatch, between, *timed),
     )  # fmt: skip
 
 

@@ -219,7 +219,10 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
             budget_s=job.options.timing_budget_s, block_us=host.device.block_us, round_bytes=host.device.arena_bytes,
             floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
         )  # fmt: skip
-        venue = contest.Venue(lease=host.lease, wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch)
+        venue = contest.Venue(
+            lease=host.lease, wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch,
+            cores=host.quiet_cores,
+        )  # fmt: skip
         with progress.stages.stage("timing"):
             progress.timing = contest.run(trials, venue, terms, candidate_us=min(walls))
         _require_correct(trials, agreed, job)

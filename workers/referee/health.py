@@ -19,7 +19,7 @@ SICK = 1.5
 
 SICK_TIMES = 3
 _SIZE = 2048
-_RUNS = 6
+_RUNS = 20
 
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0  # nvmlClockType_t NVML_CLOCK_SM, nvmlTemperatureSensors_t
 

@@ -90,6 +90,11 @@ class Host:
         self.environment = self.device.describe(self.node, self.index, first.active, first.missing, self.bytes_per_s)
         return self.environment
 
+    @property
+    def quiet_cores(self) -> cores.Cores | None:
+        """For those who are timed; on the CPU they have a claimed core already."""
+        return self.cores if self._on_gpu else None
+
     def _spawn(self, role: str, memory_bytes: int) -> Party:
         zygote = self._builders if role == _BUILDER else self._zygote
         memory_bytes = memory_bytes if self.device.limits_memory or role == _BUILDER else 0
