@@ -268,12 +268,6 @@ class Confined:
         self.output = (self.output + data)[:STDOUT_KEPT]
         return bool(data)
 
-    @property
-    def pid(self) -> int:
-        """Of the process, as this one sees it; known once it is ready."""
-        assert self._pid is not None
-        return self._pid
-
     def freeze(self) -> None:
         """Stop every thread of the process and of what it started, and wait until they have stopped."""
         if self._frozen or self._ended:
