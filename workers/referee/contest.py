@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from app.domain.evaluation import Block, Canary, Timing
 from workers.referee import statistics
 from workers.referee.cores import Cores
-from workers.referee.health import Health
+from workers.referee.health import Clocks, Health
 from workers.referee.lease import Lease
 from workers.referee.party import Seat
 from workers.referee.trials import Batch, Delivery, Trials
@@ -31,6 +31,11 @@ from workers.sandbox.wakeful import Wakeful
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
+
+SHORT_US = 50.0
+PRECISE_SHORT = math.log(1.03)
+"""The same where one side's call is shorter than that: mostly the host's launching is timed then, and no number of
+groups makes that steadier."""
 
 DECIDED = math.log(1 / 5)
 """A candidate slower than this after `DECIDED_GROUPS` groups is slow; its interval stays wide."""
@@ -72,23 +77,32 @@ class Contest:
     health: Health
     canary_us: list[float] = field(default_factory=list)
     """Before and after each round."""
+    clocks: Clocks = Clocks()
+    """As they were last, which is no longer ago than this round's beginning."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
 
     def watch(self) -> None:
         """Run the canary."""
         self.canary_us.append(self.health.canary_us())
+        self.clocks = self.health.clocks()
 
     @property
     def disturbed(self) -> bool:
         """Whether the canary of this round says that somebody else was there."""
         return not all(map(self.health.alone, self.canary_us[-2:]))
 
-    def start_again(self) -> None:
-        """Forget what was measured."""
-        self.repeats += 1
-        for measured in (self.blocks, self.ratios, self.reference_us, self.candidate_us, self.claimed_us):
+    def forget(self) -> None:
+        """The groups so far do not count; the hand-over does."""
+        self.blocks = [block for block in self.blocks if block.group < 0]
+        for measured in (self.ratios, self.reference_us, self.candidate_us, self.claimed_us):
             measured.clear()
+
+    def start_again(self) -> None:
+        """Nothing so far counts."""
+        self.repeats += 1
+        self.forget()
+        self.blocks.clear()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +192,8 @@ def _round(contest: Contest, trials: Trials, groups: list[Group], began: float, 
     contest.watch()
     if not contest.ratios:
         _measure_handover(contest, trials)
+        _hold(contest, trials, groups.pop())  # for the caches of cores that both sides are new to
+        contest.forget()
     reason = ""
     for group in groups:
         _hold(contest, trials, group)
@@ -222,10 +238,11 @@ def _draw_round(
     contest: Contest, trials: Trials, lease: Lease, terms: Terms, reference_us: float, candidate_us: float
 ) -> list[Group]:
     """Fresh inputs for the groups of a round.  A candidate that looks slow gets a short one: it may be decided."""
-    wanted = DECIDED_GROUPS if not contest.ratios and candidate_us > 4 * reference_us else ROUND_GROUPS
+    first = 0 if contest.ratios else 1  # one more, which does not count
+    wanted = first + (DECIDED_GROUPS if first and candidate_us > 4 * reference_us else ROUND_GROUPS)
     groups: list[Group] = []
     taken = 0
-    while len(groups) < wanted and (not groups or taken + taken / len(groups) <= terms.round_bytes):
+    while len(groups) < wanted and (len(groups) < 2 or taken + taken / len(groups) <= terms.round_bytes):
         with lease.shared():
             groups.append(_draw_group(contest, trials, reference_us, candidate_us))
         taken += groups[-1].batch.slots * trials.bytes_per_call
@@ -275,9 +292,8 @@ def _hold(contest: Contest, trials: Trials, group: Group) -> None:
     before = _reference_block(contest, trials, group.batch, *group.reference[0])
     both = [_candidate_block(contest, trials, group.batch, first, count) for first, count in group.candidate]
     after = _reference_block(contest, trials, group.batch, *group.reference[1])
-    clocks = contest.health.clocks()
     logs = [math.log(value) for value in (before, *both, after)]
-    contest.blocks[-4:] = [replace(block, **asdict(clocks)) for block in contest.blocks[-4:]]
+    contest.blocks[-4:] = [replace(block, **asdict(contest.clocks)) for block in contest.blocks[-4:]]
     contest.ratios.append((logs[0] + logs[3] - logs[1] - logs[2]) / 2)
 
 
@@ -315,7 +331,7 @@ def _stop_reason(contest: Contest, spent: float) -> str:
     found = statistics.interval(contest.ratios)
     if groups >= DECIDED_GROUPS and found.centre < DECIDED and max(contest.ratios) < DECIDED:
         return "decided"
-    if groups >= statistics.RANK_FROM and found.half_width <= PRECISE:
+    if groups >= statistics.RANK_FROM and found.half_width <= _wanted(contest):
         return "precise"
     if groups >= MAX_GROUPS:
         return "groups"
@@ -331,6 +347,11 @@ def _canary(contest: Contest) -> Canary | None:
         expected_us=contest.health.expected_us, before_us=contest.canary_us[-2], after_us=contest.canary_us[-1],
         repeats=contest.repeats,
     )  # fmt: skip
+
+
+def _wanted(contest: Contest) -> float:
+    shortest = min(statistics.median(contest.reference_us), statistics.median(contest.candidate_us))
+    return PRECISE_SHORT if shortest < SHORT_US else PRECISE
 
 
 def _timing(contest: Contest, reason: str, floor_us: float) -> Timing:

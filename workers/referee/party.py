@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -176,6 +176,24 @@ class Party:
         self._windows.clear()
 
 
+class Snapshot(NamedTuple):
+    """Outputs as they were at a moment."""
+
+    copy: torch.Tensor
+    """uint8 (calls, slot_bytes), laid out as slots are."""
+    pieces: list[tuple[torch.Tensor, torch.Tensor]]
+    """Parts of the copy with the shared memory that they are of; empty where all of it is of `slots`."""
+    slots: torch.Tensor
+
+    def unchanged(self) -> bool:
+        """Whether the shared memory still says the same."""
+        if not self.pieces:
+            return torch.equal(self.copy, self.slots)
+        now = [torch.empty_like(target) for target, _ in self.pieces]
+        torch._foreach_copy_(now, [source for _, source in self.pieces])
+        return torch.equal(torch.cat(now), torch.cat([target for target, _ in self.pieces]))
+
+
 class Seat:
     """One evaluation's place in a process."""
 
@@ -260,16 +278,14 @@ class Seat:
         number = count * len(self.place.outputs.leaves)
         return list(struct.unpack_from(f"<{number}Q", self.party.mailbox, wire.POINTERS_AT))
 
-    def delivered(self, first: int, count: int, pointers: list[int]) -> torch.Tensor:
-        """A private copy of the outputs of `count` calls, laid out as slots are: uint8 (count, slot_bytes).
-
-        From the addresses in `pointers`, and from the slots where an address is 0 or the list is empty.  Raises
-        ValueError for an address that no window shows."""
+    def delivered(self, first: int, count: int, pointers: list[int]) -> Snapshot:
+        """A private copy of the outputs of `count` calls: from the addresses in `pointers`, and from the slots where an
+        address is 0 or the list is empty.  Raises ValueError for an address that no window shows."""
         assert self.place is not None
         region = self.place.outputs
         slots = self.region(region, first, count)
         if not any(pointers):
-            return slots.clone()
+            return Snapshot(slots.clone(), [], slots)
         copy = torch.zeros_like(slots)
         pieces: list[tuple[torch.Tensor, torch.Tensor]] = []
         spans = list(zip(region.offsets, map(spec.size_of, region.leaves), strict=True))
@@ -279,7 +295,7 @@ class Seat:
                 source = slots[call, offset : offset + size]
                 pieces += self._pieces(target, address) if address else [(target, source)]
         torch._foreach_copy_([target for target, _ in pieces], [source for _, source in pieces])
-        return copy
+        return Snapshot(copy, pieces, slots)
 
     def _pieces(self, target: torch.Tensor, address: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """What to copy whereto, so that `target` holds what the process has from `address` on."""

@@ -44,7 +44,7 @@ PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
 CHECK_BYTES = 512 << 20
 """Of expected outputs, checked at once; the arithmetic takes some times as much besides."""
 
-LINGER_S = 0.002
+LINGER_S = 0.001
 """After *done* the candidate runs on for a random while up to this, so that a late write can show itself."""
 
 LINGER_WRONG_S = 0.15
@@ -355,21 +355,24 @@ class Trials:
         self, batch: Batch, first: int, count: int, wall_ns: int, claimed_ns: int, pointers: list[int]
     ) -> Delivery:
         """What the candidate has delivered by now, and what changes while it runs on for a moment."""
-        delivered = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
+        snapshot = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
         settle(self._device)
         time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
         self.candidate.process.freeze()
         inputs = self.candidate.region(self.place.inputs, first, count)
         delivery = Delivery(
-            batch=batch, first=first, count=count, wall_ns=wall_ns, claimed_ns=claimed_ns, outputs=delivered,
+            batch=batch, first=first, count=count, wall_ns=wall_ns, claimed_ns=claimed_ns,
+            outputs=snapshot.copy,
             pointers=pointers, changed=_changed(batch.inputs[first : first + count], inputs, self.place.inputs),
             late=[],
         )  # fmt: skip
+        if snapshot.unchanged():
+            return replace(delivery, late=[()] * count)
         return replace(delivery, late=self._late(delivery))
 
     def _late(self, delivery: Delivery) -> list[tuple[int, ...]]:
         """Per call, the outputs that have changed since they were delivered."""
-        now = self.candidate.delivered(delivery.first, delivery.count, delivery.pointers)
+        now = self.candidate.delivered(delivery.first, delivery.count, delivery.pointers).copy
         return _changed(delivery.outputs, now, self.place.outputs)
 
     def verify(self, delivery: Delivery, *, keep: bool = True) -> bool:
