@@ -88,10 +88,14 @@ EMPTY = replace(TRIAL, outputs=(replace(CHECK, shape=(0, 8)),))
 ON_GPU = replace(HERE, bandwidth_gb_s=4000.0)
 
 
-def _kernels(own_us: float, torch_us: float, origin: str = "triton") -> Evaluation:
+def _kernels(
+    own_us: float, torch_us: float, origin: str = "triton", grid: tuple[int, int, int] | None = None
+) -> Evaluation:
     """Ten profiled calls on a GPU, of which each spends so much in its own and in the library's kernels."""
     rows = (
-        KernelRow(name="own", launches=10, total_us=10 * own_us, custom=True, origin=origin),
+        KernelRow(
+            name="own", launches=10, total_us=10 * own_us, custom=True, origin=origin, grid=grid, block=(128, 1, 1)
+        ),
         KernelRow(name="gemm", launches=10, total_us=10 * torch_us, custom=False, origin="torch"),
     )
     table = tuple(row for row in rows if row.total_us)
@@ -154,6 +158,12 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "fig_leaf": (
         _kernels(0.5, 900), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation", "library_work"],
+    ),
+    "one_block_of_threads_for_a_large_output": (
+        _kernels(10, 2100, grid=(1, 1, 1)), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation", "library_work"],
+    ),
+    "threads_enough": (
+        _kernels(20, 2100, grid=(4096, 1, 1)), "triton", Label.CLEAN, ["lazy_optimisation", "library_work"],
     ),
     "a_small_epilogue_over_the_whole_output": (
         _kernels(20, 2100), "triton", Label.CLEAN, ["lazy_optimisation", "library_work"],

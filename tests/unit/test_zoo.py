@@ -15,9 +15,9 @@ from tests import zoo
 
 CASES = zoo.cases()
 UNPARSABLE = {"broken/syntax_error", "broken/nul_byte", "broken/lone_surrogate"}
-OUT_OF_REACH = {"speed_of_light", "fig_leaf", "precision_downgrade"}
-"""On the CPU device the floor is so low (twice the first-level cache) that waking a process takes longer, kernels of
-the library are not recorded, and nobody widens the tolerance."""
+OUT_OF_REACH = {"speed_of_light", "precision_downgrade"}
+"""On the CPU device the floor is so low (twice the first-level cache) that waking a process takes longer; and nobody
+widens the tolerance here."""
 
 INFORMATION = {
     "bimodal_times", "call_dependence", "event_timing", "lazy_optimisation", "library_work", "machine_state",
