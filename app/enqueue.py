@@ -27,6 +27,7 @@ __all__ = [
     "check",
     "enqueue",
     "enqueue_trajectory",
+    "enqueue_turn",
     "send_lost",
     "store",
 ]
@@ -111,6 +112,24 @@ def enqueue_trajectory(
         unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
     _send(database, broker, unsent)
     return trajectory_id
+
+
+def enqueue_turn(database: Database, broker: Celery, *, trajectory_id: UUID, request: Request, turn: Turn) -> Turn:
+    """Append a turn to a stored trajectory, with a job if it has a candidate, all or nothing; the turn as stored.
+
+    The same turn at the same `turn_index` again is the one that there is.  Raises trajectories.TurnConflictError."""
+    requests = []
+    if turn.candidate is not None:
+        requests = [replace(request, candidate=source.encode(turn.candidate))]
+    plans = _planned(requests)
+    _check_devices(database, requests)
+    with database.begin() as connection:
+        receipts = [receipt for each in _store(connection, requests, plans) for receipt in each]
+        job_id = receipts[0].job_id if receipts else None
+        stored = trajectories.append(connection, trajectory_id, replace(turn, job_id=job_id))
+        unsent = jobs.unsent(connection, [receipt.job_id for receipt in receipts])
+    _send(database, broker, unsent)
+    return stored
 
 
 def store(connection: Connection, requests: Sequence[Request]) -> list[UUID]:

@@ -13,9 +13,9 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from app import broker
 from app.settings import Settings
 from app.store.session import Database
-from app.web import errors, filters, headers, identity
+from app.web import api, errors, filters, headers, identity, kernelgym, live, navigation
 from app.web.intake import Intake
-from app.web.pages import evaluations, health, jobs, overview, problems, trajectories
+from app.web.pages import candidates, compare, evaluations, health, jobs, overview, problems, review, runs, trajectories
 from app.web.waiting import Watch
 
 __all__ = ["create_app"]
@@ -42,8 +42,12 @@ def create_app(settings: Settings) -> flask.Flask:
     if settings.broker_url is not None:
         app.extensions["assay"]["intake"] = Intake(database, broker.make_app(settings.broker_url))
     app.jinja_env.filters.update(filters.FILTERS)
-    for page in (overview, evaluations, trajectories, problems, jobs, health):
+    for page in (overview, runs, evaluations, trajectories, problems, jobs, health, candidates, compare, review):
         app.register_blueprint(page.blueprint)
+    kernelgym.install(app)
+    live.install(app, app.extensions["assay"]["database"])
+    navigation.install(app)
+    app.register_blueprint(api.blueprint)
     identity.install(app)
     headers.install(app)
     errors.install(app)
