@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,15 @@ LOG_FORMATS = ("plain", "json")
 
 class ServicesNotRunningError(RuntimeError):
     """No URL was given and no embedded services run."""
+
+
+def yes_or_no(text: str) -> bool:
+    """A switch.  Raises ValueError for anything but the usual words."""
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return words[text.lower()]
+    except KeyError:
+        raise ValueError(text) from None
 
 
 def default_state_dir() -> Path:
@@ -63,6 +72,9 @@ class Settings:
     """Of a worker: evaluations that it keeps in flight, only one of which times at any moment.  More than one buys
     throughput on a GPU with wider intervals: the driver's work for one slot is felt by another's clock."""
 
+    allow_weak_sandbox: bool = False
+    """Of a worker: serve although its self-test says that a candidate could do what it must not."""
+
     def __post_init__(self) -> None:
         reward.parse(self.reward)
         if self.slots < 1:
@@ -76,7 +88,7 @@ class Settings:
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
         """Read ASSAY_* variables; unknown or malformed ones raise ValueError."""
         env = os.environ if env is None else env
-        parsers = {
+        parsers: dict[str, Callable[[str], object]] = {
             "database_url": str,
             "broker_url": str,
             "state_dir": Path,
@@ -92,6 +104,7 @@ class Settings:
             "device_class": str,
             "device_index": int,
             "slots": int,
+            "allow_weak_sandbox": yes_or_no,
         }
         values: dict[str, object] = {}
         for key, text in env.items():

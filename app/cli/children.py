@@ -56,12 +56,18 @@ class Child(ABC):
         code = self.process.poll()
         if code is None:
             return
+        if code == failures.INFRASTRUCTURE:  # it will not serve, and trying again does not help
+            raise failures.InfrastructureError(f"{self.name} does not serve: {self._last_words()}")
         what = f"{self.name} ended with {_ended(code)}"
         if self._restarts == RESTARTS:
             raise failures.InfrastructureError(f"{what}, for the {RESTARTS + 1}th time; its log is {self.log}")
         self._restarts += 1
         click.echo(f"{what}; starting it again ({self._restarts} of {RESTARTS}; its log is {self.log})", err=True)
         self.process = self.start()
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"its log {self.log} is empty"
 
 
 class Web(Child):

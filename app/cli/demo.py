@@ -95,6 +95,7 @@ class Tally:
 @click.option("--scale", type=click.IntRange(1), metavar="N", help="Only store N generated evaluations, by COPY.")
 @click.option("--seed", default=0, show_default=True, help="Of the generated data.")
 @click.option("--forget", is_flag=True, help="Only remove what --scale has stored.")
+@services.weak_sandbox_option
 @click.pass_context
 def command(
     ctx: click.Context,

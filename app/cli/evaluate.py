@@ -20,6 +20,7 @@ from app.settings import Settings
               help="Evaluate every line of this file instead; needs --out.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the results of --batch go.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result (of --batch: the counts) as JSON.")
+@services.weak_sandbox_option
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -8,7 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
+
+import click
 
 from app import broker, embedded, route
 from app.broker import BrokerUnavailableError
@@ -16,6 +19,19 @@ from app.cli import children, failures
 from app.client import PATIENCE_S, Client
 from app.settings import Settings
 from app.store import devices
+
+
+def _allow_weak_sandbox(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.obj = replace(ctx.obj, allow_weak_sandbox=True)
+
+
+weak_sandbox_option = click.option(
+    "--allow-weak-sandbox", is_flag=True, expose_value=False, callback=_allow_weak_sandbox,
+    help="Let a worker that is started here serve although its self-test says that a candidate could do what it must "
+    "not; every evaluation says what.  Or ASSAY_ALLOW_WEAK_SANDBOX=1.",
+)  # fmt: skip
+"""For verbs that start workers: it goes into their settings."""
 
 
 @contextmanager

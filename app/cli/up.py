@@ -44,6 +44,7 @@ class Stopped:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web UI. There is no login.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port of the web UI.")
 @click.option("--cpu", "cpu", is_flag=True, help="A worker for the CPU, also where there are GPUs.")
+@services.weak_sandbox_option
 @click.pass_obj
 def command(settings: Settings, host: str, port: int, cpu: bool) -> None:
     """Run everything on this machine: servers, web UI, and one worker per device (`cpu` if there is no GPU).

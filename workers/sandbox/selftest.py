@@ -122,6 +122,8 @@ class _Outer:
     def __enter__(self) -> _Outer:
         enter = self._stack.enter_context
         self._token = f"assay-{secrets.token_hex(16)}"
+        self._shared_memory = Path("/dev/shm", self._token)
+        self._stack.callback(self._shared_memory.unlink, missing_ok=True)
         self._folder = Path(enter(tempfile.TemporaryDirectory(prefix="assay-selftest-", dir="/var/tmp")))
         self._folder.chmod(0o777)
         file = self._folder / "canary"
@@ -164,7 +166,6 @@ class _Outer:
     def saw(self, name: str, targets: acts.Targets) -> bool:
         """Whether an act that was not refused had an effect out here.  In a process namespace of its own, a number may
         name somebody else; in a private /dev/shm, a file concerns nobody."""
-        shared_memory = Path("/dev/shm", targets.token)
         effects = {
             "trace the worker (ptrace)": lambda: not _alive(targets.worker_pids[0]),
             "kill a process of the worker's": lambda: not _alive(targets.worker_pids[1]),
@@ -174,11 +175,9 @@ class _Outer:
             "trace another candidate (ptrace)": lambda: not _alive(targets.neighbour_pids[0]),
             "kill another candidate": lambda: not _alive(targets.neighbour_pids[1]),
             "send over UDP": lambda: bool(select.select([self._udp], [], [], 0.0)[0]),
-            "write to shared memory of the host's": shared_memory.exists,
+            "write to shared memory of the host's": self._shared_memory.exists,
         }
-        came = effects.get(name, lambda: True)()
-        shared_memory.unlink(missing_ok=True)
-        return came
+        return effects.get(name, lambda: True)()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
