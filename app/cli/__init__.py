@@ -37,6 +37,8 @@ VERBS = {
     "verify": "verify",
     "import": "imports",
     "workers": "workers",
+    "user": "user",
+    "token": "token",
     "db": "db",
 }
 """Verb → module of this package, whose `command` it is; in the order in which `--help` lists them."""
