@@ -226,9 +226,10 @@ def _leave_shared_memory(targets: Targets) -> None:  # noqa: ARG001
 
 
 def _leave_key(targets: Targets) -> None:
-    user_keyring = -4
+    user_keyring, revoke = -4, 3
     token = targets.token.encode()
-    _call("add_key", b"user", token, token, ctypes.c_size_t(len(token)), user_keyring)
+    key = _call("add_key", b"user", token, token, ctypes.c_size_t(len(token)), user_keyring)
+    _call("keyctl", revoke, key)
 
 
 def _watch_keyring(targets: Targets) -> None:  # noqa: ARG001

@@ -216,18 +216,18 @@ def _mount_scratch(layers: Layers) -> None:
 
 
 def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
-    """Become `uid` where that is allowed, and in any case somebody without capabilities.
+    """Become `uid` where that is allowed (0: where there is none), and in any case somebody without capabilities.
 
     Returns how many processes and threads the uid has already."""
-    if os.geteuid() == 0 and "user namespace" not in layers.active:
+    if os.geteuid() == 0 and "user namespace" not in layers.active and uid != 0:
         os.chown(scratch, uid, uid)
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
         layers.active.append("own uid")
         return 0
-    layers.missing.append("own uid (not started as root)")
-    if "user namespace" in layers.active:  # where processes are counted apart from the rest of the uid's
+    layers.missing.append("own uid (not started as root, or with no uid to spare)")
+    if os.geteuid() == 0:  # in a user namespace, where processes are counted apart from the rest of the uid's
         linux.drop_capabilities()
         layers.active.append("no capabilities")
         return 0
