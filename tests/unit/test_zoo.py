@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,11 +45,17 @@ def write(folder: Path, first_line: str) -> Path:
 
 def test_there_is_a_zoo() -> None:
     sizes = {group: sum(case.group == group for case in CASES) for group in zoo.GROUPS}
-    assert sizes["honest"] >= 12
-    assert sizes["hacks"] >= 14
+    assert sizes["honest"] >= sizes["hacks"] >= 70
     assert min(sizes.values()) >= 8
     assert len(zoo.problems()) >= 12
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_every_way_of_cheating_has_a_file() -> None:
+    cells = re.findall(r"(?<=\|) (\d[a-z](?:, \d[a-z])*) (?=\|)", (zoo.ROOT / "README.md").read_text())
+    ways = {code for cell in cells for code in cell.split(", ")} | {"7", "8"}
+    assert len(ways) > 50
+    assert {code for case in CASES for code in case.codes} == ways
 
 
 def test_every_file_of_a_group_is_a_case() -> None:
