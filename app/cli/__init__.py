@@ -35,6 +35,8 @@ VERBS = {
     "zoo": "zoo",
     "export": "export",
     "verify": "verify",
+    "reproduce": "reproduce",
+    "report": "report",
     "import": "imports",
     "workers": "workers",
     "user": "user",
