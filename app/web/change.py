@@ -12,6 +12,9 @@ from app.web import quantities
 SAME = 1.005
 """Figures that differ by less than this factor are shown as the same: they look the same, rounded."""
 
+FAR = 1000
+"""From this factor on the factor itself says nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
@@ -157,4 +160,4 @@ def _change(old: float | None, new: float | None, better: int) -> str:
     words = "better" if (new > old) == (better > 0) else "worse"
     if not better:
         words = "more" if new > old else "less"
-    return f"{quantities.ratio(factor)} {words}"
+    return f"{quantities.ratio(factor) if factor < FAR else 'far'} {words}"
