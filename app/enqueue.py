@@ -86,10 +86,12 @@ def enqueue_trajectory(
     turns: Sequence[Turn],
     run: Run | None = None,
     label: str | None = None,
+    trajectory_id: UUID | None = None,
 ) -> UUID:
     """Store a trajectory and a job for every turn that has a candidate, all or nothing; its id.
 
-    `request` says on what and how each candidate is evaluated; its own candidate is not looked at."""
+    `request` says on what and how each candidate is evaluated; its own candidate is not looked at.  With a
+    `trajectory_id` of the sender's the same again is the one that there is."""
     if label is not None and "\x00" in label:
         raise RequestError(f"label: expected text without NUL, got {label!r}")
     attempts = [turn for turn in turns if turn.candidate is not None]
@@ -101,17 +103,18 @@ def enqueue_trajectory(
         run_id = trajectories.add_run(connection, run) if run else None
         stored = _store(connection, requests, plans)
         job_of = {id(turn): receipts[0].job_id for turn, receipts in zip(attempts, stored, strict=True)}
-        trajectory_id = trajectories.add(
+        stored_id = trajectories.add(
             connection,
             problem_id=problems.add(connection, [request.problem])[0],
             backend=request.backend,
             turns=[replace(turn, job_id=job_of.get(id(turn))) for turn in turns],
             run_id=run_id,
             label=label,
+            trajectory_id=trajectory_id,
         )
         unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
     _send(database, broker, unsent)
-    return trajectory_id
+    return stored_id
 
 
 def enqueue_turn(database: Database, broker: Celery, *, trajectory_id: UUID, request: Request, turn: Turn) -> Turn:

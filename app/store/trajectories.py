@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -63,14 +63,22 @@ def add(
     turns: Sequence[Turn],
     run_id: UUID | None = None,
     label: str | None = None,
+    trajectory_id: UUID | None = None,
 ) -> UUID:
-    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate."""
-    trajectory_id = ids.new_id()
-    connection.execute(
-        sa.insert(tables.trajectories).values(
-            trajectory_id=trajectory_id, problem_id=problem_id, run_id=run_id, backend=backend, label=label
-        )
+    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate.
+
+    With a `trajectory_id` that is stored already nothing is; raises TurnConflictError where that one is another."""
+    trajectory_id = trajectory_id or ids.new_id()
+    new = insert(tables.trajectories).values(
+        trajectory_id=trajectory_id, problem_id=problem_id, run_id=run_id, backend=backend, label=label
     )
+    if not connection.execute(new.on_conflict_do_nothing()).rowcount:
+        known = get(connection, trajectory_id)
+        if known is None or (known.problem_id, known.backend, known.label) != (problem_id, backend, label):
+            raise TurnConflictError(f"trajectory_id: expected a new one, got {trajectory_id}, which is another one's")
+        if [replace(turn, turn_index=index) for index, turn in enumerate(turns)] != list(known.turns):
+            raise TurnConflictError(f"trajectory_id: expected the turns of {trajectory_id} as stored, got others")
+        return trajectory_id
     rows = [_row(trajectory_id, index, turn) for index, turn in enumerate(turns)]
     if rows:
         connection.execute(sa.insert(tables.turns), rows)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import queue
+import time
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -12,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from app import enqueue
-from app.domain.job import JobState
+from app.domain.job import TERMINAL, JobState
 from app.domain.request import Request, RequestError
 from app.domain.user import Scope
 from app.enqueue import Receipt
@@ -20,10 +22,24 @@ from app.store import evaluations, idempotency, jobs, problems
 from app.web import context
 from app.web.api import pressure, schemas
 from app.web.api.operation import answer, decoded, operation, refuse
-from app.web.api.schemas import Accepted, BatchAnswer, BatchBody, EvaluationBody, HowBody, Result, StateAnswer
+from app.web.api.schemas import (
+    Accepted,
+    BatchAnswer,
+    BatchBody,
+    EvaluationBody,
+    HowBody,
+    JobsBody,
+    OverAnswer,
+    Result,
+    ResultsAnswer,
+    StateAnswer,
+    WaitBody,
+)
 from app.web.identity import current_user
 
 KEY_HEADER = "Idempotency-Key"
+TOGETHER_S = 0.02
+"""Jobs that end within this time of each other are told together."""
 
 
 class WaitQuery(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -86,6 +102,28 @@ def read(job_id: UUID, query: WaitQuery) -> flask.Response:
     if query.wait:
         context.watch().over(job_id, query.wait)
     return answer(result_of(job_id))
+
+
+@operation("POST", "/evaluations:wait", Scope.READ, body=WaitBody, answers={200: OverAnswer}, refusals=(404,))
+def wait_many(body: WaitBody) -> flask.Response:
+    """Which of up to 1,000 jobs are over: at once where any is, else when the first one is, or after `wait` seconds."""
+    with context.watch().ends(body.job_ids) as ended:
+        over = _over(body.job_ids)
+        if not over and body.wait:
+            try:
+                ended.get(timeout=body.wait)
+                time.sleep(TOGETHER_S)
+            except queue.Empty:
+                pass
+            over = _over(body.job_ids)
+    return answer({"over": [{"job_id": job_id, "state": state} for job_id, state in over.items()]})
+
+
+@operation("POST", "/evaluations:results", Scope.READ, body=JobsBody, answers={200: ResultsAnswer}, refusals=(404,))
+def read_many(body: JobsBody) -> flask.Response:
+    """The results of up to 100 jobs as they are, in the order in which they are asked for."""
+    found = results_of(body.job_ids)
+    return answer({"results": [found[job_id] for job_id in body.job_ids]})
 
 
 @operation(
@@ -174,13 +212,29 @@ def described(receipt: Receipt, request: Request) -> dict[str, Any]:
 
 def result_of(job_id: UUID) -> dict[str, object]:
     """The result of a job; 404 where there is none."""
+    return results_of([job_id])[job_id]
+
+
+def results_of(job_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
+    """The results of jobs; 404 where one is not there."""
     settings = context.settings()
     with context.database().begin() as connection:
-        outcome = evaluations.outcomes(connection, [job_id]).get(job_id) or context.missing("job", job_id)
-    url = None
-    if outcome.evaluation_id is not None:
-        url = f"{settings.web_url.rstrip('/')}/evaluations/{outcome.evaluation_id}"
-    return outcome.result(url, settings.reward)
+        outcomes = evaluations.outcomes(connection, job_ids)
+    found = {}
+    for job_id in job_ids:
+        outcome = outcomes.get(job_id) or context.missing("job", job_id)
+        path = f"/evaluations/{outcome.evaluation_id}" if outcome.evaluation_id else None
+        found[job_id] = outcome.result(settings.web_url.rstrip("/") + path if path else None, settings.reward)
+    return found
+
+
+def _over(job_ids: Sequence[UUID]) -> dict[UUID, JobState]:
+    with context.database().begin() as connection:
+        states = jobs.states(connection, job_ids)
+    for job_id in job_ids:
+        if job_id not in states:
+            context.missing("job", job_id)
+    return {job_id: state for job_id, state in states.items() if state in TERMINAL}
 
 
 def _own_key(key: str) -> str:

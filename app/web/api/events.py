@@ -27,7 +27,8 @@ from app.web import context
 from app.web.api.operation import operation
 from app.web.waiting import Watch
 
-MOST_JOBS = 1_000
+MOST_JOBS = 100
+"""More do not fit into a URL that every server and proxy takes; `POST /v1/evaluations:wait` waits for a thousand."""
 LOOK_S = 1.0
 """Which jobs have begun to run is looked up this often, in seconds; their ends are announced."""
 BEAT_S = 15.0
@@ -46,7 +47,7 @@ class EventQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     "GET", "/events", Scope.READ, query=EventQuery, answers={200: None}, refusals=(404,), media="text/event-stream"
 )
 def stream(query: EventQuery) -> flask.Response:
-    """Server-sent events for up to 1,000 jobs, until all are over."""
+    """Server-sent events for up to 100 jobs, until all are over."""
     return _streamed(query.job_id)
 
 

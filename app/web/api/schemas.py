@@ -153,11 +153,31 @@ class BatchAnswer(Struct, kw_only=True):
     items: list[BatchItem]
 
 
+class JobsBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Jobs to look at."""
+
+    job_ids: Annotated[list[UUID], Meta(min_length=1, max_length=100)]
+
+
+class WaitBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Jobs to wait for."""
+
+    job_ids: Annotated[list[UUID], Meta(min_length=1, max_length=MOST_ITEMS)]
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)] = 0.0
+    """Seconds, until one of them is over."""
+
+
 class StateAnswer(Struct, kw_only=True):
     """Where a job is in its life."""
 
     job_id: UUID
     state: str
+
+
+class OverAnswer(Struct, kw_only=True):
+    """Those that are over."""
+
+    over: list[StateAnswer]
 
 
 class Result(Struct, kw_only=True):
@@ -189,6 +209,12 @@ class Result(Struct, kw_only=True):
     seed: str | None
     protocol: str | None
     url: str | None
+
+
+class ResultsAnswer(Struct, kw_only=True):
+    """Results in the order in which they were asked for."""
+
+    results: list[Result]
 
 
 class RewardAnswer(Struct, kw_only=True):

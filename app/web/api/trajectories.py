@@ -48,6 +48,8 @@ class TrajectoryBody(HowBody, forbid_unknown_fields=True, kw_only=True):
     """The run with everything that it says about itself; `run` alone is its name."""
     label: Text | None = None
     """The submitter's own name for it."""
+    trajectory_id: UUID | None = None
+    """A new UUID of the sender's: with it the same request again is the same trajectory."""
 
 
 class AppendBody(TurnBody, forbid_unknown_fields=True, kw_only=True):
@@ -134,8 +136,9 @@ def create(body: TrajectoryBody) -> flask.Response:
             turns=[_turn(each, index) for index, each in enumerate(body.turns)],
             run=run_of(body.campaign) if body.campaign else None,
             label=body.label,
+            trajectory_id=body.trajectory_id,
         )
-    except trajectories.RunConflictError as error:
+    except (trajectories.RunConflictError, trajectories.TurnConflictError) as error:
         refuse(409, "conflict", str(error))
     url = flask.url_for("api.trajectories_read", trajectory_id=trajectory_id)
     return answer(asdict(_stored(trajectory_id)), 201, Location=url)
