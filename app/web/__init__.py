@@ -15,10 +15,26 @@ from app.settings import Settings
 from app.store.session import Database
 from app.web import api, errors, filters, headers, identity, kernelgym, live, navigation
 from app.web.intake import Intake
-from app.web.pages import candidates, compare, evaluations, health, jobs, overview, problems, review, runs, trajectories
+from app.web.pages import (
+    admin,
+    candidates,
+    compare,
+    evaluations,
+    hacks,
+    health,
+    jobs,
+    overview,
+    problems,
+    review,
+    runs,
+    trajectories,
+)
 from app.web.waiting import Watch
 
 __all__ = ["create_app"]
+
+PAGES = (overview, runs, problems, trajectories, evaluations, candidates, compare, review, hacks, admin, jobs, health)
+"""Modules with a blueprint each."""
 
 LARGEST_BODY_BYTES = 64 << 20
 """Of a request: more is answered with 413.  Two sources of the largest size (app.domain.request) fit."""
@@ -42,7 +58,7 @@ def create_app(settings: Settings) -> flask.Flask:
     if settings.broker_url is not None:
         app.extensions["assay"]["intake"] = Intake(database, broker.make_app(settings.broker_url))
     app.jinja_env.filters.update(filters.FILTERS)
-    for page in (overview, runs, evaluations, trajectories, problems, jobs, health, candidates, compare, review):
+    for page in PAGES:
         app.register_blueprint(page.blueprint)
     kernelgym.install(app)
     live.install(app, app.extensions["assay"]["database"])
