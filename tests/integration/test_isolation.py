@@ -12,6 +12,7 @@ import pytest
 
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
+from tests.bench import fuzz_control
 from workers import isolate
 
 REFERENCE = b"""
@@ -198,6 +199,11 @@ def test_who_breaks_the_conversation_harms_only_itself(isolator: isolate.Isolato
     assert evaluation.status in expected, evaluation.error
     assert isolator._process is referee
     assert _run(isolator, HONEST).status is Status.PASSED
+
+
+def test_random_bytes_in_all_that_is_shared_are_neither_believed_nor_fatal(isolator: isolate.Isolator) -> None:
+    found = fuzz_control.fuzz(isolator, seconds=4.0, seed=7)
+    assert (found["wrong"], found["referees"]) == ([], 1)
 
 
 PROBES = {
