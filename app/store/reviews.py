@@ -93,7 +93,7 @@ def undo(connection: sa.Connection, user: User, review_id: UUID) -> UUID:
         reason="taken back",
         withdraws=review_id,
     )
-    if connection.execute(new.on_conflict_do_nothing(index_elements=["withdraws"])).rowcount != 1:
+    if connection.scalar(new.on_conflict_do_nothing(index_elements=["withdraws"]).returning(_r.review_id)) is None:
         raise ReviewError(f"review {review_id} was taken back before")
     reopened = sa.update(review_items).where(_i.evaluation_id == found.evaluation_id)
     connection.execute(reopened.values(opinions=sa.func.greatest(0, _i.opinions - 1)))
@@ -118,7 +118,7 @@ def queue(connection: sa.Connection, user: User, evaluation_ids: Sequence[UUID])
         set_={"opinions_wanted": _i.opinions + 1, "queued_by": new.excluded.queued_by},
         where=_i.opinions >= _i.opinions_wanted,
     )
-    added = connection.execute(again).rowcount
+    added = len(connection.execute(again.returning(_i.evaluation_id)).all())
     audit.record(connection, user, "review.queue", f"{added} evaluations", {"asked": len(evaluation_ids)})
     return added
 

@@ -59,7 +59,7 @@ def save(connection: sa.Connection, user: User, *, name: str, where_text: str, c
         columns=list(columns),
         user_id=user.user_id,
     )
-    if connection.execute(new.on_conflict_do_nothing()).rowcount != 1:
+    if connection.scalar(new.on_conflict_do_nothing().returning(_s.saved_filter_id)) is None:
         raise ValueError(f"name: expected one that no other filter has, got {name.strip()!r}")
     audit.record(connection, user, "filter.save", f"filter {name.strip()}", {"where": where_text})
     return saved_filter_id

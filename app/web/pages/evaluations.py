@@ -152,13 +152,21 @@ def _pieces(evaluation_id: UUID, stored_bytes: int) -> Iterator[bytes]:
     return read()
 
 
+class _Source:
+    """What a decompressor reads from: whatever piece comes next, however much is asked for."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, _size: int) -> bytes:
+        return next(self._pieces, b"")
+
+
 def _decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Timelines compress a hundredfold: what a slice holds is passed on before it is all there."""
-    reading = zstandard.ZstdDecompressor().decompressobj()
-    for piece in pieces:
-        for start in range(0, len(piece), 1 << 12):
-            if shown := reading.decompress(piece[start : start + (1 << 12)]):
-                yield shown
+    """Timelines compress a hundredfold and more: the output is bounded, not only the input."""
+    with zstandard.ZstdDecompressor().stream_reader(_Source(pieces)) as reader:  # type: ignore[arg-type]
+        while piece := reader.read(PIECE_BYTES):
+            yield piece
 
 
 @blueprint.post("/<uuid:evaluation_id>/rerun")
