@@ -25,13 +25,18 @@ AGREED = 0.75
 """Share of them that must show it.  A turned clock is short in every block, an interruption in one or two."""
 
 
+STANDING_US = 1.0
+"""No block of at least one call takes less by any clock that runs: the call through Python alone takes longer."""
+
+
 class ClaimedTime:
     """Patched clocks."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Most of the candidate's long blocks must disagree; in short ones waking may well take longer than working."""
+        """Most of the candidate's long blocks must disagree; in short ones waking may well take longer than working.  A
+        clock that stands still shows in blocks of any length."""
         timing = subject.evaluation.timing
         if timing is None:
             return
@@ -44,6 +49,9 @@ class ClaimedTime:
             for block in telling
             if _gap_us(block) > WAKING * usual_gap_us and (block.claimed_us or 0.0) < BELIEVABLE * block.wall_us
         ]
+        standing = [block for block in blocks if block.claimed_us is not None and block.claimed_us < STANDING_US]
+        if len(standing) >= TELLING and len(standing) >= AGREED * len(blocks):
+            telling, short = blocks, standing
         if len(telling) < TELLING or len(short) < AGREED * len(telling):
             return
         claimed = sum(block.claimed_us or 0.0 for block in short)

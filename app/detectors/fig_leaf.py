@@ -57,9 +57,7 @@ class FigLeaf:
 def _threads(profile: Profile) -> int | None:
     """Of all launches of its own kernels together; None where a launch's size is not known."""
     total = 0
-    for row in profile.kernels:
-        if not row.custom:
-            continue
+    for row in base.own_rows(profile):
         if row.grid is None or row.block is None:
             return None
         total += row.launches * prod(row.grid) * prod(row.block)

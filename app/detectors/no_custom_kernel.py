@@ -21,7 +21,7 @@ class NoCustomKernel:
         """Only a candidate whose calls returned something can be said not to have launched anything for it."""
         evaluation, backend = subject.evaluation, subject.backend
         rows = evaluation.profile.kernels if evaluation.profile else ()
-        own = evaluation.testimony.launches or any(row.custom for row in rows)
+        own = evaluation.testimony.launches or base.own_rows(evaluation.profile)
         if not evaluation.correct or own or base.output_elements(evaluation) == 0:
             return
         calls = evaluation.correctness.calls if evaluation.correctness else 0
