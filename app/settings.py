@@ -13,6 +13,10 @@ from app.domain import reward
 SERVICES_FILE = "services.json"
 """In the state folder while the embedded services run: their URLs."""
 
+WEB_URL_FILE = "web_url"
+"""In the state folder while `assay up` serves the web UI: where people reach it."""
+DEFAULT_WEB_URL = "http://127.0.0.1:8000"
+
 LOG_FORMATS = ("plain", "json")
 """`plain` for terminals, `json` for whatever collects."""
 
@@ -46,7 +50,7 @@ class Settings:
     """Celery broker URL, `redis://…` or `redis+socket://…`; None means the embedded services."""
     state_dir: Path = field(default_factory=default_state_dir)
     """Folder of the embedded services."""
-    web_url: str = "http://127.0.0.1:8000"
+    web_url: str = DEFAULT_WEB_URL
     """Where people reach the web UI: used in links."""
     reward: str = reward.DEFAULT
     """Which reward is the `score` of a result: a name of app.domain.reward, with options after a colon."""
@@ -128,7 +132,9 @@ class Settings:
 def located(settings: Settings) -> Settings:
     """The settings with both URLs: those that were given, else those of the embedded services that run.
 
-    Raises ServicesNotRunningError with the way to start them."""
+    Links lead to the web UI that `assay up` serves on this machine, unless the settings name another one.  Raises
+    ServicesNotRunningError with the way to start the services."""
+    settings = with_web_url(settings)
     if settings.database_url and settings.broker_url:
         return settings
     path = settings.state_dir / SERVICES_FILE
@@ -144,3 +150,14 @@ def located(settings: Settings) -> Settings:
         database_url=settings.database_url or urls["database_url"],
         broker_url=settings.broker_url or urls["broker_url"],
     )
+
+
+def with_web_url(settings: Settings) -> Settings:
+    """The settings with the address of the web UI that runs on this machine with the embedded services, if one does
+    and nothing else was asked for."""
+    if settings.web_url != DEFAULT_WEB_URL or settings.database_url:
+        return settings
+    try:
+        return replace(settings, web_url=(settings.state_dir / WEB_URL_FILE).read_text())
+    except FileNotFoundError:
+        return settings

@@ -16,19 +16,12 @@ _AGE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[hdw])")
 _UNIT_S = {"h": 3_600, "d": 86_400, "w": 604_800}
 
 
-class Age(click.ParamType[float]):
-    """A length of time: 12h, 30d, 8w."""
-
-    name = "AGE"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """In seconds."""
-        if not isinstance(value, str):
-            return value
-        found = _AGE.fullmatch(value)
-        if found is None:
-            self.fail(f"expected hours, days or weeks (12h, 30d, 8w), got {value!r}", param, ctx)
-        return float(found["number"]) * _UNIT_S[found["unit"]]
+def _age_s(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """A length of time (12h, 30d, 8w) in seconds."""
+    found = _AGE.fullmatch(value)
+    if found is None:
+        raise click.BadParameter(f"expected hours, days or weeks (12h, 30d, 8w), got {value!r}")
+    return float(found["number"]) * _UNIT_S[found["unit"]]
 
 
 @click.group("db", short_help="Look after the database's tables.")
@@ -91,7 +84,8 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
 
 
 @command.command("prune")
-@click.option("--profiles-older-than", "older_than_s", type=Age(), required=True, help="Timelines older than that go.")
+@click.option("--profiles-older-than", "older_than_s", callback=_age_s, required=True, metavar="AGE",
+              help="Timelines older than that go: 12h, 30d, 8w.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @click.pass_obj

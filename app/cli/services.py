@@ -17,7 +17,7 @@ from app import broker, embedded, route
 from app.broker import BrokerUnavailableError
 from app.cli import children, failures
 from app.client import PATIENCE_S, Client
-from app.settings import Settings
+from app.settings import Settings, with_web_url
 from app.store import devices
 
 
@@ -67,8 +67,8 @@ def _terminated_in_order() -> Iterator[None]:
 
 @contextmanager
 def client(settings: Settings) -> Iterator[Client]:
-    """A client of the servers that `opened` gives."""
-    with opened(settings) as running, Client(running) as connected:
+    """A client of the servers that `opened` gives; its links lead to the web UI that runs here."""
+    with opened(with_web_url(settings)) as running, Client(running) as connected:
         yield connected
 
 
