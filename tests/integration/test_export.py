@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ import pytest
 from dataset_seed import CORRECT_AND_CLEAN
 
 from app import export as exporting
+from app.domain.near_duplicates import Similarity
 from app.domain.where import WhereError
 from app.embedded import Services
-from app.export import ExportError, Spec, verify
+from app.export import ExportError, Spec, jobs, verify
 from app.plugins import UnknownPluginError
-from app.store import exports, tables
+from app.store import export_jobs, exports, tables
 from app.store.session import Database
 
 
@@ -356,3 +358,44 @@ class TestVerify:
         shutil.rmtree(made)
         [found] = verify(made)
         assert found.startswith("manifest.json: cannot be read")
+
+
+def job_at_its_end(database: Database, export_job_id: Any) -> Any:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        job = jobs.progress(database, export_job_id)
+        assert job is not None
+        if job.state not in ("queued", "running"):
+            return job
+        time.sleep(0.1)
+    raise TimeoutError(job)
+
+
+def test_a_job_makes_the_dataset_in_a_process_of_its_own(own: Database, tmp_path: Path) -> None:
+    job = job_at_its_end(own, jobs.start(own, Spec(similarity=Similarity.RAW), tmp_path))
+    assert (job.state, job.error) == ("finished", None)
+    assert verify(Path(job.directory)) == []
+    with own.begin() as connection:
+        assert exports.recent(connection)[0].export_id == job.export_id
+
+
+def test_a_job_that_cannot_be_done_says_why_and_leaves_nothing(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(jobs, "_spawn", lambda *_: None)
+    export_job_id = jobs.start(own, Spec(where="speedup > 1000"), tmp_path)
+    with pytest.raises(ExportError):
+        jobs.run(own, export_job_id)
+    job = job_at_its_end(own, export_job_id)
+    assert job.state == "failed"
+    assert "stage 'where'" in job.error
+    assert nothing_left(tmp_path)
+
+
+def test_a_job_that_is_cancelled_while_it_runs_leaves_nothing(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(jobs, "_spawn", lambda *_: None)
+    export_job_id = jobs.start(own, Spec(), tmp_path)
+    report = export_jobs.report
+    monkeypatch.setattr(export_jobs, "report", lambda *said: bool(jobs.cancel(own, export_job_id)) or report(*said))
+    jobs.run(own, export_job_id)
+    assert job_at_its_end(own, export_job_id).state == "cancelled"
+    assert nothing_left(tmp_path)
+    assert not jobs.cancel(own, export_job_id)
