@@ -1,7 +1,8 @@
 """STORE: what changes while somebody looks: PostgreSQL's NOTIFY, one listening connection per web process.
 
 Triggers announce topics (migrations/versions/20261121_review.py): `evaluations`, `trajectories`, `jobs`, `devices`,
-`exports`, `runs`.  A notice says that something changed, not what: whoever hears it reads again."""
+`exports`,
+`export_jobs`, `runs`.  A notice says that something changed, not what: whoever hears it reads again."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import psycopg
 from app.store.session import CONNECT_TIMEOUT_S, Database, DatabaseUnavailableError
 
 CHANNEL = "assay_live"
-TOPICS = ("evaluations", "trajectories", "jobs", "devices", "exports", "runs")
+TOPICS = ("evaluations", "trajectories", "jobs", "devices", "exports", "export_jobs", "runs")
 
 
 class Changes:

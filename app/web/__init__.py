@@ -13,13 +13,14 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from app import broker
 from app.settings import Settings
 from app.store.session import Database
-from app.web import api, errors, filters, headers, identity, kernelgym, live, navigation
+from app.web import api, errors, filters, headers, identity, kernelgym, live, navigation, trainers
 from app.web.intake import Intake
 from app.web.pages import (
     admin,
     candidates,
     compare,
     evaluations,
+    exports,
     hacks,
     health,
     jobs,
@@ -33,7 +34,7 @@ from app.web.waiting import Watch
 
 __all__ = ["create_app"]
 
-PAGES = (overview, runs, problems, trajectories, evaluations, candidates, compare, review, hacks, admin, jobs, health)
+PAGES = (overview, runs, problems, trajectories, evaluations, candidates, compare, review, hacks, exports, admin, jobs, health)
 """Modules with a blueprint each."""
 
 LARGEST_BODY_BYTES = 64 << 20
@@ -61,6 +62,7 @@ def create_app(settings: Settings) -> flask.Flask:
     for page in PAGES:
         app.register_blueprint(page.blueprint)
     kernelgym.install(app)
+    app.register_blueprint(trainers.blueprint)
     live.install(app, app.extensions["assay"]["database"])
     navigation.install(app)
     app.register_blueprint(api.blueprint)

@@ -40,6 +40,9 @@ SIGNS = {
     "draining": ("calm", "pause"),
     "quarantined": ("bad", "warning"),
     "silent": ("warn", "question"),
+    # a dataset
+    "fresh": ("good", "check"),
+    "stale": ("warn", "warning"),
     # a check, an ahead-of-time compilation, a turn
     "ok": ("good", "check"),
     "wrong": ("bad", "cross"),

@@ -4,6 +4,7 @@
 (() => {
   const LIVE_MS = 2000;
   const LISTEN_MS = 10000;
+  const COUNT_MS = 350;
 
   // The same coarse wording as app/web/quantities.py.
   function ago(then) {
@@ -113,6 +114,33 @@
     setInterval(() => { if (!streaming) refresh(); }, LIVE_MS);
   }
 
+  // What a selection leaves is counted while it is being written; the button then makes what the form says.
+  function enableFunnel() {
+    const form = document.querySelector("form[data-funnel]");
+    const shown = document.getElementById("funnel");
+    if (!form || !shown) return;
+    const make = document.querySelector("[data-make]");
+    let timer = 0, asked = 0;
+    async function count() {
+      const mine = ++asked;
+      const query = new URLSearchParams(Array.from(new FormData(form)).filter(([, value]) => value !== ""));
+      shown.setAttribute("aria-busy", "true");
+      const response = await fetch(`${form.dataset.funnel}?${query}`);
+      const markup = await response.text();
+      if (mine !== asked) return;
+      shown.replaceChildren(...new DOMParser().parseFromString(markup, "text/html").body.childNodes);
+      shown.removeAttribute("aria-busy");
+      history.replaceState(null, "", `?${query}`);
+      if (!make) return;
+      for (const field of make.form.querySelectorAll("input[type=hidden]:not([name*=csrf])")) field.remove();
+      for (const [name, value] of query) {
+        make.form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+      }
+    }
+    form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(count, COUNT_MS); });
+  }
+
+  enableFunnel();
   refreshTimes();
   setInterval(refreshTimes, 1000);
   enableCopying();
