@@ -18,6 +18,7 @@ from app.domain.request import PlannedJob, Request, RequestError
 from app.domain.trajectory import Run, Turn
 from app.store import candidates, devices, jobs, problems, trajectories
 from app.store.session import Connection, Database
+from app.telemetry import tracing
 
 __all__ = [
     "Receipt",
@@ -246,6 +247,7 @@ def _send(database: Database, broker: Celery, queued: Sequence[jobs.Queued]) -> 
     except messages.BrokerUnavailableError as error:
         _log.warning("%d jobs are stored and will be sent by a worker's sweep: %s", len(queued) - error.sent, error)
         queued = queued[: error.sent]
+    tracing.mark("job.enqueue", [job.job_id for job in queued])
     _mark_sent(database, queued)
 
 

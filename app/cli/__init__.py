@@ -42,6 +42,7 @@ VERBS = {
     "user": "user",
     "token": "token",
     "db": "db",
+    "doctor": "doctor",
 }
 """Verb → module of this package, whose `command` it is; in the order in which `--help` lists them."""
 
