@@ -104,6 +104,13 @@ def _kernels(
     return replace(PASSED, environment=ON_GPU, profile=profile, correctness=correctness)
 
 
+def _strange() -> Evaluation:
+    """A profile with one kernel of unknown origin."""
+    row = KernelRow(name="kernel", launches=1, total_us=9, custom=False)
+    profile = Profile(kernels=(row,), calls=1, coverage_time=None, coverage_count=None, source="recorder")
+    return replace(PASSED, environment=ON_GPU, profile=profile)
+
+
 def _ablated(evaluation: Evaluation = PASSED, **changes: object) -> Evaluation:
     ablation = Ablation(attempted=True, reason="", launches_skipped=1, still_correct=False)
     return replace(evaluation, ablation=replace(ablation, **changes))  # type: ignore[arg-type]
@@ -146,6 +153,12 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "cuda_with_kernels": (
         replace(_kernels(90, 0, "extension"), testimony=Testimony()), "cuda", Label.CLEAN, ["not_triton"],
+    ),
+    "cuda_with_kernels_that_nobody_saw_built": (
+        replace(_strange(), testimony=Testimony()), "cuda", Label.CLEAN, ["not_triton"],
+    ),
+    "triton_with_kernels_of_unknown_origin": (
+        replace(_strange(), testimony=Testimony()), "triton", Label.SUSPECT, ["no_custom_kernel"],
     ),
     "decoy": (_ablated(still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
     "kernels_that_matter": (_ablated(), "triton", Label.CLEAN, []),
