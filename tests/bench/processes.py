@@ -92,7 +92,8 @@ def _confine_once(active: layers.Layers) -> float:
     scratch = layers.make_scratch(active)
 
     def confine() -> float:
-        layers.confine_candidate(active, layers.Limits(memory_bytes=4 << 30, cpu_s=60), layers.FIRST_UID, scratch)
+        limits = layers.Limits(memory_bytes=4 << 30, data_bytes=4 << 30, cpu_s=60)
+        layers.confine_candidate(active, limits, layers.FIRST_UID, scratch)
         return (time.perf_counter() - began) * 1000
 
     return _in_fork(confine)

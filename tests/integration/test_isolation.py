@@ -14,6 +14,7 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
 from tests.bench import fuzz_control
 from workers import isolate
+from workers.sandbox import toolchain
 
 REFERENCE = b"""
 import torch
@@ -241,6 +242,37 @@ def _tried(act, *refused):
         evaluation = _run(isolator, source)
     finally:
         del os.environ["ASSAY_TEST_SECRET"]
+    assert evaluation.status is Status.PASSED, evaluation.error
+
+
+COMPILED = """
+import torch
+from torch.utils.cpp_extension import load_inline
+CPP = '''
+#include <pybind11/pybind11.h>
+#include <cstdint>
+void relu_scaled(int64_t from, int64_t to, int64_t count, float scale) {
+    auto x = reinterpret_cast<float*>(from); auto y = reinterpret_cast<float*>(to);
+    for (int64_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] * scale : 0;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("relu_scaled", &relu_scaled); }
+'''
+module = load_inline("quick", CPP, no_implicit_headers=True)
+class ModelNew(torch.nn.Module):
+    def __init__(self, width, *, bias):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width, bias=bias)
+    def forward(self, x, scale):
+        x = self.linear(x).contiguous()
+        y = torch.empty_like(x)
+        module.relu_scaled(x.data_ptr(), y.data_ptr(), x.numel(), scale)
+        return y
+"""
+
+
+@pytest.mark.skipif(bool(toolchain.missing(cuda=False)), reason="no C++ compiler or no ninja on this host")
+def test_c_plus_plus_is_compiled_within_the_layers(isolator: isolate.Isolator) -> None:
+    evaluation = _run(isolator, COMPILED.encode(), call_timeout_s=60, deadline_s=90)
     assert evaluation.status is Status.PASSED, evaluation.error
 
 

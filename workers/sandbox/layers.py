@@ -43,6 +43,8 @@ class Limits:
 
     memory_bytes: int
     """Address space; 0 does not limit it (CUDA reserves far more than it uses)."""
+    data_bytes: int
+    """Memory that it may write and does not share, which for CUDA, too, is what it uses."""
     cpu_s: int
     file_bytes: int = 256 << 20
     open_files: int = 1024
@@ -108,7 +110,7 @@ def _enter_private_root() -> None:
     # reachable for any uid afterwards, because the folders above it in the new root are ours.
     root = Path("/sys")
     linux.mount("assay-root", root, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0755,size=16m")
-    for source in [*_SYSTEM, *_python_folders()]:
+    for source in [*_SYSTEM, *_program_folders()]:
         _show(Path(source), root)
     for name in ("proc", "dev", "dev/shm", "tmp"):
         (root / name).mkdir(mode=0o755, exist_ok=True)
@@ -130,11 +132,13 @@ def _device_nodes() -> list[Path]:
     return [node for node in found if node.is_char_device()]
 
 
-def _python_folders() -> list[str]:
-    """Folders without which this interpreter cannot import: prefixes, and site-packages outside of them."""
+def _program_folders() -> list[str]:
+    """Folders without which this interpreter cannot import (prefixes, and site-packages outside of them), and those
+    of CUDA's compiler and libraries that this process was told of."""
     folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     folders |= {entry for entry in sys.path if "site-packages" in entry or "dist-packages" in entry}
-    real = sorted(str(Path(folder).resolve()) for folder in folders if Path(folder).is_dir())
+    folders |= {os.environ.get("CUDA_HOME", ""), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)} - {""}
+    real = sorted({str(Path(folder).resolve()) for folder in folders if Path(folder).is_dir()} - {"/"})
     kept: list[str] = []
     for folder in real:
         if not any(Path(folder).is_relative_to(parent) for parent in [*kept, "/usr", "/lib"]):
@@ -264,7 +268,7 @@ def _visible(layers: Layers) -> list[tuple[Path, int]]:
         own_proc = landlock.WRITE if "own /proc" in layers.active else landlock.READ
         private = [(Path("/dev/shm"), landlock.EVERYTHING), (Path("/proc"), own_proc)]
         return [(Path("/"), landlock.READ), *private, *devices]
-    shown = [*_SYSTEM, *_python_folders(), *_PROC, "/proc/self"]
+    shown = [*_SYSTEM, *_program_folders(), *_PROC, "/proc/self"]
     return [*((Path(path), landlock.READ) for path in shown), *devices]
 
 
@@ -279,6 +283,9 @@ def _limit(limits: Limits) -> None:
         (resource.RLIMIT_NOFILE, limits.open_files),
         (resource.RLIMIT_NPROC, limits.processes),
         (resource.RLIMIT_CPU, limits.cpu_s),
+        (resource.RLIMIT_DATA, limits.data_bytes),
+        (resource.RLIMIT_RTPRIO, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_AS, limits.memory_bytes or resource.RLIM_INFINITY),
     ):
         resource.setrlimit(kind, (value, value))

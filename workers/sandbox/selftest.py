@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workers import wire
-from workers.sandbox import acts, layers, spawn
+from workers.sandbox import acts, layers, spawn, toolchain
 from workers.wire import Command
 
 _ROLE = "workers.sandbox.acts"
@@ -235,6 +235,8 @@ def main(arguments: list[str]) -> int:
     failure = try_cuda() if options.cuda else ""
     if options.cuda:
         sys.stdout.write(f"CUDA within the layers: {failure or 'a context and a Triton kernel worked'}\n")
+        lacking = ", ".join(toolchain.missing(cuda=True))
+        sys.stdout.write(f"to compile CUDA C++ this host lacks: {lacking or 'nothing'}\n")
     return 1 if report.succeeded or failure else 0
 
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from workers.sandbox import layers, warden, zygote
+from workers.sandbox import layers, toolchain, warden, zygote
 
 STDOUT_KEPT = 16 << 10
 """Bytes of a process's output that are kept; the rest is read and dropped, so that nobody blocks on a full pipe."""
@@ -81,7 +81,7 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             base = {
-                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                **toolchain.environment(),
                 "LC_ALL": "C.UTF-8",
                 "PYTHONPATH": import_path(),
                 "PYTHONDONTWRITEBYTECODE": "1",

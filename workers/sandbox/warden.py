@@ -155,7 +155,9 @@ def _candidate(nest: Nest, serve: Serve, ends: Ends) -> NoReturn:
     channel, stdout, note = ends
     request, active = nest.request, nest.active
     cpus = (request.core,) if request.core >= 0 else ()
-    limits = layers.Limits(memory_bytes=request.memory_bytes, cpu_s=request.cpu_s, cpus=cpus)
+    limits = layers.Limits(
+        memory_bytes=request.memory_bytes, data_bytes=request.tree_bytes, cpu_s=request.cpu_s, cpus=cpus
+    )
     try:
         if nest.group is not None:
             nest.group.enter()

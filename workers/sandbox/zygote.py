@@ -21,6 +21,10 @@ from workers.sandbox import cgroup, layers, linux, warden
 SPAWN = struct.Struct("<IIQQi")
 """role index, uid, memory bytes, CPU seconds, core (−1: any)."""
 
+FIRST_TO_GO = "1000"
+"""Where memory runs out although nobody exceeded a limit, the kernel ends the largest candidate, and never the referee
+(proc(5), oom_score_adj)."""
+
 PRIORITY = -15
 """Nice value of measured processes."""
 
@@ -37,6 +41,7 @@ def main(fd: int, roles: list[str]) -> None:
     if threads != 1:
         raise RuntimeError(f"expected a single thread before forking, found {threads}: a library started its own")
     _prefer()
+    Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO)
     active = layers.Layers()
     groups = _open_groups(active)
     layers.confine_zygote(active)
