@@ -21,6 +21,10 @@ LOG_FORMATS = ("plain", "json")
 """`plain` for terminals, `json` for whatever collects."""
 
 
+_IN_FILES = frozenset({"database_url_file", "broker_url_file"})
+"""Settings whose values hold passwords, as names of files that hold the value."""
+
+
 class ServicesNotRunningError(RuntimeError):
     """No URL was given and no embedded services run."""
 
@@ -90,7 +94,9 @@ class Settings:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
-        """Read ASSAY_* variables; unknown or malformed ones raise ValueError."""
+        """Read ASSAY_* variables; unknown or malformed ones raise ValueError.
+
+        The two URLs may lie in files instead, as secrets of containers do: ASSAY_DATABASE_URL_FILE names one."""
         env = os.environ if env is None else env
         parsers: dict[str, Callable[[str], object]] = {
             "database_url": str,
@@ -115,6 +121,8 @@ class Settings:
             if not key.startswith("ASSAY_"):
                 continue
             name = key.removeprefix("ASSAY_").lower()
+            if name in _IN_FILES:
+                name, text = name.removesuffix("_file"), _secret(key, text)
             if name not in parsers:
                 expected = ", ".join(f"ASSAY_{known.upper()}" for known in parsers)
                 raise ValueError(f"{key}: unknown setting; expected one of {expected}")
@@ -127,6 +135,13 @@ class Settings:
     def to_env(self) -> dict[str, str]:
         """The variables from which `from_env` makes the same settings: for a process that is started with them."""
         return {f"ASSAY_{name.upper()}": str(value) for name, value in vars(self).items() if value is not None}
+
+
+def _secret(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{key}: expected a file with a URL: {error}") from error
 
 
 def located(settings: Settings) -> Settings:
