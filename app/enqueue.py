@@ -67,8 +67,8 @@ def accept(database: Database, broker: Celery, requests: Sequence[Request]) -> l
         chunk = slice(start, start + CHUNK)
         with database.begin() as connection:
             stored = _store(connection, requests[chunk], plans[chunk])
-            unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
-        _send(database, broker, unsent)
+            unsent = _to_send(connection, [receipt.job_id for receipts in stored for receipt in receipts])
+        _send(broker, unsent)
         answers += [receipts[0] for receipts in stored]
     return answers
 
@@ -113,8 +113,8 @@ def enqueue_trajectory(
             label=label,
             trajectory_id=trajectory_id,
         )
-        unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
-    _send(database, broker, unsent)
+        unsent = _to_send(connection, [receipt.job_id for receipts in stored for receipt in receipts])
+    _send(broker, unsent)
     return stored_id
 
 
@@ -131,8 +131,8 @@ def enqueue_turn(database: Database, broker: Celery, *, trajectory_id: UUID, req
         receipts = [receipt for each in _store(connection, requests, plans) for receipt in each]
         job_id = receipts[0].job_id if receipts else None
         stored = trajectories.append(connection, trajectory_id, replace(turn, job_id=job_id))
-        unsent = jobs.unsent(connection, [receipt.job_id for receipt in receipts])
-    _send(database, broker, unsent)
+        unsent = _to_send(connection, [receipt.job_id for receipt in receipts])
+    _send(broker, unsent)
     return stored
 
 
@@ -162,8 +162,9 @@ def send_lost(database: Database, broker: Celery, *, grace_s: float, max_attempt
                 held = messages.depth(broker, route.queue_for(backlog.device_class, backlog.device))
                 if backlog.jobs > held:
                     lost += jobs.longest_waiting(connection, backlog, grace_s, backlog.jobs - held)
+        with database.begin() as connection:
+            jobs.mark_sent(connection, [queued.job_id for queued in lost])
         messages.publish(broker, [_message(queued) for queued in lost])
-        _mark_sent(database, lost)
     return len(lost)
 
 
@@ -241,20 +242,24 @@ def _new_job(
     )
 
 
-def _send(database: Database, broker: Celery, queued: Sequence[jobs.Queued]) -> None:
+def _to_send(connection: Connection, job_ids: Sequence[UUID]) -> list[jobs.Queued]:
+    """Those of the jobs for which a message has to leave after the commit.
+
+    They are marked before it, in the transaction that stores them: a worker that is quicker than a mark afterwards
+    would find the row locked, take nothing, and leave the job to the sweep."""
+    unsent = jobs.unsent(connection, job_ids)
+    if unsent:
+        jobs.mark_sent(connection, [queued.job_id for queued in unsent])
+    return unsent
+
+
+def _send(broker: Celery, queued: Sequence[jobs.Queued]) -> None:
     try:
         messages.publish(broker, [_message(job) for job in queued])
     except messages.BrokerUnavailableError as error:
         _log.warning("%d jobs are stored and will be sent by a worker's sweep: %s", len(queued) - error.sent, error)
         queued = queued[: error.sent]
     tracing.mark("job.enqueue", [job.job_id for job in queued])
-    _mark_sent(database, queued)
-
-
-def _mark_sent(database: Database, queued: Sequence[jobs.Queued]) -> None:
-    if queued:
-        with database.begin() as connection:
-            jobs.mark_sent(connection, [job.job_id for job in queued])
 
 
 def _message(queued: jobs.Queued) -> messages.Message:
