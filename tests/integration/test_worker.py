@@ -179,6 +179,34 @@ def test_nothing_is_lost_or_doubled_when_everything_is_killed() -> None:
     assert set(report.kills) == {"worker", "pool_process", "redis", "redis_wiped", "postgres", "web"}
 
 
+def test_a_worker_that_is_asked_to_end_finishes_what_it_is_at(
+    client: Client, worker: Popen[bytes], tmp_path: Path
+) -> None:
+    """No result is made up for what was in flight, and what was waiting still waits."""
+    log = tmp_path / "log"
+    running, waiting = submit(client, f"log {log} ran\nslow 1.5", "wrong")
+    until(lambda: state(client, running) is JobState.RUNNING)
+    worker.terminate()
+    assert worker.wait(WAIT_S) == 0
+    (result,) = client.wait([running], timeout_s=WAIT_S)
+    assert (result["state"], result["status"]) == ("finished", "incorrect")
+    assert state(client, waiting) is JobState.QUEUED
+    assert log.read_text().split() == ["ran"]
+
+
+def test_redis_keeps_nothing_of_what_is_over(client: Client, worker: Popen[bytes]) -> None:
+    client.wait(submit(client, "wrong"), timeout_s=WAIT_S)
+    before = keys(client)
+    client.wait(submit(client, *(f"slow {number / 1e6}" for number in range(1, 40))), timeout_s=WAIT_S)
+    until(lambda: brokers.depth(client.broker, "cpu") == 0 and keys(client) <= before)
+
+
+def keys(client: Client) -> set[bytes]:
+    """Of Redis; what is in flight is in one of them."""
+    with client.broker.connection_for_read() as connection:
+        return set(connection.default_channel.client.keys("*"))
+
+
 def test_a_killed_worker_takes_its_pool_process_with_it(client: Client, worker: Popen[bytes]) -> None:
     (job_id,) = submit(client, "slow 100")
     until(lambda: state(client, job_id) is JobState.RUNNING)
