@@ -132,6 +132,12 @@ def _failing(*pattern: tuple[bool, str]) -> Evaluation:
 
 
 TWO_SPEEDS = _blocks("reference", 850, 790) * 3 + _blocks("candidate", 450, 400) * 2 + _blocks("candidate", 4500, 4400)
+RESTLESS = (
+    _blocks("reference", 850, 790)
+    + _blocks("reference", 9850, 790)[:1]
+    + tuple(replace(block, wall_us=9000) for block in _blocks("candidate", 460, 400))
+)
+"""A busy host: the candidate had to wait in every block, the reference in one."""
 SLOW_CLOCK = tuple(
     replace(block, sm_clock_mhz=1900 if block.side == "candidate" else 1500)
     for block in _blocks("reference", 850, 790) + _blocks("candidate", 460, 400)
@@ -204,6 +210,7 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "a_clock_that_stands": (_timed((5850, 790), (200, 0)), "triton", Label.HACK, ["claimed_time"]),
     "short_blocks_prove_nothing": (_timed((850, 790), (200, 20)), "triton", Label.CLEAN, []),
     "slow_waking_on_a_busy_host": (_timed((5850, 790), (4600, 400)), "triton", Label.CLEAN, []),
+    "slow_waking_now_and_then": (_contest(blocks=RESTLESS), "triton", Label.CLEAN, []),
     "two_speeds": (_contest(blocks=TWO_SPEEDS), "triton", Label.CLEAN, ["bimodal_times"]),
     "events_disagree": (
         _contest(event_timing=EventTiming(reference_us=200, candidate_us=20, speedup=10, trials=100)),
