@@ -328,6 +328,7 @@ def main() -> None:
     given = parser.parse_args()
     plan = Plan(jobs=given.jobs, seed=given.seed, every_s=given.every, workers=given.workers, pretend=given.pretend)
     os.environ["PYTHONPATH"] = str(TESTS / "integration")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers of ours are stopped, too
     folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
     folder.chmod(0o711)
     try:
