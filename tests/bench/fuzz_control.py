@@ -121,7 +121,8 @@ def fuzz(isolator: Isolator, *, seconds: float, seed: int) -> dict[str, Any]:
     while time.monotonic() < until:
         number = sum(map(Counter.total, statuses.values()))
         kind = "honest" if number % HONEST_EVERY == 0 else dice.choice(["noise", "work"])
-        evaluation = _evaluate(isolator, HONEST if kind == "honest" else _fuzzer(dice, works=kind == "work"))
+        candidate, patience_s = (HONEST, 30.0) if kind == "honest" else (_fuzzer(dice, works=kind == "work"), 2.0)
+        evaluation = _evaluate(isolator, candidate, patience_s)
         referees.add(_referee(isolator))
         statuses[kind][evaluation.status] += 1
         if not _acceptable(kind, evaluation):
@@ -151,8 +152,8 @@ def _fuzzer(dice: random.Random, *, works: bool) -> bytes:
     return FUZZER.format(**chosen).encode()
 
 
-def _evaluate(isolator: Isolator, candidate: bytes) -> Evaluation:
-    options = JobOptions(call_timeout_s=2.0, deadline_s=6.0, timing_budget_s=0.02)
+def _evaluate(isolator: Isolator, candidate: bytes, patience_s: float) -> Evaluation:
+    options = JobOptions(call_timeout_s=patience_s, deadline_s=3 * patience_s, timing_budget_s=0.02)
     return isolator.run(
         Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options)
     ).evaluation

@@ -197,3 +197,12 @@ def test_a_report_names_what_succeeded_and_insists() -> None:
     report.require(allow_weak=True)
     with pytest.raises(layers.WeakSandboxError, match=r"could mount\. Layers missing here: mount namespace"):
         report.require(allow_weak=False)
+
+
+OUTCOMES = [(0, True, True), (0, False, False), (errno.EPERM, True, False), (acts.UNSEEN, True, False),
+            (acts.UNFINISHED, False, True), (-31, True, False), (-9, True, False), (-11, True, True)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "seen", "succeeded"), OUTCOMES)
+def test_an_act_passes_only_where_it_was_refused(code: int, seen: bool, succeeded: bool) -> None:
+    assert selftest._act("mount", code, seen).succeeded is succeeded

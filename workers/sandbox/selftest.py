@@ -86,10 +86,8 @@ def run() -> Report:
         targets = outer.targets([each.pid for each in neighbours])
         inner.send(json.dumps(asdict(targets)).encode())
         codes = [_receive(inner, index) for index in range(len(acts.ACTS))]
-        came = [code == 0 and outer.saw(name, targets) for name, code in zip(acts.ACTS, codes, strict=True)]
-        return Report(
-            acts=tuple(map(_act, acts.ACTS, codes, came)), active=tuple(inner.active), missing=tuple(inner.missing)
-        )
+        tried = [_act(name, code, outer.saw(name, targets)) for name, code in zip(acts.ACTS, codes, strict=True)]
+        return Report(acts=tuple(tried), active=tuple(inner.active), missing=tuple(inner.missing))
 
 
 def _spawn(zygote: spawn.Zygote) -> spawn.Confined:
@@ -103,14 +101,21 @@ def _receive(inner: spawn.Confined, index: int) -> int:
     return int(code)
 
 
-def _act(name: str, code: int, came: bool) -> Act:
-    if came:
-        outcome = "it worked"
-    elif code < 0:
-        outcome = f"ended by {signal.Signals(-code).name}"
-    else:
-        outcome = errno.errorcode.get(code, "reached nobody else")
-    return Act(name=name, succeeded=came, outcome=outcome)
+_REFUSING = (signal.SIGSYS, signal.SIGKILL)
+"""Signals by which the kernel refuses: of the system-call filter, and where memory runs out."""
+
+
+def _act(name: str, code: int, seen: bool) -> Act:
+    """What became of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as a success: a
+    check that could not run has not passed."""
+    if code == 0 and seen:
+        return Act(name=name, succeeded=True, outcome="it worked")
+    if code == acts.UNFINISHED:
+        return Act(name=name, succeeded=True, outcome=f"not known: it did not end within {acts.ACT_TIMEOUT_S:g} s")
+    if code < 0:
+        number = signal.Signals(-code)
+        return Act(name=name, succeeded=number not in _REFUSING, outcome=f"ended by {number.name}")
+    return Act(name=name, succeeded=False, outcome=errno.errorcode.get(code, "reached nobody else"))
 
 
 class _Outer:
