@@ -1,4 +1,4 @@
-"""BROWSE: what the web has done by another process, because its event loop must not stop (`app.export.errands`)."""
+"""BROWSE: what the web has counted by another process, because its event loop must not stop (`app.export.errands`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from typing import Any
-from uuid import UUID
 
 from werkzeug.exceptions import BadRequest, GatewayTimeout
 
@@ -43,17 +42,6 @@ def ask(settings: Settings, errand: str, asked: dict[str, Any]) -> dict[str, Any
     if "error" in found:
         raise BadRequest(str(found["error"]))
     return found
-
-
-def start(settings: Settings, export_job_id: UUID) -> None:
-    """Have a job's dataset made; that goes on when the web is restarted."""
-    subprocess.Popen(
-        [sys.executable, "-m", MODULE, "make", str(export_job_id)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-        env=_environment(settings),
-    )
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -43,6 +43,7 @@ SIGNS = {
     # a dataset
     "fresh": ("good", "check"),
     "stale": ("warn", "warning"),
+    "interrupted": ("warn", "question"),
     # a check, an ahead-of-time compilation, a turn
     "ok": ("good", "check"),
     "wrong": ("bad", "cross"),

@@ -188,7 +188,7 @@ class _Axis:
 
     def ticks(self, values: Sequence[float]) -> list[float]:
         """Round values; or the values themselves where they are few."""
-        if 1 < len(values) <= 2 * TICKS:
+        if 0 < len(values) <= 2 * TICKS:
             return list(values)
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
@@ -197,6 +197,8 @@ class _Axis:
         rough = (self.high - self.low) / TICKS
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
+        if values and all(value == round(value) for value in values):
+            step = max(1.0, round(step))  # turns, days and steps have no halves
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(n * step, 12) for n in range(first, last + 1)]
 

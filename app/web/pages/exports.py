@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,11 +13,12 @@ from werkzeug.wrappers import Response
 
 from app import formats
 from app.detectors import DETECTORS
-from app.domain import ids, where
 from app.domain import policy as policies
+from app.domain import where
 from app.domain.near_duplicates import Similarity
 from app.domain.selection import BestOf, Kind, Reasoning, Spec, Stale, Turns
 from app.domain.user import Scope
+from app.export import jobs
 from app.store import audit, export_jobs, exports
 from app.store.browse import exports as browse
 from app.store.session import DatabaseUnavailableError
@@ -134,16 +134,15 @@ def make() -> Response:
         spec = _spec(form)
     except ValueError as error:
         raise BadRequest(str(error)) from error
+    with context.database().snapshot() as connection:
+        if sum(one.state in ("queued", "running") for one in export_jobs.recent(connection)) >= MAKING:
+            raise Conflict(f"{MAKING} datasets are being made already; wait for one of them, or stop it")
     folder = context.settings().state_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    directory = folder / f"{spec.format}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{ids.new_id().hex[-6:]}"
+    export_job_id = jobs.start(context.database(), spec, folder)
     with context.database().begin() as connection:
-        if export_jobs.active(connection) >= MAKING:
-            raise Conflict(f"{MAKING} datasets are being made already; wait for one of them, or stop it")
-        export_job_id = export_jobs.add(connection, spec=_as_json(spec), directory=str(directory))
         details = {"spec": _as_json(spec)}
         audit.record(connection, current_user(), "export.add", f"export job {export_job_id}", details)
-    errands.start(context.settings(), export_job_id)
     return flask.redirect(flask.url_for("exports.job", export_job_id=export_job_id))
 
 
@@ -169,11 +168,11 @@ def change_job(export_job_id: UUID, action: str) -> Response:
     with context.database().begin() as connection:
         if export_jobs.get(connection, export_job_id) is None:
             context.missing("export job", export_job_id)
-        if action == "cancel":
-            export_jobs.cancel(connection, export_job_id)
         audit.record(connection, current_user(), f"export.{action}", f"export job {export_job_id}")
-    if action == "resume":
-        errands.start(context.settings(), export_job_id)
+    if action == "cancel":
+        jobs.cancel(context.database(), export_job_id)
+    else:
+        jobs.resume(context.database(), export_job_id)
     return flask.redirect(flask.url_for("exports.job", export_job_id=export_job_id))
 
 
