@@ -54,6 +54,12 @@ def add(
 _COPY = "COPY export_rows (export_id, row_index, evaluation_id) FROM STDIN (FORMAT binary)"
 
 
+def get(connection: sa.Connection, export_id: UUID) -> Export | None:
+    """The dataset of that id, if there is one."""
+    record = connection.execute(sa.select(exports).where(exports.c.export_id == export_id)).mappings().one_or_none()
+    return None if record is None else Export(**record)
+
+
 def recent(connection: sa.Connection, limit: int = 50) -> list[Export]:
     """The latest exports, newest first."""
     query = sa.select(exports).order_by(exports.c.created_at.desc(), exports.c.export_id.desc()).limit(limit)

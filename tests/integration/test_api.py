@@ -352,3 +352,29 @@ def test_a_wait_survives_a_job_that_ends_in_between(site: FlaskClient, database:
     told = site.post("/v1/evaluations", json=BODY)
     passed(database, UUID(told.json["job_id"]))
     assert site.get(told.location, query_string={"wait": 25}).json["state"] == JobState.FINISHED
+
+
+def test_exports_are_made_watched_and_fetched(site: FlaskClient, database: Database) -> None:
+    for spec, said in (
+        ({"format": "nothing"}, "unknown"),
+        ({"where": "speed >"}, "expected"),
+        ({"tokenizer": "file:/etc/passwd"}, "needs no file"),
+        ({"held_out": ["/etc/passwd"]}, "names of source sets"),
+        ({"sneed": 1}, "sneed"),
+    ):
+        refused = site.post("/v1/exports", json={"spec": spec})
+        assert refused.status_code == 400, spec
+        assert said in refused.json["error"]["message"], refused.json
+    made = site.post("/v1/exports", json={"spec": {"format": "trl_sft"}})
+    assert made.status_code == 202
+    for _ in range(600):
+        shown = site.get(made.location).json
+        if shown["state"] not in ("queued", "running"):
+            break
+        time.sleep(0.1)
+    assert shown["state"] == "failed", "there is nothing to export yet"
+    assert "nothing to export" in shown["error"]
+    assert site.get(f"{made.location}/files/manifest.json").status_code == 404
+    assert site.delete(made.location).json["state"] == "failed"
+    assert site.post(f"{made.location}:resume").status_code == 409
+    assert [each["export_job_id"] for each in site.get("/v1/exports").json["exports"]] == [shown["export_job_id"]]
