@@ -208,9 +208,13 @@ def get_init_inputs(): return [32]
 RESHAPED = PROBLEM.replace(b"32", b"64").replace(b"-1.0", b"-2.0")
 RENAMED = RESHAPED.replace(b"linear(", b"projection(").replace(b".linear ", b".projection ").replace(b"y ", b"out ")
 RENAMED = RENAMED.replace(b"(y)", b"(out)").replace(b"y.sum", b"out.sum")
-ANOTHER = (
-    PROBLEM.replace(b"gelu", b"silu").replace(b".sum", b".mean").replace(b" * 0.5", b"").replace(b"clamp", b"clip")
-)
+ANOTHER = b"""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, image, kernel):
+        padded = torch.nn.functional.pad(image, (1, 1, 1, 1))
+        return torch.nn.functional.conv2d(padded, kernel, stride=2).relu().flatten(1).softmax(dim=1)
+"""
 
 
 def test_families() -> None:

@@ -1,7 +1,4 @@
-"""ENQUEUE: problems and samples that others made, brought in to be evaluated, judged and exported here.
-
-What a foreign run claims to have measured is kept in the settings of its run, under `recorded`: it never becomes a
-measurement of ours."""
+"""ENQUEUE: import of a KernelBench checkout: problems, and the samples of runs."""
 
 from __future__ import annotations
 
@@ -15,36 +12,17 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from app import enqueue, route
+from app import enqueue
 from app.domain import source
 from app.domain.example import fence
 from app.domain.problem import Problem
-from app.domain.request import BACKENDS, Request, RequestError
+from app.domain.request import Request, RequestError
 from app.domain.trajectory import Message, Turn
+from app.imports.base import CHUNK, BadImportError, Imported, Progress, backend_of, check
 from app.store import imported, problems, trajectories
 from app.store.session import Connection, Database
 
 SOURCE_SET = "kernelbench"
-CHUNK = 500
-"""Samples in memory at a time."""
-
-Progress = Callable[[int, int], None]
-"""Called with files done and files found."""
-
-
-class BadImportError(ValueError):
-    """A folder that is not what it should be; the message names the file."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Imported:
-    """What was found, and what of it was new."""
-
-    problems: int
-    runs: int
-    samples: int
-    new_samples: int
-    """Stored now; the others had been imported before."""
 
 
 def kernelbench(
@@ -63,9 +41,7 @@ def kernelbench(
 
     Raises BadImportError before anything is stored of the run that is at fault, RunConflictError where a run of that
     name was made here, and ValueError for a device class or backend that there is not."""
-    route.queue_for(device_class)
-    if backend is not None and backend not in BACKENDS:
-        raise RequestError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}")
+    check(device_class, backend)
     files = _problem_files(directory)
     runs = [_Run.found(folder) for folder in sorted(directory.glob("runs/*")) if folder.is_dir()]
     samples = sum(len(run.kernels) for run in runs)
@@ -190,7 +166,7 @@ class _Requests:
         if problem is None:
             raise BadImportError(f"{kernel.path}: there is no problem {kernel.number} of level {kernel.level}")
         data = _read(kernel.path)
-        backend = self.backend or _backend(data)
+        backend = self.backend or backend_of(data)
         try:
             return Request(problem=problem, candidate=data, backend=backend, device_class=self.device_class)
         except RequestError as error:
@@ -253,13 +229,6 @@ def _claims(path: Path) -> dict[str, Any]:
     if not isinstance(claims, dict) or not all(isinstance(claim, list | dict) for claim in claims.values()):
         raise BadImportError(f"{path}: expected an object of problem number → results, got {str(claims)[:60]!r}")
     return claims
-
-
-def _backend(data: bytes) -> str:
-    """What a source is written in, by what it imports: KernelBench does not say."""
-    if re.search(rb"^\s*(import|from) triton\b", data, re.MULTILINE):
-        return "triton"
-    return "cuda" if b"cpp_extension" in data or b"load_inline" in data else "torch"
 
 
 def _read(path: Path) -> bytes:
