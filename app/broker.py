@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import redis
@@ -124,6 +125,15 @@ def depth(app: Celery, queue: str) -> int:
     try:
         with app.connection_or_acquire() as connection:
             return int(connection.default_channel.queue_declare(queue).message_count)
+    except _ERRORS as error:
+        raise BrokerUnavailableError(f"Redis: {error}") from error
+
+
+def describe(app: Celery) -> dict[str, Any]:
+    """What the server says of itself (Redis' INFO).  Raises BrokerUnavailableError."""
+    try:
+        with app.connection_or_acquire() as connection:
+            return dict(connection.default_channel.client.info())
     except _ERRORS as error:
         raise BrokerUnavailableError(f"Redis: {error}") from error
 

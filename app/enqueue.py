@@ -18,6 +18,7 @@ from app.domain.request import PlannedJob, Request, RequestError
 from app.domain.trajectory import Run, Turn
 from app.store import candidates, devices, jobs, problems, trajectories
 from app.store.session import Connection, Database
+from app.telemetry import tracing
 
 __all__ = [
     "Receipt",
@@ -27,6 +28,7 @@ __all__ = [
     "check",
     "enqueue",
     "enqueue_trajectory",
+    "enqueue_turn",
     "send_lost",
     "store",
 ]
@@ -65,8 +67,8 @@ def accept(database: Database, broker: Celery, requests: Sequence[Request]) -> l
         chunk = slice(start, start + CHUNK)
         with database.begin() as connection:
             stored = _store(connection, requests[chunk], plans[chunk])
-            unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
-        _send(database, broker, unsent)
+            unsent = _to_send(connection, [receipt.job_id for receipts in stored for receipt in receipts])
+        _send(broker, unsent)
         answers += [receipts[0] for receipts in stored]
     return answers
 
@@ -85,10 +87,12 @@ def enqueue_trajectory(
     turns: Sequence[Turn],
     run: Run | None = None,
     label: str | None = None,
+    trajectory_id: UUID | None = None,
 ) -> UUID:
     """Store a trajectory and a job for every turn that has a candidate, all or nothing; its id.
 
-    `request` says on what and how each candidate is evaluated; its own candidate is not looked at."""
+    `request` says on what and how each candidate is evaluated; its own candidate is not looked at.  With a
+    `trajectory_id` of the sender's the same again is the one that there is."""
     if label is not None and "\x00" in label:
         raise RequestError(f"label: expected text without NUL, got {label!r}")
     attempts = [turn for turn in turns if turn.candidate is not None]
@@ -100,17 +104,36 @@ def enqueue_trajectory(
         run_id = trajectories.add_run(connection, run) if run else None
         stored = _store(connection, requests, plans)
         job_of = {id(turn): receipts[0].job_id for turn, receipts in zip(attempts, stored, strict=True)}
-        trajectory_id = trajectories.add(
+        stored_id = trajectories.add(
             connection,
             problem_id=problems.add(connection, [request.problem])[0],
             backend=request.backend,
             turns=[replace(turn, job_id=job_of.get(id(turn))) for turn in turns],
             run_id=run_id,
             label=label,
+            trajectory_id=trajectory_id,
         )
-        unsent = jobs.unsent(connection, [receipt.job_id for receipts in stored for receipt in receipts])
-    _send(database, broker, unsent)
-    return trajectory_id
+        unsent = _to_send(connection, [receipt.job_id for receipts in stored for receipt in receipts])
+    _send(broker, unsent)
+    return stored_id
+
+
+def enqueue_turn(database: Database, broker: Celery, *, trajectory_id: UUID, request: Request, turn: Turn) -> Turn:
+    """Append a turn to a stored trajectory, with a job if it has a candidate, all or nothing; the turn as stored.
+
+    The same turn at the same `turn_index` again is the one that there is.  Raises trajectories.TurnConflictError."""
+    requests = []
+    if turn.candidate is not None:
+        requests = [replace(request, candidate=source.encode(turn.candidate))]
+    plans = _planned(requests)
+    _check_devices(database, requests)
+    with database.begin() as connection:
+        receipts = [receipt for each in _store(connection, requests, plans) for receipt in each]
+        job_id = receipts[0].job_id if receipts else None
+        stored = trajectories.append(connection, trajectory_id, replace(turn, job_id=job_id))
+        unsent = _to_send(connection, [receipt.job_id for receipt in receipts])
+    _send(broker, unsent)
+    return stored
 
 
 def store(connection: Connection, requests: Sequence[Request]) -> list[UUID]:
@@ -139,8 +162,9 @@ def send_lost(database: Database, broker: Celery, *, grace_s: float, max_attempt
                 held = messages.depth(broker, route.queue_for(backlog.device_class, backlog.device))
                 if backlog.jobs > held:
                     lost += jobs.longest_waiting(connection, backlog, grace_s, backlog.jobs - held)
+        with database.begin() as connection:
+            jobs.mark_sent(connection, [queued.job_id for queued in lost])
         messages.publish(broker, [_message(queued) for queued in lost])
-        _mark_sent(database, lost)
     return len(lost)
 
 
@@ -218,19 +242,24 @@ def _new_job(
     )
 
 
-def _send(database: Database, broker: Celery, queued: Sequence[jobs.Queued]) -> None:
+def _to_send(connection: Connection, job_ids: Sequence[UUID]) -> list[jobs.Queued]:
+    """Those of the jobs for which a message has to leave after the commit.
+
+    They are marked before it, in the transaction that stores them: a worker that is quicker than a mark afterwards
+    would find the row locked, take nothing, and leave the job to the sweep."""
+    unsent = jobs.unsent(connection, job_ids)
+    if unsent:
+        jobs.mark_sent(connection, [queued.job_id for queued in unsent])
+    return unsent
+
+
+def _send(broker: Celery, queued: Sequence[jobs.Queued]) -> None:
     try:
         messages.publish(broker, [_message(job) for job in queued])
     except messages.BrokerUnavailableError as error:
         _log.warning("%d jobs are stored and will be sent by a worker's sweep: %s", len(queued) - error.sent, error)
         queued = queued[: error.sent]
-    _mark_sent(database, queued)
-
-
-def _mark_sent(database: Database, queued: Sequence[jobs.Queued]) -> None:
-    if queued:
-        with database.begin() as connection:
-            jobs.mark_sent(connection, [job.job_id for job in queued])
+    tracing.mark("job.enqueue", [job.job_id for job in queued])
 
 
 def _message(queued: jobs.Queued) -> messages.Message:

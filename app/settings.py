@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,12 +13,29 @@ from app.domain import reward
 SERVICES_FILE = "services.json"
 """In the state folder while the embedded services run: their URLs."""
 
+WEB_URL_FILE = "web_url"
+"""In the state folder while `assay up` serves the web UI: where people reach it."""
+DEFAULT_WEB_URL = "http://127.0.0.1:8000"
+
 LOG_FORMATS = ("plain", "json")
 """`plain` for terminals, `json` for whatever collects."""
 
 
+_IN_FILES = frozenset({"database_url_file", "broker_url_file"})
+"""Settings whose values hold passwords, as names of files that hold the value."""
+
+
 class ServicesNotRunningError(RuntimeError):
     """No URL was given and no embedded services run."""
+
+
+def yes_or_no(text: str) -> bool:
+    """A switch.  Raises ValueError for anything but the usual words."""
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return words[text.lower()]
+    except KeyError:
+        raise ValueError(text) from None
 
 
 def default_state_dir() -> Path:
@@ -37,7 +54,7 @@ class Settings:
     """Celery broker URL, `redis://…` or `redis+socket://…`; None means the embedded services."""
     state_dir: Path = field(default_factory=default_state_dir)
     """Folder of the embedded services."""
-    web_url: str = "http://127.0.0.1:8000"
+    web_url: str = DEFAULT_WEB_URL
     """Where people reach the web UI: used in links."""
     reward: str = reward.DEFAULT
     """Which reward is the `score` of a result: a name of app.domain.reward, with options after a colon."""
@@ -63,6 +80,9 @@ class Settings:
     """Of a worker: evaluations that it keeps in flight, only one of which times at any moment.  More than one buys
     throughput on a GPU with wider intervals: the driver's work for one slot is felt by another's clock."""
 
+    allow_weak_sandbox: bool = False
+    """Of a worker: serve although its self-test says that a candidate could do what it must not."""
+
     def __post_init__(self) -> None:
         reward.parse(self.reward)
         if self.slots < 1:
@@ -74,9 +94,11 @@ class Settings:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
-        """Read ASSAY_* variables; unknown or malformed ones raise ValueError."""
+        """Read ASSAY_* variables; unknown or malformed ones raise ValueError.
+
+        The two URLs may lie in files instead, as secrets of containers do: ASSAY_DATABASE_URL_FILE names one."""
         env = os.environ if env is None else env
-        parsers = {
+        parsers: dict[str, Callable[[str], object]] = {
             "database_url": str,
             "broker_url": str,
             "state_dir": Path,
@@ -92,12 +114,15 @@ class Settings:
             "device_class": str,
             "device_index": int,
             "slots": int,
+            "allow_weak_sandbox": yes_or_no,
         }
         values: dict[str, object] = {}
         for key, text in env.items():
             if not key.startswith("ASSAY_"):
                 continue
             name = key.removeprefix("ASSAY_").lower()
+            if name in _IN_FILES:
+                name, text = name.removesuffix("_file"), _secret(key, text)
             if name not in parsers:
                 expected = ", ".join(f"ASSAY_{known.upper()}" for known in parsers)
                 raise ValueError(f"{key}: unknown setting; expected one of {expected}")
@@ -112,10 +137,19 @@ class Settings:
         return {f"ASSAY_{name.upper()}": str(value) for name, value in vars(self).items() if value is not None}
 
 
+def _secret(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{key}: expected a file with a URL: {error}") from error
+
+
 def located(settings: Settings) -> Settings:
     """The settings with both URLs: those that were given, else those of the embedded services that run.
 
-    Raises ServicesNotRunningError with the way to start them."""
+    Links lead to the web UI that `assay up` serves on this machine, unless the settings name another one.  Raises
+    ServicesNotRunningError with the way to start the services."""
+    settings = with_web_url(settings)
     if settings.database_url and settings.broker_url:
         return settings
     path = settings.state_dir / SERVICES_FILE
@@ -131,3 +165,14 @@ def located(settings: Settings) -> Settings:
         database_url=settings.database_url or urls["database_url"],
         broker_url=settings.broker_url or urls["broker_url"],
     )
+
+
+def with_web_url(settings: Settings) -> Settings:
+    """The settings with the address of the web UI that runs on this machine with the embedded services, if one does
+    and nothing else was asked for."""
+    if settings.web_url != DEFAULT_WEB_URL or settings.database_url:
+        return settings
+    try:
+        return replace(settings, web_url=(settings.state_dir / WEB_URL_FILE).read_text())
+    except FileNotFoundError:
+        return settings

@@ -7,6 +7,7 @@ slots, evaluates one job at a time with a referee of its own; the referees of a 
 from __future__ import annotations
 
 import ctypes
+import logging
 import signal
 import socket
 from typing import Any
@@ -18,10 +19,16 @@ from app import broker, route
 from app.domain.device import Place
 from app.settings import Settings, located
 from app.telemetry import logs, tracing
+from workers import isolate
 from workers.tasks import Evaluator
 from workers.upkeep import Upkeep
 
 _PR_SET_PDEATHSIG = 1
+
+INSUFFICIENT = 3
+"""Exit code of a worker that does not serve: infrastructure, as for every command."""
+
+_log = logging.getLogger(__name__)
 
 settings = located(Settings.from_env())
 node = route.node_name(socket.gethostname())
@@ -45,6 +52,18 @@ def evaluate(task: Any, job_id: str) -> None:
 @signals.setup_logging.connect
 def _log_as_configured(**_: object) -> None:
     logs.configure(settings.log_format)
+
+
+@signals.worker_init.connect
+def _try_sandbox(**_: object) -> None:
+    """Refuse to serve where a candidate could do what it must not.  Before the fork, so that the slots need not."""
+    try:
+        holes = isolate.require_sandbox(allow_weak=settings.allow_weak_sandbox)
+    except isolate.InfrastructureError as error:
+        _log.critical("%s", error)
+        raise SystemExit(INSUFFICIENT) from error
+    if holes:
+        _log.warning("serving with a weak sandbox, as allowed: %s", "; ".join(holes))
 
 
 @signals.worker_process_init.connect

@@ -4,13 +4,14 @@ The worker has credentials and no torch; the referee has torch and no credential
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +20,7 @@ import msgspec
 from app.domain.evaluation import Environment, Evaluation
 from app.domain.job import Job
 from workers import frames
-from workers.sandbox import spawn
+from workers.sandbox import layers, selftest, spawn
 
 GRACE_S = 30.0
 """What the referee may take beyond a job's deadline: the reference, one last block, the closer look."""
@@ -53,20 +54,50 @@ class Measured:
     """Chrome-trace JSON."""
 
 
+@functools.cache
+def _tried_sandbox() -> selftest.Report:
+    """Once a process, and once for all that are forked from it afterwards."""
+    return selftest.run()
+
+
+def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
+    """Attempt what no candidate may do, from a process confined like one (workers/sandbox/selftest.py).
+
+    Returns what succeeded, as entries for `Environment.sandbox_missing`, if that is accepted.  Raises
+    InfrastructureError if it is not, or where nothing can be confined."""
+    try:
+        report = _tried_sandbox()
+        report.require(allow_weak=allow_weak)
+    except (layers.WeakSandboxError, spawn.ZygoteError, spawn.Ended, spawn.TimedOut, OSError) as error:
+        raise InfrastructureError(f"the sandbox of this host is not enough: {error or 'it does not answer'}") from error
+    return report.marks
+
+
 class Isolator:
     """A referee of one device, restarted when it has failed.  Use as a context manager.
 
     One thread launches and runs; another may wait for the referee to be ready, cancel, or close.  A referee dies with
     the thread that launched it (prctl(2), PR_SET_PDEATHSIG): let that be one that lives as long as the process."""
 
-    def __init__(self, device_class: str, node: str = "local", index: int = 0, slots: int = 1) -> None:
+    def __init__(
+        self,
+        device_class: str,
+        node: str = "local",
+        index: int = 0,
+        slots: int = 1,
+        *,
+        allow_weak_sandbox: bool = False,
+    ) -> None:
         """Nothing is started before the first job, `start` or `launch`.
 
-        `slots`: referees that share the device, this one included."""
+        `slots`: referees that share the device, this one included.  `allow_weak_sandbox`: serve although a confined
+        process can do what it must not, and say so in every evaluation."""
         self._device_class = device_class
         self._node = node
         self._index = index
         self._slots = slots
+        self._allow_weak_sandbox = allow_weak_sandbox
+        self._holes: tuple[str, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._cancelled = threading.Event()
@@ -104,12 +135,17 @@ class Isolator:
                 return self.environment
             if self._channel is None:
                 raise InfrastructureError("no referee runs: the last one failed")
+            self._holes = require_sandbox(allow_weak=self._allow_weak_sandbox)  # while the referee imports torch
             greeting = self._receive(START_TIMEOUT_S)
             if "error" in greeting:
                 self.close()
                 raise InfrastructureError(f"the referee did not start: {greeting['error']}")
-            self.environment = msgspec.convert(greeting["environment"], Environment)
+            self.environment = self._with_holes(msgspec.convert(greeting["environment"], Environment))
             return self.environment
+
+    def _with_holes(self, environment: Environment) -> Environment:
+        """What the self-test found belongs to every evaluation."""
+        return replace(environment, sandbox_missing=(*environment.sandbox_missing, *self._holes))
 
     def run(self, job: Job) -> Measured:
         """Evaluate one job.  Raises InfrastructureError, or CancelledError after `cancel`."""
@@ -125,6 +161,7 @@ class Isolator:
             raise InfrastructureError(f"the referee is gone: {error}") from error
         frame = self._receive(job.options.deadline_s + GRACE_S)
         evaluation = msgspec.convert(frame["evaluation"], Evaluation)
+        evaluation = replace(evaluation, environment=self._with_holes(evaluation.environment))
         return Measured(evaluation=evaluation, timeline=frame["timeline"].encode())
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:

@@ -54,7 +54,10 @@ class Evaluator:
         self._broker = broker
         self._database = Database(settings.database_url)
         self._slots = settings.slots
-        self._isolator = isolate.Isolator(settings.device_class, node, settings.device_index, self._slots)
+        weak = settings.allow_weak_sandbox
+        self._isolator = isolate.Isolator(
+            settings.device_class, node, settings.device_index, self._slots, allow_weak_sandbox=weak
+        )
         self._described = False
 
     def prepare(self) -> None:

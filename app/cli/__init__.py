@@ -35,9 +35,14 @@ VERBS = {
     "zoo": "zoo",
     "export": "export",
     "verify": "verify",
+    "reproduce": "reproduce",
+    "report": "report",
     "import": "imports",
     "workers": "workers",
+    "user": "user",
+    "token": "token",
     "db": "db",
+    "doctor": "doctor",
 }
 """Verb → module of this package, whose `command` it is; in the order in which `--help` lists them."""
 

@@ -24,7 +24,7 @@ from app.domain.job import JobState
 from app.settings import Settings
 
 REQUIRED = ("id", "reference", "candidate")
-KNOWN = (*REQUIRED, "backend", "gpu", "priority")
+KNOWN = (*REQUIRED, "backend", "gpu", "device", "priority", "run")
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ import click
 
 from app import embedded
 from app.cli import failures
-from app.settings import Settings
+from app.settings import WEB_URL_FILE, Settings
 
 RESTARTS = 5
 """A child that ends more often than this is not started again: its log says why."""
@@ -51,17 +51,26 @@ class Child(ABC):
     def log(self) -> Path:
         """Where it writes."""
 
+    def stopped(self) -> None:  # noqa: B027 (most leave nothing behind)
+        """Clean up after its last process has ended."""
+
     def watch(self) -> None:
         """Start it again where it ended, and say so.  Raises InfrastructureError once it has ended too often."""
         code = self.process.poll()
         if code is None:
             return
+        if code == failures.INFRASTRUCTURE:  # it will not serve, and trying again does not help
+            raise failures.InfrastructureError(f"{self.name} does not serve: {self._last_words()}")
         what = f"{self.name} ended with {_ended(code)}"
         if self._restarts == RESTARTS:
             raise failures.InfrastructureError(f"{what}, for the {RESTARTS + 1}th time; its log is {self.log}")
         self._restarts += 1
         click.echo(f"{what}; starting it again ({self._restarts} of {RESTARTS}; its log is {self.log})", err=True)
         self.process = self.start()
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"its log {self.log} is empty"
 
 
 class Web(Child):
@@ -74,8 +83,13 @@ class Web(Child):
         super().__init__("web", settings)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """A new process."""
+        """A new process.  Other processes of this machine read where it is, for the links in results."""
+        (self.settings.state_dir / WEB_URL_FILE).write_text(self.settings.web_url)
         return embedded.start_web(self.settings, host=self._host, port=self._port)
+
+    def stopped(self) -> None:
+        """Nobody is there any more."""
+        (self.settings.state_dir / WEB_URL_FILE).unlink(missing_ok=True)
 
     @property
     def log(self) -> Path:
@@ -113,6 +127,8 @@ def stop(children: Sequence[Child]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+    for child in children:
+        child.stopped()
 
 
 def _ended(code: int) -> str:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import click
 
-from app.cli import failures, services
+from app.cli import failures, render, services
+from app.embedded import dump
 from app.settings import Settings
-from app.store import migrate, rollups
+from app.store import migrate, retention, rollups
+
+_AGE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[hdw])")
+_UNIT_S = {"h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def _age_s(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """A length of time (12h, 30d, 8w) in seconds."""
+    found = _AGE.fullmatch(value)
+    if found is None:
+        raise click.BadParameter(f"expected hours, days or weeks (12h, 30d, 8w), got {value!r}")
+    return float(found["number"]) * _UNIT_S[found["unit"]]
 
 
 @click.group("db", short_help="Look after the database's tables.")
@@ -66,3 +81,75 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
             if rebuild:
                 rollups.rebuild(connection)
             click.echo(f"{rollups.fold(connection, least=1)} rows saved")
+
+
+@command.command("prune")
+@click.option("--profiles-older-than", "older_than_s", callback=_age_s, required=True, metavar="AGE",
+              help="Timelines older than that go: 12h, 30d, 8w.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@click.pass_obj
+def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool) -> None:
+    """Delete the timelines of old profiles and vacuum their table.
+
+    Timelines are nearly all of the database's size.  Measurements, kernel tables, verdicts and sources stay.  For cron;
+    everything may run meanwhile.
+
+    \b
+    assay db prune --profiles-older-than 30d --dry-run
+    assay db prune --profiles-older-than 8w
+    """
+    with services.client(settings) as client:
+        with client.database.snapshot() as connection:
+            found = retention.old_timelines(connection, older_than_s)
+        deleted = 0
+        if not dry_run:
+            with render.progress("deleting") as bar:
+                task = bar.add_task("deleting", total=found.number)
+                deleted = retention.prune_timelines(
+                    client.database, older_than_s, lambda number: bar.advance(task, number)
+                )
+    if as_json:
+        render.json_out({"found": found.number, "found_bytes": found.stored_bytes, "deleted": deleted})
+    else:
+        what = f"{found.number} timelines, {found.stored_bytes / 1e6:.1f} MB compressed"
+        click.echo(f"would delete {what}" if dry_run else f"deleted {deleted} of {what}")
+
+
+@command.command("backup")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.pass_obj
+def backup(settings: Settings, file: Path) -> None:
+    """Write the whole database to FILE (pg_dump's custom format) while everything runs.
+
+    It holds every source, result and password hash: keep it as safe as the database.
+
+    \b
+    assay db backup assay-2026-11-21.dump
+    """
+    with services.opened(settings) as running:
+        assert running.database_url is not None
+        size = dump.backup(running.database_url, file)
+    click.echo(f"{file}: {size / 1e6:.1f} MB")
+
+
+@command.command("restore")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--yes", is_flag=True, help="Replace what the database holds now.")
+@click.pass_obj
+def restore(settings: Settings, file: Path, yes: bool) -> None:
+    """Make the database what it was when FILE was written, then bring it to the tables of this version.
+
+    All or nothing, in one transaction.  Stop workers and web before.  Jobs that waited or ran then run again: their
+    messages are sent by the first worker's sweep, so Redis needs no backup.
+
+    \b
+    assay db restore assay-2026-11-21.dump --yes
+    """
+    if not yes:
+        raise click.UsageError("this replaces everything that the database holds now; expected --yes")
+    with services.opened(settings) as running:
+        assert running.database_url is not None
+        dump.restore(running.database_url, file)
+        migrate.upgrade(running.database_url)
+    click.echo(f"the database is as it was in {file}")

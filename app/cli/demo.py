@@ -95,6 +95,7 @@ class Tally:
 @click.option("--scale", type=click.IntRange(1), metavar="N", help="Only store N generated evaluations, by COPY.")
 @click.option("--seed", default=0, show_default=True, help="Of the generated data.")
 @click.option("--forget", is_flag=True, help="Only remove what --scale has stored.")
+@services.weak_sandbox_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -163,7 +164,7 @@ def evaluate(client: Client, worker: services.Worker, cases: list[zoo.Case], tal
 def dataset(client: Client, folder: Path) -> list[str]:
     """Export what can be believed and verify it; what the verification found."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    manifest = export.export(client.database, format="trl_sft", where=WHERE, out=folder)
+    manifest = export.export(client.database, export.Spec(format="trl_sft", where=WHERE), folder)
     problems = export.verify(folder)
     left = " → ".join(f"{stage.rows} {stage.stage}" for stage in manifest.funnel)
     click.echo(f"\ndataset    {manifest.rows} rows of {manifest.problems} problems, where {WHERE}")

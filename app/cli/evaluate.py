@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.cli import batch, failures, queue, render, services
+from app.cli import batch, failures, pending, queue, render, services
 from app.client import Result
 from app.settings import Settings
 
@@ -18,8 +18,10 @@ from app.settings import Settings
 @queue.options
 @click.option("--batch", "cases", type=queue.FILE,
               help="Evaluate every line of this file instead; needs --out.")  # fmt: skip
+@click.option("--pending", "waiting", is_flag=True, help="Evaluate what is queued already, after `assay import`.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the results of --batch go.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result (of --batch: the counts) as JSON.")
+@services.weak_sandbox_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -27,6 +29,7 @@ def command(
     reference: Path | None,
     candidate: Path | None,
     cases: Path | None,
+    waiting: bool,
     out: Path | None,
     as_json: bool,
     **options: Any,
@@ -41,6 +44,7 @@ def command(
     assay eval softmax.py softmax_triton.py
     assay eval softmax.py softmax_torch.py --backend torch --json | jq .speedup
     assay eval --batch cases.jsonl --out results.jsonl
+    assay eval --pending
 
     A batch has one JSON object a line, with paths relative to the file's folder:
 
@@ -53,6 +57,12 @@ def command(
     then, exit code 2.  Exit code 0 of a batch: every line has its result, whatever it says.
     """
     settings: Settings = ctx.obj
+    if waiting:
+        if reference is not None or cases is not None or out is not None:
+            raise failures.BadInputError("--pending: expected neither REFERENCE nor --batch nor --out")
+        counts = pending.run(settings)
+        pending.report(counts, as_json=as_json)
+        ctx.exit(pending.exit_code(counts))
     if cases is not None:
         if reference is not None or out is None:
             raise failures.BadInputError("--batch: expected --out, and neither REFERENCE nor CANDIDATE")

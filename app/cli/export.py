@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 from rich.table import Table
 
-from app import export
+from app import export, formats
 from app.cli import failures, render, services
 from app.domain import where as filters
+from app.domain.near_duplicates import Similarity
+from app.domain.prs import Draw, Ramp
+from app.domain.selection import BestOf, Key, Kind, PairOf, Reasoning, Spec, Stale, Turns
 from app.settings import Settings
 
 
@@ -21,54 +27,142 @@ def _print_fields(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     ctx.exit()
 
 
+def _print_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    for name, each in sorted(formats.known().items()):
+        click.echo(f"{name:<25}{' '.join(each.kinds):<34}{each.about}")
+    ctx.exit()
+
+
+def _choice(kind: Any) -> click.Choice[str]:
+    return click.Choice([str(each) for each in kind])
+
+
 @click.command("export", short_help="Write a dataset of what was evaluated.")
-@click.option("--format", "format_name", default="trl_sft", show_default=True, help="trl_sft, verl_rl, or a plug-in's.")
-@click.option("--where", "where_text", default="", help="Which evaluations; everything that is valid if left out.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to make; it must not exist.")
-@click.option("--seed", default=0, show_default=True, help="Of the split into train and validation, by problem.")
-@click.option("--val-fraction", default=0.05, show_default=True, type=click.FloatRange(0, 1, max_open=True))
+@click.option("--format", "format", help="Layout, by default trl_sft: see --formats.")
+@click.option("--kind", type=_choice(Kind), help="What one row is; by default what the format usually holds.")
+@click.option("--where", help="Which evaluations: see --fields; all if left out.")
+@click.option("--spec", "spec_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Selection as JSON (a manifest's `spec`); what the command line says goes before it.")  # fmt: skip
+@click.option("--policy", help="Policy that verdicts must be of, `name` or `name@version`.")
+@click.option(
+    "--stale", type=_choice(Stale), help="Verdicts of other detectors or policies: refuse (default) or rejudge."
+)
+@click.option("--reviewed-above", type=float, help="Above this measured speedup, only what a person has reviewed.")
+@click.option("--min-speedup", type=float, help="Least low end of the speedup's 95 % interval.")
+@click.option("--max-speedup", type=float, help="Greatest measured speedup that is believed.")
+@click.option("--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels.")
+@click.option("--extraction/--no-extraction", default=None, help="Whether answers must end in the evaluated code.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Longest row (bytes of UTF-8 over 4); dropped, never cut.")
+@click.option("--held-out", multiple=True, metavar="SET|FILE",
+              help="Decontaminate against a source set or a file of JSON lines; may be repeated.")  # fmt: skip
+@click.option("--similarity", type=_choice(Similarity), help="Near-duplicates to drop; by default minhash.")
+@click.option("--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Of minhash; by default 0.8.")
+@click.option("--prs", type=_choice(Ramp), help="Profiling-based rejection sampling.")
+@click.option("--prs-draw", type=_choice(Draw), help="One draw per turn (default) or per trajectory.")
+@click.option("--turns", type=_choice(Turns), help="Which turns of a trajectory.")
+@click.option("--delta", type=float, help="Of `improving`: least gain beyond the noise, 0.05 for 5 %.")
+@click.option("--min-return", type=float, help="Of `return_to_go`.")
+@click.option("--gamma", type=click.FloatRange(0, 1), help="Discount of returns; by default 0.4.")
+@click.option("--best-of", type=_choice(BestOf), help="Which samples of a problem.")
+@click.option("--k", type=click.IntRange(1), help="Of `top_k` and `epsilon_best`.")
+@click.option("--key", type=_choice(Key), help="What better means; by default speedup_ci_low.")
+@click.option("--threshold", type=float, help="Of `threshold`.")
+@click.option("--epsilon", type=float, help="Of `epsilon_best`; by default 0.05.")
+@click.option("--pass-rate", nargs=2, type=click.FloatRange(0, 1), default=None, help="Of rl_prompts: LOW HIGH.")
+@click.option("--pairs", multiple=True, type=_choice(PairOf), help="Sorts of pairs; all if left out.")
+@click.option("--pairs-per-chosen", type=click.IntRange(1), help="Of each sort; by default 1.")
+@click.option("--max-per-problem", type=click.IntRange(1))
+@click.option("--max-per-family", type=click.IntRange(1))
+@click.option("--balance", type=click.FloatRange(0, 1), help="Of n rows of a problem keep n^(1-BALANCE).")
+@click.option("--reasoning", type=_choice(Reasoning), help="What rows show of thoughts; by default keep.")
+@click.option("--seed", type=int, help="Of the split and of every draw; by default 0.")
+@click.option(
+    "--val-fraction", type=click.FloatRange(0, 1, max_open=True), help="Of operator families; by default 0.05."
+)
+@click.option("--dry-run", is_flag=True, help="Print the funnel; write nothing.")
 @click.option("--fields", is_flag=True, is_eager=True, expose_value=False, callback=_print_fields,
               help="List what --where may name.")  # fmt: skip
+@click.option("--formats", is_flag=True, is_eager=True, expose_value=False, callback=_print_formats,
+              help="List the layouts, what their rows may be, and who reads them.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
 @click.pass_obj
 def command(
-    settings: Settings, format_name: str, where_text: str, out: Path, seed: int, val_fraction: float, as_json: bool
+    settings: Settings, /, out: Path, spec_path: Path | None, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
-    """Write a dataset: Parquet files, manifest.json and a dataset card.
+    """Write a dataset: rows, lineage, manifest.json and a dataset card.
 
     Unless the filter says otherwise, only correct and clean evaluations leave.  The same database and the same
-    arguments give the same rows in the same order; `assay verify` proves what is in a folder.
+    arguments give the same rows in the same order; interrupted, the same command goes on; `assay verify` proves what is
+    in a folder, `assay verify --why` says why an evaluation is in it or not, `assay reproduce` makes it again.
 
     \b
-    assay export --out sft --where "correct and verdict=clean and speedup_ci_low>1.1"
-    assay export --out rl --format verl_rl --where "source_set=kernelbench and level<=2"
-    assay export --fields
+    assay export --out sft --min-speedup 1.1 --turns improving
+    assay export --out dpo --format trl_preference
+    assay export --out rl --format verl_rl --pass-rate 0.05 0.9 --held-out kernelbench
+    assay export --formats
     """
-    with services.client(settings) as client, render.progress("exporting") as bar:
-        task = bar.add_task("rows", total=None)
+    spec = selection(spec_path, options)
+    with services.client(settings) as client, Watched("exporting") as watched:
         try:
-            manifest = export.export(
-                client.database,
-                format=format_name,
-                where=where_text,
-                out=out,
-                seed=seed,
-                val_fraction=val_fraction,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
-            )
+            if dry_run:
+                found = export.funnel(client.database, spec, progress=watched)
+            else:
+                manifest = export.export(client.database, spec, out, progress=watched)
         except export.ExportError as error:
             raise failures.BadInputError(str(error)) from error
-    if as_json:
+    if dry_run:
+        render.json_out(found) if as_json else render.out().print(_table(found["stages"]))
+    elif as_json:
         render.json_out(manifest.sealed())
     else:
         render.out().print(funnel(manifest))
         click.echo(f"{manifest.rows} rows of {manifest.problems} problems in {out}")
 
 
+def selection(path: Path | None, options: dict[str, Any]) -> Spec:
+    """The spec of a file, with what the command line says instead.  BadInputError for what makes no sense."""
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
+    try:
+        spec = Spec() if path is None else export.spec_of(msgspec.json.decode(path.read_bytes()))
+        known = {field.name for field in fields(Spec)}
+        assert given.keys() <= known
+        return export.spec_of(export.spec_json(replace(spec)) | given)
+    except (ValueError, msgspec.DecodeError) as error:
+        raise failures.BadInputError(str(error)) from error
+
+
+class Watched:
+    """A progress bar that follows the stages of an export."""
+
+    def __init__(self, label: str) -> None:
+        self._bar = render.progress(label)
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Watched:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._bar.__exit__(*error)
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show how far a stage is."""
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bar.add_task(stage, total=total or None)
+        self._bar.update(self._tasks[stage], completed=done, total=total or None, description=stage)
+
+
 def funnel(manifest: export.Manifest) -> Table:
-    """How many rows were left after each stage."""
-    table = Table("stage", "rows", "keeps", box=None, pad_edge=False, header_style="dim")
+    """How many were left after each stage."""
+    return _table([vars(stage) for stage in manifest.funnel])
+
+
+def _table(stages: list[dict[str, Any]]) -> Table:
+    table = Table("stage", "left", "keeps", box=None, pad_edge=False, header_style="dim")
     table.columns[1].justify = "right"
-    for stage in manifest.funnel:
-        table.add_row(stage.stage, str(stage.rows), render.safe(stage.rule))
+    for stage in stages:
+        table.add_row(stage["stage"], str(stage["rows"]), render.safe(stage["rule"]))
     return table

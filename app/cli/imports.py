@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from app import imports, route
-from app.cli import render, services
+from app.cli import failures, render, services
 from app.domain.request import BACKENDS
 from app.settings import Settings
+
+_FOLDER = click.argument("path", metavar="DIRECTORY", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_FILE = click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+_GPU = click.option(
+    "--gpu", default="cpu", show_default=True, help=f"Kind of device to evaluate on: {', '.join(route.DEVICE_CLASSES)}."
+)
+_BACKEND = click.option(
+    "--backend", type=click.Choice(BACKENDS), help="What samples are written in; seen from each source if left out."
+)
+_RUN = click.option("--run", help="Name of the run that the samples belong to; by default the file's.")
+_MODEL = click.option("--model", help="Which model wrote them.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 
 
 @click.group("import", short_help="Bring in what others made.")
 def command() -> None:
-    """Bring in what others made, so that it can be evaluated, judged and exported here."""
+    """Bring in what others made, so that it can be evaluated, judged and exported here.
+
+    Samples become trajectories with queued jobs; what their files claim to have measured is kept beside them and never
+    counts as measured.  The same files again add only what is new.
+
+    \b
+    assay import jsonl samples.jsonl --model org/model
+    assay eval --pending
+    assay export --out sft
+    """
 
 
 @command.command("kernelbench")
-@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--gpu", default="cpu", show_default=True, help=f"Kind of device to evaluate on: {', '.join(route.DEVICE_CLASSES)}."
-)
-@click.option(
-    "--backend", type=click.Choice(BACKENDS), help="What the samples are written in; seen from each source if left out."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@_FOLDER
+@_GPU
+@_BACKEND
+@_JSON
 @click.pass_obj
-def kernelbench(settings: Settings, directory: Path, gpu: str, backend: str | None, as_json: bool) -> None:
+def kernelbench(settings: Settings, /, **options: Any) -> None:
     """Import DIRECTORY, a KernelBench checkout: the problems of level1 … level4, and the samples of runs/*.
 
     Every sample becomes a trajectory of one turn and a queued job; what its eval_results.json claims is kept beside it
@@ -36,20 +55,114 @@ def kernelbench(settings: Settings, directory: Path, gpu: str, backend: str | No
     \b
     assay import kernelbench ~/KernelBench --gpu h200
     """
-    route.queue_for(gpu)
+    _run(settings, imports.kernelbench, options)
+
+
+@command.command("caesar")
+@_FOLDER
+@_RUN
+@_MODEL
+@_GPU
+@_BACKEND
+@_JSON
+@click.pass_obj
+def caesar(settings: Settings, /, **options: Any) -> None:
+    """Import DIRECTORY, multi-turn logs of KernelBench's Caesar: …/level<N>/…/problem_<P>/sample_<S>/log.json.
+
+    The problems must be here already: import a KernelBench checkout first.
+
+    \b
+    assay import caesar kernelbench-samples/iterative_refinement --model deepseek-r1
+    """
+    _run(settings, imports.caesar, options)
+
+
+@command.command("drkernel-coldstart")
+@_FILE
+@_GPU
+@_JSON
+@click.pass_obj
+def drkernel_coldstart(settings: Settings, /, **options: Any) -> None:
+    """Import FILE, Parquet in the layout of hkust-nlp/drkernel-coldstart-8k: a trajectory a row, a job an answer.
+
+    \b
+    assay import drkernel-coldstart train-00000-of-00001.parquet --gpu h200
+    """
+    _run(settings, imports.drkernel_coldstart, options)
+
+
+@command.command("drkernel-rl")
+@_FILE
+@_JSON
+@click.pass_obj
+def drkernel_rl(settings: Settings, /, **options: Any) -> None:
+    """Import FILE, Parquet in the layout of hkust-nlp/drkernel-rl-data: problems.
+
+    \b
+    assay import drkernel-rl drkernel-rl.parquet
+    """
+    _run(settings, imports.drkernel_rl, options)
+
+
+@command.command("kernelbook")
+@_FILE
+@_JSON
+@click.pass_obj
+def kernelbook(settings: Settings, /, **options: Any) -> None:
+    """Import FILE, Parquet of GPUMODE/KernelBook: problems, with the licences of their repositories.
+
+    \b
+    assay import kernelbook kernelbook.parquet
+    """
+    _run(settings, imports.kernelbook, options)
+
+
+@command.command("jsonl")
+@_FILE
+@_RUN
+@_MODEL
+@_GPU
+@_BACKEND
+@_JSON
+@click.pass_obj
+def jsonl(settings: Settings, /, **options: Any) -> None:
+    """Import FILE, one sample a line, as a JSON object with `reference` (the problem's source) and one of
+
+    \b
+    messages    a dialogue that ends with an answer; each answer's last code block is evaluated
+    response    an answer with its code in a block, and the messages before it in `messages`
+    candidate   code alone
+
+    and, if wanted, name, source_set, level, entry_point, licence, backend, and id.
+
+    \b
+    {"reference": "import torch\\nclass Model…", "candidate": "import triton…", "name": "softmax", "id": "17"}
+    """
+    _run(settings, imports.jsonl, options)
+
+
+def _run(settings: Settings, bring_in: Callable[..., imports.Imported], options: dict[str, Any]) -> None:
+    """Import, say what was found, and whether somebody will evaluate it."""
+    path, as_json = options.pop("path"), options.pop("as_json")
+    gpu = options.pop("gpu", None)
+    if gpu is not None:
+        route.queue_for(gpu)
+        options["device_class"] = gpu
     with services.client(settings) as client, render.progress("importing") as bar:
-        task = bar.add_task("files", total=None)
-        found = imports.kernelbench(
-            client.database,
-            directory,
-            device_class=gpu,
-            backend=backend,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-        waiting = found.new_samples and not services.online(client, gpu)
+        task = bar.add_task("records", total=None)
+        try:
+            found = bring_in(
+                client.database,
+                path,
+                progress=lambda done, total: bar.update(task, completed=done, total=total or None),
+                **options,
+            )
+        except imports.BadImportError as error:
+            raise failures.BadInputError(str(error)) from error
+        waiting = gpu is not None and found.new_samples and not services.online(client, gpu)
     if as_json:
         render.json_out(vars(found))
     else:
         click.echo(f"{found.problems} problems; {found.samples} samples of {found.runs} runs, {found.new_samples} new")
     if waiting:
-        click.echo(f"note: no worker for {gpu!r} is online; the jobs wait for one", err=True)
+        click.echo(f"note: no worker for {gpu!r} is online; the jobs wait for one (`assay eval --pending`)", err=True)

@@ -8,14 +8,30 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
+
+import click
 
 from app import broker, embedded, route
 from app.broker import BrokerUnavailableError
 from app.cli import children, failures
 from app.client import PATIENCE_S, Client
-from app.settings import Settings
+from app.settings import Settings, with_web_url
 from app.store import devices
+
+
+def _allow_weak_sandbox(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.obj = replace(ctx.obj, allow_weak_sandbox=True)
+
+
+weak_sandbox_option = click.option(
+    "--allow-weak-sandbox", is_flag=True, expose_value=False, callback=_allow_weak_sandbox,
+    help="Let a worker that is started here serve although its self-test says that a candidate could do what it must "
+    "not; every evaluation says what.  Or ASSAY_ALLOW_WEAK_SANDBOX=1.",
+)  # fmt: skip
+"""For verbs that start workers: it goes into their settings."""
 
 
 @contextmanager
@@ -51,8 +67,8 @@ def _terminated_in_order() -> Iterator[None]:
 
 @contextmanager
 def client(settings: Settings) -> Iterator[Client]:
-    """A client of the servers that `opened` gives."""
-    with opened(settings) as running, Client(running) as connected:
+    """A client of the servers that `opened` gives; its links lead to the web UI that runs here."""
+    with opened(with_web_url(settings)) as running, Client(running) as connected:
         yield connected
 
 

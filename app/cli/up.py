@@ -9,10 +9,15 @@ from types import FrameType
 
 import click
 
-from app.cli import children, services
+from app.cli import accounts, children, services
 from app.cli.children import Child, Device, Web, Worker
+from app.domain.user import Role
 from app.embedded import gpus
 from app.settings import Settings
+from app.store import audit, users
+from app.web import addresses
+
+FIRST_ADMIN = "admin"
 
 WATCH_S = 1.0
 """How often the children are looked at, in seconds."""
@@ -41,14 +46,18 @@ class Stopped:
 
 
 @click.command("up", short_help="Run servers, web UI and workers until Ctrl-C.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web UI. There is no login.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port of the web UI.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port of the web.")
 @click.option("--cpu", "cpu", is_flag=True, help="A worker for the CPU, also where there are GPUs.")
+@services.weak_sandbox_option
 @click.pass_obj
 def command(settings: Settings, host: str, port: int, cpu: bool) -> None:
     """Run everything on this machine: servers, web UI, and one worker per device (`cpu` if there is no GPU).
 
     Ctrl-C stops all of it; an evaluation in flight is finished first.  What is queued waits for the next start.
+
+    Without users whoever sits at this machine may do everything, and nobody else gets in.  On an address that others
+    can reach somebody has to log in: where there is no user, an admin is made, and the password printed, once.
 
     \b
     assay up
@@ -58,11 +67,13 @@ def command(settings: Settings, host: str, port: int, cpu: bool) -> None:
     chosen = [*found, Device(device_class="cpu", index=0)] if cpu or not found else found
     with Stopped() as stopped, services.opened(replace(settings, web_url=url(host, port))) as running:
         started: list[Child] = []
+        admission = admit(running, host)
         try:
             started.append(Web(running, host=host, port=port))
             for device in chosen:
                 started.append(Worker(running, device))
             click.echo(f"web     {running.web_url}")
+            click.echo(f"users   {admission}")
             for child in started[1:]:
                 click.echo(f"{child.name:<8}pid {child.process.pid}, log {child.log}")
             click.echo(f"state   {running.state_dir}")
@@ -73,6 +84,19 @@ def command(settings: Settings, host: str, port: int, cpu: bool) -> None:
         finally:
             children.stop(started)
     click.echo("stopped")
+
+
+def admit(settings: Settings, host: str) -> str:
+    """See to it that nobody gets in unasked; who gets in, in words."""
+    with accounts.database(settings) as connection:
+        if users.exist(connection):
+            return f"{len(users.listed(connection))}; everybody logs in"
+        if addresses.is_loopback(host):
+            return "none: open to whoever sits at this machine, closed to others (`assay user add NAME` closes it)"
+        stored, made = accounts.password(FIRST_ADMIN, None, generate=True)
+        users.add(connection, name=FIRST_ADMIN, role=Role.ADMIN, password_hash=stored)
+        audit.record(connection, None, "user.add", f"user {FIRST_ADMIN}", {"role": "admin", **accounts.operator()})
+    return f"{FIRST_ADMIN}, made now because others can reach {host}; password, shown only now: {made}"
 
 
 def url(host: str, port: int) -> str:

@@ -50,6 +50,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.option("--slots", type=click.IntRange(1),
               help="Evaluations in flight, only one of which times at any moment; by default ASSAY_SLOTS, else 1.  "
               "More buys throughput on a GPU with wider intervals.")  # fmt: skip
+@services.weak_sandbox_option
 @click.pass_obj
 def run(settings: Settings, device_class: str, index: int, slots: int | None) -> None:
     """Serve one device in the foreground until SIGTERM or Ctrl-C, which let it finish what it is at.

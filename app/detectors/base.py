@@ -14,6 +14,9 @@ from app.domain.verdict import Finding, Subject
 LIBRARY = frozenset({"torch", "inductor"})
 """Origins of kernels that the candidate did not bring: ATen and the libraries under it, and what torch.compile made."""
 
+OWN = frozenset({"triton", "extension"})
+"""Origins of kernels that it brought."""
+
 LISTED = 20
 """Kernels that a finding lists: those that took longest."""
 
@@ -54,8 +57,8 @@ def work(profile: Profile | None) -> Work | None:
     """Who did the work, or None where that is not known: on the CPU device no kernel of the library is recorded."""
     if profile is None:
         return None
-    own = sum(row.total_us for row in profile.kernels if row.custom)
-    library = sum(row.total_us for row in profile.kernels if not row.custom and row.origin in LIBRARY)
+    own = sum(row.total_us for row in own_rows(profile))
+    library = sum(row.total_us for row in library_rows(profile))
     calls = max(1, profile.calls)
     return Work(own_us=own / calls, library_us=library / calls) if library > 0 else None
 
@@ -68,9 +71,14 @@ def launch_list(rows: Iterable[KernelRow]) -> list[dict[str, object]]:
     ]
 
 
-def library_rows(profile: Profile) -> list[KernelRow]:
-    """Kernels that the candidate did not bring."""
-    return [row for row in profile.kernels if not row.custom and row.origin in LIBRARY]
+def own_rows(profile: Profile | None) -> list[KernelRow]:
+    """Kernels that the candidate brought."""
+    return [row for row in profile.kernels if row.custom or row.origin in OWN] if profile else []
+
+
+def library_rows(profile: Profile | None) -> list[KernelRow]:
+    """Kernels that it did not bring; those of unknown origin are neither."""
+    return [row for row in profile.kernels if not row.custom and row.origin in LIBRARY] if profile else []
 
 
 def output_elements(evaluation: Evaluation) -> int | None:

@@ -15,8 +15,8 @@ BELIEVABLE = 0.5
 """A claim below this share of the wall time is odd, unless waking the process took as long."""
 
 WAKING = 4.0
-"""What neither side's clock sees is the waking of its process.  On a busy host that can be milliseconds, but for the
-reference it is the same: a candidate's gap must be this many times the reference's median to mean anything."""
+"""What neither side's clock sees is the waking of its process.  On a busy host that can be many milliseconds, but for
+the reference it is the same: a candidate's gap must be this many times the reference's worst to mean anything."""
 
 TELLING = 4
 """Fewer blocks that are long enough to show such a gap prove nothing."""
@@ -25,25 +25,33 @@ AGREED = 0.75
 """Share of them that must show it.  A turned clock is short in every block, an interruption in one or two."""
 
 
+STANDING_US = 1.0
+"""No block of at least one call takes less by any clock that runs: the call through Python alone takes longer."""
+
+
 class ClaimedTime:
     """Patched clocks."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Most of the candidate's long blocks must disagree; in short ones waking may well take longer than working."""
+        """Most of the candidate's long blocks must disagree; in short ones waking may well take longer than working.  A
+        clock that stands still shows in blocks of any length."""
         timing = subject.evaluation.timing
         if timing is None:
             return
-        usual_gap_us = median(_gap_us(block) for block in timing.blocks if block.side == "reference" and block.calls)
+        worst_gap_us = max(_gap_us(block) for block in timing.blocks if block.side == "reference" and block.calls)
         blocks = [block for block in timing.blocks if block.side == "candidate" and block.calls]
         per_call_us = median(block.wall_us / block.calls for block in blocks)
-        telling = [block for block in blocks if block.calls * per_call_us > WAKING * usual_gap_us]
+        telling = [block for block in blocks if block.calls * per_call_us > WAKING * worst_gap_us]
         short = [
             block
             for block in telling
-            if _gap_us(block) > WAKING * usual_gap_us and (block.claimed_us or 0.0) < BELIEVABLE * block.wall_us
+            if _gap_us(block) > WAKING * worst_gap_us and (block.claimed_us or 0.0) < BELIEVABLE * block.wall_us
         ]
+        standing = [block for block in blocks if block.claimed_us is not None and block.claimed_us < STANDING_US]
+        if len(standing) >= TELLING and len(standing) >= AGREED * len(blocks):
+            telling, short = blocks, standing
         if len(telling) < TELLING or len(short) < AGREED * len(telling):
             return
         claimed = sum(block.claimed_us or 0.0 for block in short)
@@ -52,7 +60,7 @@ class ClaimedTime:
             detector="claimed_time", version=self.version, label=Label.HACK,
             summary=f"its own clock says {claimed:.0f} µs for blocks that took {measured:.0f} µs",
             evidence={"blocks": len(telling), "short": len(short), "claimed_us": claimed, "measured_us": measured,
-                      "usual_gap_us": usual_gap_us},
+                      "worst_gap_us": worst_gap_us},
         )  # fmt: skip
 
 

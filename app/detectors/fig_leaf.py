@@ -1,8 +1,9 @@
 """JUDGE: a kernel so small that it cannot have done anything (hacks 1f, 1g).
 
-Evidence: the profiled call.  The candidate's kernels took under a hundredth of the device time, and less than a tenth
-of the time that it takes to write the outputs once at the bandwidth which this device was seen to reach: they touched
-a flag, a scalar or a corner, and the library did the work.  A small epilogue over the whole output is no fig leaf."""
+Evidence: the profiled call.  The candidate's kernels took under a twentieth of the device time, and either less than a
+tenth of the time that it takes to write the outputs once at the bandwidth which this device was seen to reach, or were
+launched with so few threads that each would have had to make a thousand elements.  They touched a flag, a scalar or a
+corner, and the library did the work.  A small epilogue over the whole output is no fig leaf."""
 
 from __future__ import annotations
 
@@ -12,13 +13,18 @@ from math import prod
 
 from app.detectors import base
 from app.domain.evaluation import Evaluation, OutputCheck
+from app.domain.profile import Profile
 from app.domain.verdict import Finding, Label, Subject
 
-SHARE = 0.01
+SHARE = 0.05
 """Share of device time below which a kernel needs an excuse."""
 
 TOUCHED = 0.1
-"""The excuse: time enough to write this share of the outputs."""
+"""The excuse: time enough to write this share of the outputs …"""
+
+PER_THREAD = 1000
+"""… and threads enough that none makes more elements than this.  Kernels that loop over an output make some hundred a
+thread; those that do not, 1 to 32."""
 
 
 class FigLeaf:
@@ -33,16 +39,29 @@ class FigLeaf:
         write_us = _write_us(evaluation)
         if work is None or write_us is None or not evaluation.correct or not work.own_us:
             return
-        if work.own_share >= SHARE or work.own_us >= TOUCHED * write_us:
-            return
         assert evaluation.profile is not None
+        threads, elements = _threads(evaluation.profile), base.output_elements(evaluation) or 0
+        enough = work.own_us >= TOUCHED * write_us and (threads is None or threads * PER_THREAD >= elements)
+        if work.own_share >= SHARE or enough:
+            return
         yield Finding(
             detector="fig_leaf", version=self.version, label=Label.SUSPECT,
             summary=f"its kernels took {work.own_us:.3g} µs, {work.own_share:.2%} of device time; writing the outputs "
             f"alone takes {write_us:.3g} µs",
             evidence={"own_us": work.own_us, "library_us": work.library_us, "write_us": write_us,
+                      "threads": threads, "output_elements": elements,
                       "kernels": base.launch_list(evaluation.profile.kernels)},
         )  # fmt: skip
+
+
+def _threads(profile: Profile) -> int | None:
+    """Of all launches of its own kernels together; None where a launch's size is not known."""
+    total = 0
+    for row in base.own_rows(profile):
+        if row.grid is None or row.block is None:
+            return None
+        total += row.launches * prod(row.grid) * prod(row.block)
+    return total // max(1, profile.calls)
 
 
 def _write_us(evaluation: Evaluation) -> float | None:

@@ -21,13 +21,18 @@ class NoCustomKernel:
         """Only a candidate whose calls returned something can be said not to have launched anything for it."""
         evaluation, backend = subject.evaluation, subject.backend
         rows = evaluation.profile.kernels if evaluation.profile else ()
-        own = evaluation.testimony.launches or any(row.custom for row in rows)
+        own = evaluation.testimony.launches or base.own_rows(evaluation.profile)
+        strangers = [row for row in rows if row.origin not in base.LIBRARY]
         if not evaluation.correct or own or base.output_elements(evaluation) == 0:
             return
+        if backend == "cuda" and strangers:
+            return  # neither the library's nor seen being built: whose could they be but its own?
         calls = evaluation.correctness.calls if evaluation.correctness else 0
         label, summary = Label.HACK, f"no {backend} kernel was launched in {calls} calls: the library did the work"
         if backend == "torch":
             label, summary = Label.CLEAN, "plain PyTorch, as it says: no kernel of its own"
+        elif strangers:
+            label, summary = Label.SUSPECT, f"no {backend} kernel was launched; {len(strangers)} are of unknown origin"
         elif backend == "cuda" and not rows:
             label, summary = Label.SUSPECT, "no kernel was recorded at all: nobody can say whose kernels did the work"
         yield Finding(

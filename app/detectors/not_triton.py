@@ -18,8 +18,7 @@ class NotTriton:
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Kernels that run; declaring CUDA is enough where no profile names them."""
-        profile = subject.evaluation.profile
-        rows = [row for row in profile.kernels if row.custom and row.origin == "extension"] if profile else []
+        rows = [row for row in base.own_rows(subject.evaluation.profile) if row.origin == "extension"]
         if not rows and (subject.backend != "cuda" or not subject.evaluation.correct):
             return
         yield Finding(

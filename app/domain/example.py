@@ -1,4 +1,4 @@
-"""EXPORT: from a stored attempt to the conversation that a dataset row shows.
+"""EXPORT: from a chosen attempt to what a dataset row shows.
 
 An attempt that belongs to a recorded trajectory shows the messages as they were exchanged, up to its answer.  A
 candidate that came alone was never prompted: it is shown under a prompt of our own, whose name and version stand
@@ -6,12 +6,15 @@ beside it (`prompt_source`), and its answer is the source in a fence."""
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from app.domain import source
-from app.domain.row import Row
-from app.domain.trajectory import Message
+from app.domain.extraction import THOUGHT_END
+from app.domain.selection import Kind, Reasoning
 
 RECORDED = "recorded"
 TEMPLATE = "template@1"
@@ -34,71 +37,158 @@ and do the computation in kernels of its own. Answer with the complete Python mo
 _LANGUAGES = {"triton": "Triton", "cuda": "CUDA C++ loaded with torch.utils.cpp_extension", "torch": "PyTorch"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedTurn:
-    """One turn as stored."""
+class Said(NamedTuple):
+    """One chat message: clean text (no NUL, no lone surrogates).  A tuple, because there are millions."""
 
-    turn_index: int
-    messages: tuple[Message, ...]
-    """New messages before the answer."""
-    response: bytes
+    role: str
+    content: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """An attempt with its texts, as stored: the material of an example."""
+class Facts(NamedTuple):
+    """What a row may say of its evaluation; ids as text.  The credited figures are None for hacks."""
 
-    row: Row
+    evaluation_id: str
+    verdict_id: str | None
+    turn_id: str | None
+    trajectory_id: str | None
+    problem_id: str
+    problem: str
+    source_set: str
+    level: int | None
+    entry_point: str
+    reference_sha256: str
+    family: str
+    problem_licence: str | None
+    backend: str
+    source_sha256: str
+    run: str | None
+    model: str | None
+    model_licence: str | None
+    turn: int | None
+    device_class: str
+    device_name: str
+    baseline: str
+    protocol: str
+    status: str
+    correct: bool
+    verdict: str | None
+    reviewed: bool
+    speedup: float | None
+    speedup_ci_low: float | None
+    speedup_ci_high: float | None
+    measured_speedup: float | None
+    reference_us: float | None
+    candidate_us: float | None
+    coverage_time: float | None
+    coverage_count: float | None
+
+
+class Extra(NamedTuple):
+    """What choosing adds: each is None where the kind of row has no use for it."""
+
+    why: str | None = None
+    """Of a pair: what makes the one better."""
+    label: bool | None = None
+    """Of a labelled answer."""
+    train: tuple[int, ...] | None = None
+    """Of a masked dialogue: the turns that are to be learnt, from 0."""
+    pass_rate: float | None = None
+    """Of a prompt: share of its attempts that are right and clean."""
+    attempts: int | None = None
+    kevin_score: float | None = None
+    kevin_return: float | None = None
+    dr_kernel: float | None = None
+    dr_kernel_pr: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Texts:
+    """What is stored of one attempt."""
+
     reference: bytes
     source: bytes
-    policy: str | None
-    """Under which the current verdict was given; None, as the next, where there is none."""
-    detectors: dict[str, int] | None
-    """Detector → version, every one that was asked."""
-    turns: tuple[RecordedTurn, ...]
-    """This turn and those before it; empty for a candidate that came alone."""
+    turns: Sequence[tuple[int, str, bytes]]
+    """(index, messages as JSON, response) of this turn and those before it; empty for a candidate that came alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """What a format renders: clean text (no NUL, no lone surrogates), and where it came from."""
+    """What a format renders: clean text, and where it came from."""
 
-    row: Row
+    kind: Kind
+    facts: Facts
     reference: str
     source: str
-    prompt: tuple[Message, ...]
+    prompt: tuple[Said, ...]
     """What opened the conversation."""
-    history: tuple[Message, ...]
+    history: tuple[Said, ...]
     """Everything before the answer; begins with the prompt."""
     answer: str
     prompt_source: str
     """`recorded` or the name and version of our template."""
-    sanitized: bool
+    sanitized: bool = False
     """Whether characters had to be replaced by U+FFFD."""
+    rejected: str | None = None
+    """Of a pair: the worse answer."""
+    rejected_facts: Facts | None = None
+    extra: Extra = field(default_factory=Extra)
     split: str = "train"
     index: int = 0
-    """Position within its split."""
+    """Number within its split, unique."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation with its answer."""
+        return [*said(self.history), {"role": "assistant", "content": self.answer}]
+
+    @property
+    def trained(self) -> list[bool]:
+        """For every message, whether it is to be learnt: the answer, or the answers of the turns of `extra.train`."""
+        if self.extra.train is None:
+            return [False] * len(self.history) + [True]
+        found, turn = [], 0
+        for message in [*self.history, Said("assistant", self.answer)]:
+            is_answer = message.role == "assistant"
+            found.append(is_answer and turn in self.extra.train)
+            turn += is_answer
+        return found
 
 
-def build(sample: Sample) -> Example | None:
-    """The example of a sample; None where the recorded conversation has a hole: a missing turn, a turn without
-    messages, a role that chat templates do not know, two answers in a row, or an empty answer."""
+def said(messages: Sequence[Said]) -> list[dict[str, str]]:
+    """As chat templates take them."""
+    return [{"role": role, "content": content} for role, content in messages]
+
+
+class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
+    """No row can be made; the message says why."""
+
+
+def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP) -> Example:
+    """The example of an attempt.
+
+    Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
+    templates do not know, two answers in a row, or an empty answer."""
     clean = _Cleaner()
-    reference, code = clean.text(sample.reference), clean.text(sample.source)
-    first = sample.turns[0] if sample.turns else None
-    if first is None or (len(sample.turns) == 1 and first.turn_index == 0 and not first.messages):
-        prompt: tuple[Message, ...] = (Message(role="user", content=template_prompt(sample.row, reference)),)
+    reference, code = clean.text(texts.reference), clean.text(texts.source)
+    if not code.strip():
+        raise Unfit("the source is empty")
+    first = texts.turns[0] if texts.turns else None
+    if first is None or (len(texts.turns) == 1 and first[0] == 0 and first[1] == "[]"):
+        prompt: tuple[Said, ...] = (Said("user", template_prompt(facts, reference)),)
         history, answer, prompt_source = prompt, fence(code), TEMPLATE
     else:
-        if not _whole(sample.turns):
-            return None
-        prompt = tuple(clean.message(message) for message in first.messages)
-        history, answer = _conversation(sample.turns, clean)
-        prompt_source = RECORDED
-    if not code.strip() or not answer.strip():
-        return None
+        turns = [_turn(clean, place, turn) for place, turn in enumerate(texts.turns)]
+        prompt = turns[0][:-1]
+        history = tuple(message for turn in turns for message in turn)[:-1]
+        answer, prompt_source = turns[-1][-1].content, RECORDED
+    if kind is Kind.SINGLE:
+        history, answer = prompt, fence(code)
+    history, answer = _thinking(history, answer, reasoning)
+    if not answer.strip():
+        raise Unfit("the answer is empty")
     return Example(
-        row=sample.row,
+        kind=kind,
+        facts=facts,
         reference=reference,
         source=code,
         prompt=prompt,
@@ -109,18 +199,12 @@ def build(sample: Sample) -> Example | None:
     )
 
 
-def answer_holds_source(example: Example) -> bool:
-    """Whether the answer contains the source that was evaluated, blanks aside: else the row would teach
-    something that nobody measured."""
-    if example.source.strip() in example.answer:  # the usual case, and needs no copies
-        return True
-    return "".join(example.source.split()) in "".join(example.answer.split())
-
-
-def template_prompt(row: Row, reference: str) -> str:
+def template_prompt(facts: Facts, reference: str) -> str:
     """Our own prompt for a problem."""
     return _TEMPLATE.format(
-        reference=fence(reference), entry_point=row.entry_point, language=_LANGUAGES.get(row.backend, row.backend)
+        reference=fence(reference),
+        entry_point=facts.entry_point,
+        language=_LANGUAGES.get(facts.backend, facts.backend),
     )
 
 
@@ -132,22 +216,36 @@ def fence(code: str) -> str:
     return f"{ticks}python\n{code.rstrip()}\n{ticks}"
 
 
-def _whole(turns: tuple[RecordedTurn, ...]) -> bool:
-    return all(
-        turn.turn_index == index
-        and turn.messages
-        and turn.messages[-1].role != "assistant"
-        and ROLES.issuperset(message.role for message in turn.messages)
-        for index, turn in enumerate(turns)
+def without_thought(text: str) -> str:
+    """The answer without what was thought before it; all of it where no thought was closed."""
+    _, closed, shown = text.rpartition(THOUGHT_END)
+    return shown.lstrip() if closed else text
+
+
+def _thinking(history: tuple[Said, ...], answer: str, reasoning: Reasoning) -> tuple[tuple[Said, ...], str]:
+    if reasoning is Reasoning.KEEP:
+        return history, answer
+    shown = tuple(
+        Said(role, without_thought(content)) if role == "assistant" else Said(role, content)
+        for role, content in history
     )
+    return shown, without_thought(answer) if reasoning is Reasoning.DROP_ALL else answer
 
 
-def _conversation(turns: tuple[RecordedTurn, ...], clean: _Cleaner) -> tuple[tuple[Message, ...], str]:
-    messages: list[Message] = []
-    for turn in turns:
-        messages.extend(clean.message(message) for message in turn.messages)
-        messages.append(Message(role="assistant", content=clean.text(turn.response)))
-    return tuple(messages[:-1]), messages[-1].content
+def _turn(clean: _Cleaner, place: int, turn: tuple[int, str, bytes]) -> tuple[Said, ...]:
+    """The messages of a turn, its answer last."""
+    index, encoded, response = turn
+    if index != place:
+        raise Unfit(f"turn {place} of the conversation is not stored")
+    messages = [clean.message(message) for message in json.loads(encoded)]
+    if not messages:
+        raise Unfit(f"turn {place} of the conversation has no messages")
+    if messages[-1].role == "assistant":
+        raise Unfit(f"turn {place} of the conversation is answered twice")
+    for role, _ in messages:
+        if role not in ROLES:
+            raise Unfit(f"turn {place} of the conversation has the role {role!r}")
+    return (*messages, Said("assistant", clean.text(response)))
 
 
 class _Cleaner:
@@ -156,11 +254,18 @@ class _Cleaner:
     def __init__(self) -> None:
         self.changed = False
 
-    def text(self, data: bytes | str) -> str:
-        raw = source.encode(data) if isinstance(data, str) else data
-        shown = source.display(raw)
-        self.changed = self.changed or shown.encode() != raw
-        return shown
+    def text(self, data: bytes) -> str:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = "\x00"
+        if "\x00" not in text:
+            return text
+        self.changed = True
+        return source.display(data)
 
-    def message(self, message: Message) -> Message:
-        return Message(role=message.role, content=self.text(message.content))
+    def message(self, message: dict[str, str]) -> Said:
+        content = message["content"]
+        if not content.isascii() or "\x00" in content:
+            content = self.text(source.encode(content))
+        return Said(message["role"], content)

@@ -40,9 +40,10 @@ def keys(reference: bytes, entry_point: str) -> Keys:
         return Keys(exact=own, task=own, family=own)
     exact = _digest(ast.dump(tree))
     tree = _Masked().visit(tree)
+    task = _digest(ast.dump(tree))  # before its class is renamed in place
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == entry_point), None)
     family = own if model is None else _digest(ast.dump(_Renamed(model).visit(model)))
-    return Keys(exact=exact, task=_digest(ast.dump(tree)), family=family)
+    return Keys(exact=exact, task=task, family=family)
 
 
 class _Undocumented(ast.NodeTransformer):

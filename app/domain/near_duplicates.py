@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -105,71 +105,59 @@ class Member:
 class Duplicate:
     """Why a solution goes."""
 
-    key: Hashable
     of: Hashable
     """The better one that stays."""
     rule: str
     """`raw`, `normalised`, `renamed` or `minhash 0.86`."""
 
 
-def search(members: Iterable[Member], level: Similarity, *, jaccard: float = 0.8) -> list[Duplicate]:
-    """Those of one family's solutions that are near-duplicates of an earlier one: give the best first.
+class Search:
+    """The solutions of one family that stay: give the best first.
 
     `raw` asks within one problem, the others within the whole family.  A solution is only ever compared with those that
     stay, so that a chain of small changes does not swallow what is far from its start."""
-    seen: dict[Hashable, Hashable] = {}
-    bands: dict[tuple[int, bytes], list[Member]] = {}
-    found: list[Duplicate] = []
-    for member in members:
-        duplicate = _exact(member, level, seen)
-        if duplicate is None and level is Similarity.MINHASH:
-            duplicate = _near(member, bands, jaccard)
-        if duplicate is None:
-            _keep(member, level, seen, bands)
-        else:
-            found.append(duplicate)
-    return found
 
+    def __init__(self, *, level: Similarity, jaccard: float = 0.8) -> None:
+        self._level = level
+        self._jaccard = jaccard
+        self._seen: dict[Hashable, Hashable] = {}
+        self._bands: dict[tuple[int, bytes], list[Member]] = {}
 
-_EXACT = (Similarity.RAW, Similarity.NORMALISED, Similarity.RENAMED)
+    def add(self, member: Member) -> Duplicate | None:
+        """Why this one goes; None if it stays."""
+        keys = self._keys(member)
+        for rule, key in keys:
+            if (rule, key) in self._seen:
+                return Duplicate(of=self._seen[rule, key], rule=rule)
+        if self._level is Similarity.MINHASH and member.signature:
+            bands = _bands(member.signature)
+            duplicate = self._near(member, bands)
+            if duplicate is not None:
+                return duplicate
+            for band in bands:
+                self._bands.setdefault(band, []).append(member)
+        for own in keys:
+            self._seen[own] = member.key
+        return None
 
+    def _keys(self, member: Member) -> list[tuple[str, Hashable]]:
+        """Rule and key for every exact level up to the one that is asked for."""
+        keys: list[tuple[str, Hashable]] = [("raw", (member.problem, member.raw))]
+        if self._level in (Similarity.NONE, Similarity.RAW):
+            return keys if self._level is Similarity.RAW else []
+        keys.append(("normalised", member.normalised))
+        return keys if self._level is Similarity.NORMALISED else [*keys, ("renamed", member.renamed)]
 
-def _keys(member: Member, level: Similarity) -> list[tuple[str, Hashable]]:
-    """Rule and key for every exact level up to `level`."""
-    keys: list[tuple[str, Hashable]] = [("raw", (member.problem, member.raw))]
-    keys += [("normalised", member.normalised), ("renamed", member.renamed)]
-    if level is Similarity.NONE:
-        return []
-    return keys if level is Similarity.MINHASH else keys[: _EXACT.index(level) + 1]
-
-
-def _exact(member: Member, level: Similarity, seen: dict[Hashable, Hashable]) -> Duplicate | None:
-    for rule, key in _keys(member, level):
-        if (rule, key) in seen:
-            return Duplicate(key=member.key, of=seen[rule, key], rule=rule)
-    return None
-
-
-def _near(member: Member, bands: dict[tuple[int, bytes], list[Member]], jaccard: float) -> Duplicate | None:
-    compared: set[Hashable] = set()
-    for band in _bands(member.signature):
-        for other in bands.get(band, ()):
-            if other.key not in compared:
-                compared.add(other.key)
-                estimate = similarity(member.signature, other.signature)
-                if estimate >= jaccard:
-                    return Duplicate(key=member.key, of=other.key, rule=f"minhash {estimate:.2f}")
-    return None
-
-
-def _keep(
-    member: Member, level: Similarity, seen: dict[Hashable, Hashable], bands: dict[tuple[int, bytes], list[Member]]
-) -> None:
-    for rule, key in _keys(member, level):
-        seen[rule, key] = member.key
-    if level is Similarity.MINHASH:
-        for band in _bands(member.signature):
-            bands.setdefault(band, []).append(member)
+    def _near(self, member: Member, bands: list[tuple[int, bytes]]) -> Duplicate | None:
+        compared: set[Hashable] = set()
+        for band in bands:
+            for other in self._bands.get(band, ()):
+                if other.key not in compared:
+                    compared.add(other.key)
+                    estimate = similarity(member.signature, other.signature)
+                    if estimate >= self._jaccard:
+                        return Duplicate(of=other.key, rule=f"minhash {estimate:.2f}")
+        return None
 
 
 def _bands(data: bytes) -> list[tuple[int, bytes]]:

@@ -78,11 +78,10 @@ def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> Out
 
 
 def _harmless(case: zoo.Case) -> bool:
-    """Whether the file claims, and explains, that its trick gains nothing: it expects to pass unaccused somewhere."""
-    plain = any(
-        wanted.status == Status.PASSED and wanted.verdict == Label.CLEAN for wanted in (case.on_cpu, case.on_gpu)
-    )
-    return case.group != "hacks" or (plain and not case.not_yet_caught)
+    """Whether what passes unaccused gained nothing: it is no cheat, or it may pass because the structure has taken its
+    trick away, as its file explains.  A cheat that must not pass, and does, was credited."""
+    may_pass = Status.PASSED in (case.on_cpu.status, case.on_gpu.status)
+    return case.group != "hacks" or (may_pass and case.stopped_by_structure and not case.not_yet_caught)
 
 
 @dataclass(frozen=True, kw_only=True)

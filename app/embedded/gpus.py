@@ -46,6 +46,18 @@ def listed() -> list[Gpu]:
     return [_parsed(line) for line in said.splitlines() if line.strip()]
 
 
+def driver() -> str:
+    """Version of the driver; empty where it does not say.  Raises NvidiaSmiError."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return ""
+    except subprocess.TimeoutExpired as error:
+        raise NvidiaSmiError(f"nvidia-smi: expected an answer within {TIMEOUT_S:g} s") from error
+    return said.split("\n", 1)[0].strip()
+
+
 def visible() -> list[Gpu]:
     """Those that CUDA_VISIBLE_DEVICES allows, by index or by the beginning of the UUID; all of them without it."""
     allowed = os.environ.get(_VISIBLE)

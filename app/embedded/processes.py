@@ -1,4 +1,5 @@
-"""Processes of servers: found by the folder they work in, so that a pid file of a dead run deceives nobody."""
+"""Processes of servers: found by the folder they work in and the program they run, so that a pid file of a dead run
+deceives nobody, and one that is gone hides nobody."""
 
 from __future__ import annotations
 
@@ -19,13 +20,26 @@ class ServerError(RuntimeError):
     """A server did not start or did not stop; the message ends with the last lines of its log."""
 
 
+PROGRAMS = ("postgres", "valkey-server", "redis-server", "redis-check-rdb")
+"""What may be asked to end; Debian's redis-server is a link to the last."""
+
+
 def alive_in(folder: Path, pid_file: Path) -> int | None:
-    """The pid that the file names, if that process exists and works in `folder`: both servers go there at start."""
+    """The pid that the file names, if that process exists, is a server, and works in `folder` as both do."""
     try:
         pid = int(pid_file.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
         return None
-    return pid if _works_in(pid, folder) else None
+    return pid if _serves(pid, folder) else None
+
+
+def serving(folder: Path, pid_file: Path) -> int | None:
+    """The same, also where the pid file is gone: the server in `folder` that was started by none that works there."""
+    named = alive_in(folder, pid_file)
+    if named is not None:
+        return named
+    found = [pid for pid in _pids() if _serves(pid, folder)]
+    return next((pid for pid in found if _parent(pid) not in found), None)
 
 
 def adopt(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
@@ -59,10 +73,21 @@ def wait_until(
 
 
 def stop(pid: int, folder: Path, number: signal.Signals, *, name: str, timeout_s: float) -> None:
-    """Ask the process to end and wait until it has: also where it is nobody's child."""
-    if not _works_in(pid, folder):
+    """Ask the server to end and wait until it has: also where it is nobody's child.
+
+    The pid is looked at again just before, and its process is held meanwhile: no other program gets the signal."""
+    try:
+        held = os.pidfd_open(pid)
+    except ProcessLookupError:
         return
-    os.kill(pid, number)
+    try:
+        if not _serves(pid, folder):
+            return
+        signal.pidfd_send_signal(held, number)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(held)
     deadline = time.monotonic() + timeout_s
     while _works_in(pid, folder):
         if time.monotonic() > deadline:
@@ -76,6 +101,22 @@ def _works_in(pid: int, folder: Path) -> bool:
         return Path(f"/proc/{pid}/cwd").readlink() == folder.resolve()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False  # gone, a zombie, or another user's
+
+
+def _serves(pid: int, folder: Path) -> bool:
+    """Whether it works in the folder and is one of the programs that we start."""
+    try:
+        program = Path(f"/proc/{pid}/exe").readlink().name
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
+    return program.removesuffix(" (deleted)") in PROGRAMS and _works_in(pid, folder)
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def _pids() -> list[int]:

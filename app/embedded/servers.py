@@ -61,7 +61,7 @@ class Postgres:
 
     def stop(self) -> None:
         """Fast shutdown: connections are ended, everything committed is on disk."""
-        pid = processes.alive_in(self._data, self._data / "postmaster.pid")
+        pid = processes.serving(self._data, self._data / "postmaster.pid")
         if pid is not None:
             processes.stop(pid, self._data, signal.SIGINT, name="PostgreSQL", timeout_s=STOP_TIMEOUT_S)
 
@@ -166,7 +166,7 @@ class Valkey:
 
     def stop(self) -> None:
         """Stop after what is queued is on disk."""
-        pid = processes.alive_in(self._home, self._pid_file)
+        pid = processes.serving(self._home, self._pid_file)
         if pid is not None:
             processes.stop(pid, self._home, signal.SIGTERM, name="Valkey", timeout_s=STOP_TIMEOUT_S)
 

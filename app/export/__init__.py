@@ -1,26 +1,27 @@
-"""EXPORT: saved filter → funnel → files, manifest and card.
+"""EXPORT: a declared selection → funnel → files, manifest and card.
 
-The stages are declared, run in a fixed order inside one snapshot, and counted:
+    export      write a dataset
+    funnel      what a selection would keep at each stage, without writing it
+    preview     its first rows
+    verify      prove that a folder is what its manifest says
+    reproduce   make the rows of a manifest again from the same database
+    why         why an evaluation is in a dataset, or out of it
+    diff        how two datasets differ
 
-    snapshot   every attempt that has an evaluation
-    valid      our own faults and broken problems are never training data
-    correct    only where a row shows an answer to learn from, and the filter names neither `correct` nor `status`
-    clean      unless the filter names `verdict`: **no suspect and no hack leaves by accident**
-    where      the filter itself
-    conversation, source_in_answer, distinct      see app.domain.example and the format's `identity`
-
-The dataset is written beside its target and renamed into place whole, in the transaction that records it.  An
-export that is killed leaves a hidden folder `.<name>.<id>` there, which nothing reads."""
+The stages are those of `app.domain.selection`.  They are run inside one snapshot, which is "everything older than
+`as_of`": the manifest holds that moment, and whoever asks again gets the same rows.  The dataset is written beside its
+target and renamed into place whole, in the transaction that records it."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -28,106 +29,172 @@ import pyarrow as pa
 from app import formats
 from app.domain import ids, source
 from app.domain import where as filters
-from app.domain.where import Expression
-from app.export import card
-from app.export.assembly import CONVERSATION, DISTINCT, SOURCE_IN_ANSWER, Assembly
-from app.export.files import COMPRESSION, LINEAGE_STEM, ROW_GROUP_ROWS, entry, rows_of
-from app.export.manifest import NAME, FileEntry, Manifest, Split, Stage
+from app.domain.decontamination import Index
+from app.domain.selection import Spec
+from app.export import card, prepare, work
+from app.export.account import UNFIT, diff, why
+from app.export.files import COMPRESSION, DECISIONS_STEM, LINEAGE_STEM, ROW_GROUP_ROWS, entry, rows_of, write_columns
+from app.export.manifest import NAME, FileEntry, Manifest, Stage, content_of, spec_json, spec_of
+from app.export.prepare import Progress, silent
 from app.export.proof import verify
-from app.formats import Format
+from app.export.render import Job, Renderer
+from app.export.select import PLAN, Funnel, chunks
+from app.export.work import Draft, ExportError, Selected
+from app.formats import JSONL
 from app.store import exports, samples
 from app.store.session import Database
 
-__all__ = ["ExportError", "Manifest", "export", "verify"]
+__all__ = [
+    "ExportError",
+    "Manifest",
+    "Progress",
+    "Spec",
+    "diff",
+    "export",
+    "funnel",
+    "preview",
+    "reproduce",
+    "spec_json",
+    "spec_of",
+    "verify",
+    "why",
+]
 
-Progress = Callable[[int, int], None]
-"""Called with attempts done and attempts that passed the filter."""
+_RULES = {
+    "decontaminated": "its problem is not like one that is held out",
+    "distinct": "no near-duplicate of a better solution ({similarity})",
+    "prs": "profiling-based rejection sampling ({prs})",
+    "choice": "turns {turns}, best of {best_of}",
+    "balance": "as many of a problem and of a family as allowed",
+}
 
 
-class ExportError(ValueError):
-    """No dataset was made, and no folder is left."""
-
-
-def export(
-    database: Database,
-    *,
-    format: str,  # noqa: A002 (what callers call it)
-    where: str,
-    out: Path,
-    seed: int = 0,
-    val_fraction: float = 0.05,
-    progress: Progress | None = None,
-) -> Manifest:
+def export(database: Database, spec: Spec, out: Path, *, progress: Progress = silent) -> Manifest:
     """Write the dataset `out` (which must not exist, or be an empty folder) and record it.
 
-    The same database, arguments and service version give the same rows in the same order.  Raises WhereError for
-    the filter, UnknownPluginError for the format, ExportError where nothing is left or the target is taken."""
-    expression = filters.parse(where)
-    chosen = formats.find(format)
-    if not 0 <= val_fraction < 1:
-        raise ExportError(f"val_fraction: expected 0 ≤ fraction < 1, got {val_fraction}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ExportError(f"{out}: expected no such folder or an empty one; datasets are never written over")
-    draft = out.parent / f".{out.name}.{ids.new_id().hex}"
-    draft.mkdir(parents=True)
-    try:
-        assembly = Assembly(draft, chosen, seed=seed, val_fraction=val_fraction)
-        snapshot, funnel = _fill(database, assembly, declared(expression, chosen), progress)
-        _require_rows(funnel)
-        manifest = _describe(assembly, assembly.finish(), snapshot, funnel, format=format, where=where)
-        manifest = _write_documents(draft, manifest, assembly)
-        _publish(database, draft, out, manifest)
-    finally:
-        if draft.exists():
-            shutil.rmtree(draft)
+    The same database, selection and service version give the same rows in the same order.  Interrupted, the same call
+    goes on.  Raises WhereError for the filter, UnknownPluginError for the format, ExportError where nothing is left or
+    the target is taken."""
+    return _export(database, spec, out, None, progress)
+
+
+def reproduce(
+    database: Database, manifest: dict[str, Any], out: Path, *, progress: Progress = silent
+) -> tuple[Manifest, list[str]]:
+    """Make the rows of a manifest again in the folder `out`; and every way in which they differ.
+
+    Reads evaluations, verdicts and reviews as they were at the manifest's moment.  ValueError for a manifest of another
+    schema version."""
+    if manifest.get("schema_version") != Manifest.schema_version:
+        raise ExportError(f"expected a manifest of schema version {Manifest.schema_version}, got {str(manifest)[:60]}")
+    spec = spec_of(manifest["spec"])
+    made = _export(database, spec, out, datetime.fromisoformat(manifest["snapshot"]["as_of"]), progress)
+    return made, _differences(manifest, made.sealed())
+
+
+def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> dict[str, Any]:
+    """What the selection keeps at each stage, in all and by problem, and how many rows it would have; writes nothing.
+
+    `{"kind", "stages": [{"stage", "rows", "rule"}], "rows", "problems": [{"problem_id", "problem", "rows", "left"}]}`,
+    `left` being a list in the order of the stages.  Rendering may drop rows further."""
+    filters.parse(spec.where)
+    work.ready(database, spec, progress)
+    with database.snapshot() as connection:
+        draft = _now(connection, spec)
+        index = Index(held_out=prepare.held_out(database, spec.held_out))
+        chosen = work.selector(connection, draft, prepare.contaminated(database, index, progress))
+        total = samples.count(connection, draft.as_of)
+        seen = 0
+        for table in chunks(work.attempts(connection, draft, chosen)):
+            chosen.chunk(table)
+            seen += len(table)
+            progress("selecting", seen, total)
+        known = samples.all_problems(connection)
+    rows = sum(chosen.funnel.rows.values())
+    problems = [
+        {
+            "problem_id": problem_id,
+            "problem": known[problem_id].problem,
+            "rows": chosen.funnel.rows[problem_id],
+            "left": chosen.funnel.left(problem_id),
+        }
+        for problem_id in chosen.funnel.by_problem
+    ]
+    stages = [{"stage": one.stage, "rows": one.rows, "rule": one.rule} for one in _stages(spec, draft, chosen, rows)]
+    return {"kind": str(draft.kind), "stages": stages, "rows": rows, "problems": problems}
+
+
+def preview(database: Database, spec: Spec, rows: int = 5) -> list[dict[str, Any]]:
+    """The first rows as the format shows them, `[{"row", "evaluation_id", "problem", "split"}]`; reads no further."""
+    filters.parse(spec.where)
+    work.ready(database, spec, silent)
+    held_out = prepare.held_out(database, spec.held_out)
+    with database.snapshot() as connection:
+        draft = _now(connection, spec)
+        index = Index(held_out=held_out)
+        chosen = work.selector(connection, draft, prepare.contaminated(database, index))
+        plans: list[pa.Table] = [PLAN.empty_table()]
+        for table in chunks(work.attempts(connection, draft, chosen)):
+            plans.append(chosen.chunk(table).plan)
+            if sum(map(len, plans)) >= 2 * rows:
+                break
+    found: list[dict[str, Any]] = []
+    with Renderer(_job(database, spec, draft, Path(), tuple(held_out))) as renderer, database.begin() as connection:
+        for facts, example in renderer.examples(connection, pa.concat_tables(plans)):
+            if isinstance(example, ValueError):
+                continue
+            own = {"evaluation_id": facts.evaluation_id, "problem": facts.problem, "split": example.split}
+            found.append({"row": renderer.format.render(example)} | own)
+            if len(found) == rows:
+                break
+    return found
+
+
+def _export(database: Database, spec: Spec, out: Path, as_of: datetime | None, progress: Progress) -> Manifest:
+    filters.parse(spec.where)
+    work.kind_of(spec)
+    out = out.absolute()
+    with work.folder(out) as root:
+        work.ready(database, spec, progress)
+        draft = work.begin(database, root, spec, as_of)
+        selected = work.run(database, root, draft, progress)
+        manifest = _describe(root, draft, selected)
+        manifest = _write_documents(root, manifest, selected)
+        _publish(database, root, out, manifest)
     return manifest
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """A stage that the database carries out."""
-
-    stage: str
-    expression: Expression
-    reason: str
-
-    @property
-    def rule(self) -> str:
-        """For the manifest."""
-        return f"{filters.unparse(self.expression) or 'everything'} ({self.reason})"
+def _now(connection: Any, spec: Spec) -> Draft:
+    now = samples.snapshot(connection)
+    version = metadata.version("kernel-assay")
+    return Draft(spec=spec, kind=work.kind_of(spec), version=version, as_of=now.as_of, xmin=now.xmin)
 
 
-def declared(expression: Expression, chosen: Format) -> list[Filter]:
-    """The filter's stages, those that it implies first."""
-    named = filters.names(expression)
-    stages = [("valid", "valid", "our own faults are never training data")]
-    if chosen.shows_answer and not named & {"correct", "status"}:
-        stages.append(("correct", "correct", "implied: the filter names neither correct nor status"))
-    if "verdict" not in named:
-        stages.append(("clean", "verdict = clean", "implied: the filter does not name verdict"))
-    implied = [Filter(stage=name, expression=filters.parse(text), reason=reason) for name, text, reason in stages]
-    return [*implied, Filter(stage="where", expression=expression, reason="as given")]
+def _job(database: Database, spec: Spec, draft: Draft, root: Path, held_out: tuple[Any, ...]) -> Job:
+    url = database.url.render_as_string(hide_password=False)
+    return Job(
+        database_url=url, root=root, format=spec.format, kind=draft.kind, reasoning=spec.reasoning, held_out=held_out
+    )
 
 
-def _fill(
-    database: Database, assembly: Assembly, stages: list[Filter], progress: Progress | None
-) -> tuple[samples.Snapshot, list[Stage]]:
-    """Stream every attempt that passes into the assembly; the snapshot and the funnel."""
-    expressions = [stage.expression for stage in stages]
-    with database.snapshot() as connection:
-        snapshot = samples.snapshot(connection)
-        total, *left = samples.funnel(connection, expressions)
-        for done, sample in enumerate(samples.stream(connection, expressions), start=1):
-            assembly.add(sample)
-            if progress is not None:
-                progress(done, left[-1])
-    funnel = [Stage(stage="snapshot", rows=total, rule="attempts that have an evaluation")]
-    funnel += [Stage(stage=stage.stage, rows=rows, rule=stage.rule) for stage, rows in zip(stages, left, strict=True)]
-    rules = {CONVERSATION: "the conversation is whole: every turn there, with messages, roles known, answer not empty"}
-    if assembly.chosen.shows_answer:
-        rules[SOURCE_IN_ANSWER] = "the answer contains the source that was evaluated, blanks aside"
-    rules[DISTINCT] = "identical rows once, the oldest kept"
-    return snapshot, funnel + [Stage(stage=name, rows=assembly.kept[name], rule=rule) for name, rule in rules.items()]
+def _stages(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
+    """The funnel, the snapshot first and the rows last."""
+    texts = {
+        "similarity": f"{spec.similarity}, Jaccard {spec.jaccard:g}"
+        if spec.similarity == "minhash"
+        else spec.similarity,
+        "prs": f"{spec.prs}, τ {spec.prs_tau:g}, s {spec.prs_scale:g}, seed {spec.seed}",
+        "turns": spec.turns or "as usual for the kind",
+        "best_of": spec.best_of,
+    }
+    rules = {one.name: one.rule for one in chosen.conditions}
+    rules |= {name: rule.format(**texts) for name, rule in _RULES.items() if name in chosen.stages}
+    counts = chosen.funnel.left()
+    stages = [Stage(stage="snapshot", rows=counts[0], rule="attempts that have an evaluation")]
+    named = zip(chosen.stages, counts[1:], strict=True)
+    stages += [Stage(stage=name, rows=count, rule=rules[name]) for name, count in named]
+    rule = f"rows of kind {draft.kind}: the conversation is whole, holds no secret, quotes nothing held out"
+    return [*stages, Stage(stage="rows", rows=rows, rule=rule)]
 
 
 def _require_rows(funnel: list[Stage]) -> None:
@@ -139,63 +206,133 @@ def _require_rows(funnel: list[Stage]) -> None:
         before = stage.rows
 
 
-def _describe(
-    assembly: Assembly,
-    files: list[FileEntry],
-    snapshot: samples.Snapshot,
-    funnel: list[Stage],
-    *,
-    format: str,  # noqa: A002
-    where: str,
-) -> Manifest:
-    tally = assembly.tally
+def _describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
+    parts, spec = selected.parts, draft.spec
+    rows = sum(sum(part.split.values()) for part in parts)
+    stages = _stages(spec, draft, selected.chosen, rows)
+    _require_rows(stages)
+    files = _tables(root, selected)
+    splits = sorted({split for part in parts for split in part.split})
+    dropped: dict[str, int] = {}
+    for part in parts:
+        for _, _, reason in part.dropped:
+            dropped[reason] = dropped.get(reason, 0) + 1
+    counted = {name: work.tally(parts, name) for name in ("problems", "families", "hardware", "sanitized")}
     return Manifest(
         export_id=str(ids.new_id()),
         created_at=datetime.now(UTC).isoformat(),
-        service_version=metadata.version("kernel-assay"),
-        format=format,
-        where=where,
-        snapshot={"as_of": snapshot.as_of.isoformat(), "pg_snapshot_xmin": snapshot.xmin},
-        funnel=tuple(funnel),
-        rows=funnel[-1].rows,
-        problems=len(tally.problems),
-        split=Split(
-            by="sha256(seed:reference_sha256)",
-            seed=assembly.seed,
-            val_fraction=assembly.val_fraction,
-            rows={split: table.rows for split, table in assembly.tables.items()},
-        ),
-        row_ids_sha256=assembly.row_ids_sha256,
-        policies=tuple(sorted(tally.policies)),
-        detectors=tuple({"name": name, "version": version} for name, version in sorted(tally.detectors)),
-        protocols=tuple(sorted(tally.protocols)),
+        service_version=draft.version,
+        format=spec.format,
+        kind=str(draft.kind),
+        where=spec.where,
+        spec=spec_json(spec),
+        snapshot={"as_of": draft.as_of.isoformat(), "pg_snapshot_xmin": draft.xmin},
+        stages=tuple(selected.chosen.stages),
+        funnel=tuple(stages),
+        rows=rows,
+        problems=len(counted["problems"]),
+        families=len(counted["families"]),
+        split={split: sum(part.split.get(split, 0) for part in parts) for split in splits},
+        content_sha256=content_of(files),
+        dropped_in_rendering=dict(sorted(dropped.items())),
+        contaminated={problem_id: str(match) for problem_id, match in sorted(selected.contaminated.items())},
+        policies=(prepare.policy_of(spec).key,),
+        detectors=prepare.versions(),
+        protocols=tuple(work.tally(parts, "protocols")),
         hardware=tuple(
-            {"device_class": kind, "device_name": name, "rows": rows}
-            for (kind, name), rows in sorted(tally.hardware.items())
+            dict(zip(("device_class", "device_name", "rows"), (*name.split("\t"), count), strict=True))
+            for name, count in counted["hardware"].items()
         ),
-        source_sets=dict(sorted(tally.source_sets.items())),
-        prompt_sources=dict(sorted(tally.prompt_sources.items())),
-        sanitized_rows=tally.sanitized,
+        source_sets=work.tally(parts, "source_sets"),
+        models=work.tally(parts, "models"),
+        licences=work.tally(parts, "licences"),
+        prompt_sources=work.tally(parts, "prompt_sources"),
+        sanitized_rows=counted["sanitized"].get("True", 0),
         writer={"pyarrow": pa.__version__, "compression": COMPRESSION, "row_group_rows": ROW_GROUP_ROWS},
         files=tuple(files),
     )
 
 
-def _write_documents(draft: Path, manifest: Manifest, assembly: Assembly) -> Manifest:
-    """The card, and the manifest with the card's hash in it."""
-    memory_bytes = {split: table.memory_bytes for split, table in assembly.tables.items()}
-    path = draft / card.NAME
+def _tables(root: Path, selected: Selected) -> list[FileEntry]:
+    """Every file that holds rows or decisions; JSON lines become one file a split, as their trainers want."""
+    files = [file for part in selected.parts for file in part.files]
+    lines = [file for file in files if file.path.endswith(f".{JSONL}")]
+    kept = [file for file in files if file not in lines]
+    for split in sorted({Path(file.path).name.rpartition("-")[0] for file in lines}):
+        kept.append(_joined(root, split, [file for file in lines if file.path.startswith(f"data/{split}-")]))
+    _write_funnel(root / "funnel.parquet", selected)
+    _write_unfit(root / UNFIT, selected)
+    decisions = sorted(root.glob(f"{DECISIONS_STEM}-*.parquet"))
+    return kept + [entry(root, path) for path in (*decisions, root / "funnel.parquet", root / UNFIT)]
+
+
+def _joined(root: Path, split: str, files: list[FileEntry]) -> FileEntry:
+    path = root / "data" / f"{split}.{JSONL}"
+    with path.open("wb") as whole:
+        for file in sorted(files, key=lambda one: one.path):
+            with (root / file.path).open("rb") as part:
+                shutil.copyfileobj(part, whole, 1 << 20)
+            (root / file.path).unlink()
+    found = entry(root, path, rows=sum(file.rows or 0 for file in files))
+    return replace(found, content_sha256=found.sha256)
+
+
+def _write_unfit(path: Path, selected: Selected) -> None:
+    """What was chosen and could not be shown, and why."""
+    with path.open("w", encoding="utf-8") as file:
+        for part in selected.parts:
+            for evaluation_id, turn_id, reason in part.dropped:
+                line = {"evaluation_id": evaluation_id, "turn_id": turn_id, "reason": reason}
+                file.write(json.dumps(line) + "\n")
+
+
+def _write_funnel(path: Path, selected: Selected) -> None:
+    """Attempts left after each stage, problem by problem."""
+    names = ["snapshot", *selected.chosen.stages]
+    funnel: Funnel = selected.chosen.funnel
+    lines = [
+        {"problem_id": problem_id, "problem": selected.problems[problem_id].problem, "rows": funnel.rows[problem_id]}
+        | dict(zip(names, funnel.left(problem_id), strict=True))
+        for problem_id in funnel.by_problem
+    ]
+    kinds = [("problem_id", pa.string()), ("problem", pa.string()), ("rows", pa.int64())]
+    schema = pa.schema(kinds + [(name, pa.int64()) for name in names])
+    write_columns(path, [pa.Table.from_pylist(lines, schema=schema)], schema)
+
+
+def _write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manifest:
+    """What the trainer wants beside the rows, the card, and the manifest with their hashes in it."""
+    chosen = formats.find(manifest.format)
+    tables = [file for file in manifest.files if file.path.startswith("data/")]
+    by_split = {Path(file.path).stem.partition("-")[0]: file.path for file in tables}
+    documents = chosen.documents(by_split)
+    assemble = getattr(chosen, "assemble", None)
+    if assemble is not None:
+        documents |= assemble(row for file in tables for row in rows_of(root / file.path))
+    files = [*manifest.files]
+    for name, document in documents.items():
+        (root / name).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        files.append(entry(root, root / name))
+    memory: dict[str, int] = {}
+    for part in selected.parts:
+        for split, size in part.memory_bytes.items():
+            memory[split] = memory.get(split, 0) + size
     text = card.render(
-        manifest, schema=assembly.chosen.schema, memory_bytes=memory_bytes, problems=assembly.tally.problems
+        manifest, schema=chosen.schema, memory_bytes=memory, problems=work.tally(selected.parts, "problems")
     )
-    path.write_text(text, encoding="utf-8")
-    manifest = replace(manifest, files=(*manifest.files, entry(draft, path)))
-    (draft / NAME).write_text(json.dumps(manifest.sealed(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    (root / card.NAME).write_text(text, encoding="utf-8")
+    files.append(entry(root, root / card.NAME))
+    manifest = replace(manifest, files=tuple(files))
+    (root / NAME).write_text(json.dumps(manifest.sealed(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
 
-def _publish(database: Database, draft: Path, out: Path, manifest: Manifest) -> None:
+def _publish(database: Database, root: Path, out: Path, manifest: Manifest) -> None:
     """Record the dataset and rename its folder into place: both or neither."""
+    listed = {NAME, *(file.path.partition("/")[0] for file in manifest.files)}
+    for path in root.iterdir():
+        if path.name not in listed:
+            path.unlink()
     try:
         with database.begin() as connection:
             exports.add(
@@ -203,18 +340,42 @@ def _publish(database: Database, draft: Path, out: Path, manifest: Manifest) -> 
                 export_id=UUID(manifest.export_id),
                 format=manifest.format,
                 where_text=manifest.where,
-                directory=source.printable(str(out.absolute())),
+                directory=source.printable(str(out)),
                 manifest=manifest.sealed(),
-                evaluation_ids=_evaluation_ids(draft, manifest),
+                evaluation_ids=_evaluation_ids(root, manifest),
             )
-            draft.rename(out)
+            root.rename(out)
     except BaseException:
-        if not draft.exists():  # renamed, but the commit failed
-            out.rename(draft)
+        if not root.exists():  # renamed, but the commit failed
+            out.rename(root)
         raise
 
 
-def _evaluation_ids(draft: Path, manifest: Manifest) -> Iterator[UUID]:
+def _evaluation_ids(root: Path, manifest: Manifest) -> Iterator[UUID]:
     for file in manifest.files:
         if file.path.startswith(f"{LINEAGE_STEM}-"):
-            yield from (UUID(row["evaluation_id"]) for row in rows_of(draft / file.path))
+            yield from (UUID(row["evaluation_id"]) for row in rows_of(root / file.path))
+
+
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """How a dataset that was made again differs from what its manifest says."""
+    if before["content_sha256"] == after["content_sha256"]:
+        return []
+    found = [
+        f"{name}: expected {before[name]}, got {after[name]}"
+        for name in ("service_version", "rows", "problems", "split", "policies", "detectors")
+        if before.get(name) != after[name]
+    ]
+    stages = {one["stage"]: one["rows"] for one in before["funnel"]}
+    found += [
+        f"stage {one['stage']}: expected {stages.get(one['stage'])} left, got {one['rows']}"
+        for one in after["funnel"]
+        if stages.get(one["stage"]) != one["rows"]
+    ]
+    old = {file["path"]: file["content_sha256"] for file in before["files"]}
+    found += [
+        f"{file['path']}: other rows than before"
+        for file in after["files"]
+        if file["content_sha256"] is not None and old.get(file["path"]) != file["content_sha256"]
+    ]
+    return found or ["content_sha256: other rows than before"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.export.files import LINEAGE_STEM
+from app.export.files import DECISIONS_STEM, LINEAGE_STEM
 from app.export.manifest import METRICS, Manifest
 
 NAME = "README.md"
@@ -24,13 +24,13 @@ _BIGGER = "1M<n<10M"
 def render(
     manifest: Manifest, *, schema: pa.Schema, memory_bytes: Mapping[str, int], problems: Mapping[str, int]
 ) -> str:
-    """The card.  `memory_bytes`: split → bytes in Arrow's memory format; `problems`: reference hash → rows."""
+    """The card.  `memory_bytes`: split → bytes in Arrow's memory format; `problems`: problem → rows."""
     return f"""\
 ---
 {_front_matter(manifest, schema, memory_bytes)}
 ---
 
-# Evaluated GPU kernels, format `{manifest.format}`
+# Evaluated GPU kernels, format `{manifest.format}`, kind `{manifest.kind}`
 
 {manifest.rows} rows on {manifest.problems} problems \
 ({min(problems.values())} to {max(problems.values())} rows a problem, median {median(problems.values()):g}), \
@@ -38,21 +38,38 @@ exported by kernel-assay {manifest.service_version} on {manifest.created_at}.
 
 ## Selection
 
+    {json.dumps({name: value for name, value in manifest.spec.items() if value is not None})}
+
 Filter:
 
 {indent(manifest.where.strip() or "everything", "    ")}
 
-| stage | rows left | keeps |
+| stage | left | keeps |
 |---|--:|---|
 {_table((stage.stage, stage.rows, stage.rule) for stage in manifest.funnel)}
 
-A suspect or a hack is in here only if the filter names `verdict`. Speedups of hacks are null.
+Stages before the last count attempts, the last counts rows. A suspect or a hack is in here only if the filter names \
+`verdict`, or as the worse one of a pair or a label. Speedups of hacks are null. `funnel.parquet` has the funnel of \
+every problem, `{DECISIONS_STEM}-*.parquet` what became of every attempt; `assay verify DIR --why EVALUATION` \
+reads both.
+
+## Decontamination
+
+{_decontamination(manifest)}
 
 ## Where the rows come from
 
 | source set | rows |
 |---|--:|
 {_table(manifest.source_sets.items())}
+
+| model | rows |
+|---|--:|
+{_table(manifest.models.items())}
+
+| licence of problem / of model output | rows |
+|---|--:|
+{_table(manifest.licences.items())}
 
 | prompt | rows |
 |---|--:|
@@ -74,19 +91,20 @@ that came without one. In {manifest.sanitized_rows} rows characters that Parquet
 |---|---|
 {_table(METRICS.items())}
 
-Measurement protocol: {", ".join(manifest.protocols)}. Verdicts: policy {", ".join(manifest.policies) or "none"}, by \
-{", ".join(f"{one['name']}@{one['version']}" for one in manifest.detectors) or "no detector"}.
+Measurement protocol: {", ".join(manifest.protocols)}. Verdicts: policy {", ".join(manifest.policies)}, by \
+{", ".join(f"{name}@{version}" for name, version in manifest.detectors.items())}.
 
 ## Split
 
-{", ".join(f"{name}: {rows} rows" for name, rows in manifest.split.rows.items())}. A problem is held out by a hash of \
-its reference (seed {manifest.split.seed}, fraction {manifest.split.val_fraction:g}): adding data never moves it. \
-Different problems of one operator family may stand on both sides.
+{", ".join(f"{name}: {rows} rows" for name, rows in manifest.split.items())}. Operator families are held out by a hash \
+(seed {manifest.spec["seed"]}, fraction {manifest.spec["val_fraction"]:g}): adding data never moves one, and one \
+problem in two shapes stands on one side. Rows stand problem by problem: shuffle them.
 
 ## Checking
 
 `assay verify DIR` checks every file against `manifest.json`; `{LINEAGE_STEM}-*.parquet` names the evaluation, turn \
-and verdict of every row. Hash of the row ids: `{manifest.row_ids_sha256}`.
+and verdict of every row. `assay reproduce manifest.json` makes the same rows again from the same database. Hash of \
+the content: `{manifest.content_sha256}`.
 
 ## Limits
 
@@ -96,7 +114,12 @@ and verdict of every row. Hash of the row ids: `{manifest.row_ids_sha256}`.
 
 def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[str, int]) -> str:
     kernelbench = "kernelbench" in manifest.source_sets
-    splits = {name: rows for name, rows in manifest.split.rows.items() if rows}
+    splits = {name: rows for name, rows in manifest.split.items() if rows}
+    suffix = (
+        "jsonl"
+        if any(file.path.endswith("jsonl") and file.path.startswith("data/") for file in manifest.files)
+        else "parquet"
+    )
     fields: dict[str, object] = {
         "pretty_name": f"Evaluated GPU kernels ({manifest.format})",
         "language": ["en"],
@@ -110,7 +133,10 @@ def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[s
             {
                 "config_name": manifest.format,
                 "default": True,
-                "data_files": [{"split": name, "path": f"data/{name}-*.parquet"} for name in splits],
+                "data_files": [
+                    {"split": name, "path": f"data/{name}.jsonl" if suffix == "jsonl" else f"data/{name}-*.parquet"}
+                    for name in splits
+                ],
             }
         ],
         "dataset_info": [
@@ -139,14 +165,27 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
 
 
+def _decontamination(manifest: Manifest) -> str:
+    held_out = manifest.spec["held_out"]
+    if not held_out:
+        return "None was asked for: nothing was held against a benchmark."
+    lines = "\n".join(f"- problem {problem_id}: {why}" for problem_id, why in manifest.contaminated.items())
+    return f"Held against {', '.join(held_out)}; {len(manifest.contaminated)} problems are out:\n\n{lines or '- none'}"
+
+
 def _limits(manifest: Manifest) -> str:
+    spec = manifest.spec
     limits = [
-        "Licences of problems and of model outputs were not recorded: find out before you publish.",
-        "Rows were checked for identical code only; near-duplicates were not removed.",
         "Times hold for the devices above and for the shapes of each problem's inputs.",
-        "A clean verdict means that the detectors named above found nothing, not that a person has looked.",
-        "Token counts were not measured: no row was dropped or cut for its length.",
+        "A clean verdict means that the detectors above found nothing; `reviewed` says where a person has looked.",
+        "Secrets were looked for by the form of known tokens; personal data was not looked for.",
     ]
+    if any("unknown" in name for name in manifest.licences):
+        limits.append("Licences marked `unknown` were not recorded: find out before you publish.")
+    if spec["similarity"] == "none":
+        limits.append("Near-duplicates were not removed.")
+    if spec["max_tokens"] is None:
+        limits.append("Token counts were not measured: no row was dropped or cut for its length.")
     if "kernelbench" in manifest.source_sets:
         limits.append("Contains KernelBench problems: a model trained on it must not be evaluated on KernelBench.")
     if any(seen["device_class"] == "cpu" for seen in manifest.hardware):

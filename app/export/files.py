@@ -1,10 +1,11 @@
-"""EXPORT: Parquet files in small row groups, hashed as bytes and as content.
+"""EXPORT: the files of a dataset: Parquet in small row groups, or JSON lines, hashed as bytes and as content.
 
 The Hub's viewer refuses row groups beyond about 286 MiB in memory, so groups are small and carry a page index."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,14 @@ import pyarrow.parquet as pq
 
 from app.export.manifest import FileEntry, canonical
 
-ROW_GROUP_ROWS = 500
-FILE_ROWS = 100_000
-"""A multiple of the row group: about a gigabyte of long conversations."""
+ROW_GROUP_ROWS = 1_000
 COMPRESSION = "zstd"
 
 LINEAGE = pa.schema(
     [
         ("split", pa.string()),
         ("index", pa.int64()),
+        ("role", pa.string()),
         ("evaluation_id", pa.string()),
         ("turn_id", pa.string()),
         ("verdict_id", pa.string()),
@@ -30,67 +30,95 @@ LINEAGE = pa.schema(
         ("row_sha256", pa.string()),
     ]
 )
-"""Columns of the file that ties every row to its evaluation and verdict, whatever the format leaves out."""
-
+"""Columns of the files that tie every row to its evaluations and verdicts, whatever the format leaves out.  The
+lines of a split stand in the order of its rows; `role` is `answer`, or `rejected` of a pair."""
 
 LINEAGE_STEM = "lineage"
+DECISIONS_STEM = "decisions"
 
 UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
-"""What reading a damaged or foreign Parquet file raises."""
+"""What reading a damaged or foreign file raises."""
 
 
-class TableWriter:
-    """Writes rows of one split to `<stem>-00000.parquet`, `<stem>-00001.parquet` … under `root`."""
+class ParquetTable:
+    """One Parquet file, written a row group at a time."""
 
-    def __init__(self, root: Path, stem: str, schema: pa.Schema) -> None:
-        self.root = root
-        self.stem = stem
+    def __init__(self, path: Path, schema: pa.Schema, *, group_rows: int = ROW_GROUP_ROWS) -> None:
+        path.parent.mkdir(exist_ok=True)
+        self.path = path
         self.schema = schema
         self.rows = 0
-        """Written so far."""
         self.memory_bytes = 0
         """Of the rows in Arrow's memory format."""
-        self._closed: list[FileEntry] = []
-        self._path = root
-        self._file: pq.ParquetWriter | None = None
-        self._rows_in_file = 0
+        self._group_rows = group_rows
+        self._waiting: list[dict[str, Any]] = []
+        self._content = hashlib.sha256()
+        self._file = pq.ParquetWriter(path, schema, compression=COMPRESSION, write_page_index=True)
+
+    def add(self, row: dict[str, Any]) -> str:
+        """Take a row; its content hash.
+
+        Raises ValueError where the row has other columns than the schema, pyarrow.ArrowInvalid (a ValueError) where a
+        value does not fit: when its group is written."""
+        if row.keys() != set(self.schema.names):
+            raise ValueError(f"{self.path.name}: expected columns {self.schema.names}, got {list(row)}")
+        line = canonical(row)
+        self._content.update(line)
+        self._content.update(b"\n")
+        self._waiting.append(row)
+        self.rows += 1
+        if len(self._waiting) >= self._group_rows:
+            self._flush()
+        return hashlib.sha256(line).hexdigest()
+
+    def close(self, root: Path) -> FileEntry:
+        """Finish, and say what was written."""
+        self._flush()
+        self._file.close()
+        return entry(root, self.path, rows=self.rows, content_sha256=self._content.hexdigest())
+
+    def _flush(self) -> None:
+        if self._waiting:
+            batch = pa.RecordBatch.from_pylist(self._waiting, schema=self.schema)
+            self.memory_bytes += batch.nbytes
+            self._file.write_batch(batch)
+            self._waiting = []
+
+
+class JsonLines:
+    """One file of JSON lines; canonical, so that its content hash is that of its bytes."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        path.parent.mkdir(exist_ok=True)
+        self.path = path
+        self.schema = schema
+        self.rows = 0
+        self.memory_bytes = 0
+        self._file = path.open("wb")
         self._content = hashlib.sha256()
 
-    def write(self, rows: Sequence[dict[str, object]]) -> list[str]:
-        """Write one row group and return the content hash of each row.
+    def add(self, row: dict[str, Any]) -> str:
+        """Write a row; its content hash."""
+        if row.keys() != set(self.schema.names):
+            raise ValueError(f"{self.path.name}: expected keys {self.schema.names}, got {list(row)}")
+        line = canonical(row)
+        self._content.update(line + b"\n")
+        self._file.write(line + b"\n")
+        self.rows += 1
+        self.memory_bytes += len(line)
+        return hashlib.sha256(line).hexdigest()
 
-        Hashes are of what Parquet gives back, so that they hold for a reader.  Raises ValueError where a row has
-        other columns than the schema, pyarrow.ArrowInvalid (a ValueError) where a value does not fit."""
-        for row in rows:
-            if row.keys() != set(self.schema.names):
-                raise ValueError(f"{self.stem}: expected columns {self.schema.names}, got {list(row)}")
-        batch = pa.RecordBatch.from_pylist(list(rows), schema=self.schema)
-        if self._rows_in_file >= FILE_ROWS:
-            self._finish_file()
-        if self._file is None:
-            self._path = self.root / f"{self.stem}-{len(self._closed):05}.parquet"
-            self._path.parent.mkdir(exist_ok=True)
-            self._file = pq.ParquetWriter(self._path, self.schema, compression=COMPRESSION, write_page_index=True)
-        self._file.write_batch(batch)
-        lines = [canonical(row) for row in batch.to_pylist()]
-        self._content.update(b"".join(line + b"\n" for line in lines))
-        self._rows_in_file += len(rows)
-        self.rows += len(rows)
-        self.memory_bytes += batch.nbytes
-        return [hashlib.sha256(line).hexdigest() for line in lines]
-
-    def close(self) -> list[FileEntry]:
+    def close(self, root: Path) -> FileEntry:
         """Finish, and say what was written."""
-        self._finish_file()
-        return self._closed
-
-    def _finish_file(self) -> None:
-        if self._file is None:
-            return
         self._file.close()
-        content = self._content.hexdigest()
-        self._closed.append(entry(self.root, self._path, rows=self._rows_in_file, content_sha256=content))
-        self._file, self._rows_in_file, self._content = None, 0, hashlib.sha256()
+        return entry(root, self.path, rows=self.rows, content_sha256=self._content.hexdigest())
+
+
+def write_columns(path: Path, batches: Sequence[pa.Table], schema: pa.Schema) -> None:
+    """Columns that are no training data: compressed, in larger groups, without row hashes."""
+    with pq.ParquetWriter(path, schema, compression=COMPRESSION, write_page_index=True) as file:
+        for table in batches:
+            file.write_table(table, row_group_size=50_000)
 
 
 def entry(root: Path, path: Path, *, rows: int | None = None, content_sha256: str | None = None) -> FileEntry:
@@ -107,9 +135,13 @@ def entry(root: Path, path: Path, *, rows: int | None = None, content_sha256: st
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Every row of a Parquet file, a row group's worth in memory at a time.
+    """Every row of a file of a dataset, a row group's worth in memory at a time.
 
     Raises one of UNREADABLE where the file is damaged."""
+    if path.suffix == ".jsonl":
+        with path.open("rb") as lines:
+            yield from map(json.loads, lines)
+        return
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ROW_GROUP_ROWS):
             yield from batch.to_pylist()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+import hashlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from app.domain import ids
+import msgspec
+
+from app.domain.selection import Spec
 
 NAME = "manifest.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 METRICS = {
     "speedup": "exp(median over ABBA groups of ln(reference time / candidate time)); null for hacks",
@@ -17,6 +20,8 @@ METRICS = {
     "reference_us, candidate_us": "median time per call on the referee's clock, microseconds",
     "coverage_time": "share of kernel time in kernels that the candidate brought",
     "correct": "every verified call, timed ones included, agreed with the fp64 reference",
+    "pass_rate": "correct and clean attempts over all valid and judged attempts of a problem",
+    "kevin_return": "discounted sum of 0.3·correct + speedup over this turn and those after it (arXiv 2507.11948)",
 }
 """Definitions that travel with the numbers; `baseline` says what the reference was run as."""
 
@@ -27,7 +32,7 @@ class Stage:
 
     stage: str
     rows: int
-    """Left after it."""
+    """Attempts left after it; of the last one, `rows`, rows of the dataset."""
     rule: str
     """What it keeps."""
 
@@ -48,16 +53,6 @@ class FileEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
-    """How problems were divided."""
-
-    by: str
-    seed: int
-    val_fraction: float
-    rows: dict[str, int]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """Everything that is needed to check a dataset, and to make it again from the same database."""
 
@@ -65,21 +60,35 @@ class Manifest:
     created_at: str
     service_version: str
     format: str
+    kind: str
     where: str
     """The filter as given."""
+    spec: dict[str, Any]
+    """The whole selection as given (app.domain.selection.Spec)."""
     snapshot: dict[str, str]
+    """`as_of`: everything older than this and nothing else."""
+    stages: tuple[str, ...]
+    """Every stage that was asked for, in order."""
     funnel: tuple[Stage, ...]
     rows: int
     problems: int
-    split: Split
-    row_ids_sha256: str
-    """Of `<evaluation id> <turn id or ->` lines, in the order of the lineage file."""
+    families: int
+    split: dict[str, int]
+    """Rows of each split; `spec` says by which seed and fraction families were held out."""
+    content_sha256: str
+    """Of the content hashes of all tables: the same for every export of one snapshot."""
+    dropped_in_rendering: dict[str, int]
+    contaminated: dict[str, str]
+    """Problem → why it is out: rule, similarity, and what it is like."""
     policies: tuple[str, ...]
-    detectors: tuple[dict[str, Any], ...]
-    """Name and version of every detector behind the verdicts of the exported rows."""
+    detectors: dict[str, int]
+    """Detector → version, behind the verdicts of the exported rows."""
     protocols: tuple[str, ...]
     hardware: tuple[dict[str, Any], ...]
     source_sets: dict[str, int]
+    models: dict[str, int]
+    licences: dict[str, int]
+    """`problem licence / model licence` → rows; `unknown` where nobody said."""
     prompt_sources: dict[str, int]
     sanitized_rows: int
     writer: dict[str, Any]
@@ -88,15 +97,40 @@ class Manifest:
 
     def sealed(self) -> dict[str, Any]:
         """As JSON, with a hash of itself."""
-        body: dict[str, Any] = json.loads(json.dumps(asdict(self), allow_nan=False)) | {"metric_definitions": METRICS}
+        body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asdict(self))) | {"metric_definitions": METRICS}
         return body | {"manifest_sha256": seal(body)}
 
 
 def seal(body: dict[str, Any]) -> str:
     """Hash of a manifest without its own hash."""
-    return ids.sha256(canonical({key: value for key, value in body.items() if key != "manifest_sha256"}))
+    own = {key: value for key, value in body.items() if key != "manifest_sha256"}
+    return hashlib.sha256(canonical(own)).hexdigest()
 
 
 def canonical(value: object) -> bytes:
-    """JSON in one way only: sorted keys, no blanks, ASCII, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    """JSON in one way only: sorted keys, no blanks, UTF-8."""
+    return _ENCODER.encode(value)
+
+
+_ENCODER = msgspec.json.Encoder(order="sorted")
+
+
+def spec_of(body: dict[str, Any]) -> Spec:
+    """The selection that a manifest, or anybody's JSON, holds.  ValueError with the field that does not fit."""
+    if unknown := sorted(body.keys() - {each.name for each in fields(Spec)}):
+        raise ValueError(f"spec: unknown {', '.join(unknown)}")
+    try:
+        return msgspec.convert(body, Spec)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"spec: {error}") from error
+
+
+def spec_json(spec: Spec) -> dict[str, Any]:
+    """A selection as JSON, with every field: what was not said, too, was decided."""
+    return {each.name: msgspec.to_builtins(getattr(spec, each.name)) for each in fields(spec)}
+
+
+def content_of(files: Iterable[FileEntry]) -> str:
+    """See `Manifest.content_sha256`."""
+    lines = sorted(f"{file.path} {file.content_sha256}\n" for file in files if file.content_sha256 is not None)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -13,9 +13,8 @@ from typing import Any
 
 from app.domain.split import SPLITS
 from app.export import manifest as manifests
-from app.export.assembly import row_id
 from app.export.files import LINEAGE_STEM, UNREADABLE, rows_of
-from app.export.manifest import canonical
+from app.export.manifest import FileEntry, canonical
 
 _SHOWN = 5
 """Changed rows named per file; the rest are counted."""
@@ -43,6 +42,8 @@ def verify(directory: Path) -> list[str]:
     for path, file in present.items():
         found += _bytes_differ(directory / path, file)
     found += _lineage_differs(directory, present, body)
+    if manifests.content_of(FileEntry(**file) for file in body["files"]) != body["content_sha256"]:
+        found.append(f"{manifests.NAME}: content_sha256 is not that of the content hashes of the tables")
     for split in SPLITS:
         found += _rows_differ(directory, files, split)
     return found
@@ -59,7 +60,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
         raise ValueError(f"{manifests.NAME}: expected JSON: {error}") from error
     if not isinstance(body, dict) or body.get("schema_version") != manifests.SCHEMA_VERSION:
         raise ValueError(f"{manifests.NAME}: expected a manifest of schema version {manifests.SCHEMA_VERSION}")
-    needed = {"manifest_sha256": str, "row_ids_sha256": str, "rows": int, "funnel": list, "files": list}
+    needed = {"manifest_sha256": str, "content_sha256": str, "rows": int, "funnel": list, "files": list}
     for name, kind in needed.items():
         if not isinstance(body.get(name), kind):
             raise ValueError(f"{manifests.NAME}: expected {name} to be a {kind.__name__}, got {body.get(name)!r}")
@@ -103,23 +104,20 @@ def _bytes_differ(path: Path, file: dict[str, Any]) -> Iterator[str]:
 
 
 def _lineage_differs(directory: Path, present: dict[str, Any], body: dict[str, Any]) -> Iterator[str]:
-    """Number, order and content of the rows that the lineage names."""
-    count, row_ids = 0, hashlib.sha256()
+    """Number and content of the rows that the lineage names."""
+    count = 0
     for path in _tables(present, LINEAGE_STEM):
         content = hashlib.sha256()
         try:
             for line in rows_of(directory / path):
                 content.update(canonical(line) + b"\n")
-                row_ids.update(row_id(line))
-                count += 1
+                count += line["role"] == "answer"
         except UNREADABLE as error:
             yield f"{path}: cannot be read: {error}"
         if content.hexdigest() != present[path]["content_sha256"]:
             yield f"{path}: the content of its rows was changed"
     if not count == body["rows"] == body["funnel"][-1]["rows"]:
         yield f"{LINEAGE_STEM}: expected {body['rows']} rows ({body['funnel'][-1]} in the funnel), got {count}"
-    if row_ids.hexdigest() != body["row_ids_sha256"]:
-        yield f"{LINEAGE_STEM}: expected row ids of sha256 {body['row_ids_sha256']}, got {row_ids.hexdigest()}"
 
 
 def _rows_differ(directory: Path, files: dict[str, Any], split: str) -> Iterator[str]:
@@ -163,8 +161,12 @@ def _lines(directory: Path, files: dict[str, Any], split: str) -> Iterator[dict[
     """The lineage of one split, as far as it can be read (`_lineage_differs` has said if it cannot)."""
     for path in _tables(files, LINEAGE_STEM):
         with suppress(*UNREADABLE):
-            yield from (line for line in rows_of(directory / path) if line["split"] == split)
+            yield from (
+                line for line in rows_of(directory / path) if line["split"] == split and line["role"] == "answer"
+            )
 
 
 def _tables(files: dict[str, Any], stem: str) -> list[str]:
-    return sorted(path for path in files if path.startswith(f"{stem}-") and files[path]["rows"] is not None)
+    """Tables of that name in order: `<stem>-00000.parquet` …, or `<stem>.jsonl`."""
+    named = (f"{stem}-", f"{stem}.")
+    return sorted(path for path in files if path.startswith(named) and files[path]["content_sha256"] is not None)

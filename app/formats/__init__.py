@@ -1,42 +1,40 @@
-"""EXPORT: how a dataset's rows look to the library that reads them: one format a file, one line here.
+"""EXPORT: how a dataset's rows look to the library that reads them: a file for each trainer, a line for each layout.
 
-A format is an object with the attributes of `Format`: a module in this folder, an entry in `BUILTIN`, or an entry
-point `assay.formats` of another package."""
+A format is an object with the attributes of `Format`: a class in a module of this folder, an entry in `BUILTIN`, or an
+entry point `assay.formats` of another package."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Protocol
-
-import pyarrow as pa
-
 from app import plugins
-from app.domain.example import Example
-from app.formats import trl_sft, verl_rl
+from app.formats import axolotl, drkernel, kernelbench, llamafactory, openai, openrlhf, prompts, rewards, trl, verl
+from app.formats.base import JSONL, PARQUET, Format
 
-
-class Format(Protocol):
-    """What the export asks of a format."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of its Parquet files.  Fixed structs: what is free-form is a JSON string."""
-
-    @property
-    def shows_answer(self) -> bool:
-        """Whether a row shows an answer to learn from.  Then only correct ones are exported, unless the filter
-        says otherwise, and the answer must hold the source that was evaluated."""
-
-    def identity(self, example: Example) -> Hashable:
-        """What makes two rows the same: of those the oldest is kept."""
-
-    def render(self, example: Example) -> dict[str, object]:
-        """The row: a value for every column, of types that JSON has, no NaN."""
-
+__all__ = ["BUILTIN", "JSONL", "PARQUET", "Format", "find", "known"]
 
 BUILTIN: dict[str, Format] = {
-    "trl_sft": trl_sft.TrlSft(),
-    "verl_rl": verl_rl.VerlRl(),
+    "trl_sft": trl.TrlSft(),
+    "trl_prompt_completion": trl.TrlPromptCompletion(),
+    "trl_preference": trl.TrlPreference(),
+    "trl_kto": trl.TrlKto(),
+    "trl_prompts": trl.TrlPrompts(),
+    "verl_sft": verl.VerlSft(),
+    "verl_rl": verl.VerlRl(),
+    "openrlhf_sft": openrlhf.OpenRlhfSft(),
+    "openrlhf_preference": openrlhf.OpenRlhfPreference(),
+    "openrlhf_prompts": openrlhf.OpenRlhfPrompts(),
+    "llamafactory_sft": llamafactory.LlamaFactorySft(),
+    "llamafactory_preference": llamafactory.LlamaFactoryPreference(),
+    "llamafactory_kto": llamafactory.LlamaFactoryKto(),
+    "axolotl": axolotl.Axolotl(),
+    "openai_sft": openai.OpenAiSft(),
+    "openai_preference": openai.OpenAiPreference(),
+    "slime_prompts": prompts.SlimePrompts(),
+    "skyrl_prompts": prompts.SkyRlPrompts(),
+    "nemo_gym_prompts": prompts.NemoGymPrompts(),
+    "drkernel_coldstart": drkernel.DrKernelColdstart(),
+    "drkernel_rl": drkernel.DrKernelRl(),
+    "kernelbench_results": kernelbench.KernelBenchResults(),
+    "rewards": rewards.Rewards(),
 }
 
 

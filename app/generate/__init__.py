@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from app.detectors import DETECTORS
 from app.domain import generated
+from app.domain import policy as policies
 from app.generate import campaign, outcomes
 from app.store import generated as store
 from app.store.session import Database
@@ -32,7 +34,8 @@ def fill(
             raise ValueError(
                 f"generated data is stored already; `assay demo --forget` removes source set {generated.NAME}"
             )
-    pool = store.Pool(outcomes.passed(seed), outcomes.failed(seed))
+    versions = {name: detector.version for name, detector in DETECTORS.items()}
+    pool = store.Pool(outcomes.passed(seed), outcomes.failed(seed), policy=policies.DEFAULT.key, detectors=versions)
     planned = campaign.plan(evaluations, seed=seed, end=datetime.now(UTC))
     with database.begin() as connection:
         rows = store.add_plan(connection, planned.problems, planned.runs)

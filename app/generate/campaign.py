@@ -63,7 +63,7 @@ def plan(evaluations: int, *, seed: int, end: datetime) -> Plan:
     ]
     runs = [
         PlannedRun(
-            run_id=identifier(draw, start),
+            run_id=identifier(draw, start + timedelta(days=DAYS) * (place / len(STEPS))),
             name=f"{NAME}/{model}/step-{step:03}",
             model=model,
             step=step,

@@ -75,14 +75,8 @@ def register(connection: sa.Connection, *, node: str, device_class: str, device_
     """A worker serves the device and is alive: its first word and every heartbeat.  The device's state after that.
 
     States that people set (`draining`, `quarantined`) stay."""
-    statement = insert(tables.devices).values(
-        device_id=ids.new_id(),
-        node=node,
-        device_class=device_class,
-        device_index=device_index,
-        worker=worker,
-        heartbeat_at=sa.func.now(),
-    )
+    place = Place(device_class=device_class, node=node, index=device_index)
+    statement = insert(tables.devices).values(_row(place, worker=worker))
     online = sa.case((_d.state == "offline", "online"), else_=_d.state)
     statement = statement.on_conflict_do_update(
         index_elements=["node", "device_class", "device_index"],
@@ -139,7 +133,9 @@ def resume(connection: sa.Connection, name: str, *, reason: str = "", changed_by
 
 
 def quarantine_at(connection: sa.Connection, place: Place, *, reason: str, changed_by: str) -> None:
-    """The same of exactly one device, by its worker: a check of it has failed."""
+    """The same of exactly one device, by its worker: a check of it has failed.  It need not be registered before."""
+    unknown = insert(tables.devices).values(_row(place, worker=changed_by)).on_conflict_do_nothing()
+    connection.execute(unknown)
     _set_state(connection, _at(place), DeviceState.QUARANTINED, reason, changed_by)
 
 
@@ -217,6 +213,18 @@ def _set_state(
     ]
     if rows:
         connection.execute(sa.insert(tables.device_events), rows)
+
+
+def _row(place: Place, *, worker: str) -> dict[str, Any]:
+    """Of a device that is new."""
+    return {
+        "device_id": ids.new_id(),
+        "node": place.node,
+        "device_class": place.device_class,
+        "device_index": place.index,
+        "worker": worker,
+        "heartbeat_at": sa.func.now(),
+    }
 
 
 def _at(place: Place) -> sa.ColumnElement[bool]:

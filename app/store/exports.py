@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import sqlalchemy as sa
 
 from app.store.tables import export_rows, exports
-
-CHUNK_ROWS = 5_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +40,24 @@ def add(
     manifest: dict[str, Any],
     evaluation_ids: Iterable[UUID],
 ) -> None:
-    """Record a dataset and the evaluation behind each of its rows, in their order."""
+    """Record a dataset and the evaluations behind its rows, in the order of its lineage."""
     values = {"format": format, "where_text": where_text, "directory": directory, "manifest": manifest}
     connection.execute(sa.insert(exports).values(export_id=export_id, row_count=manifest["rows"], **values))
-    rows = (
-        {"export_id": export_id, "row_index": index, "evaluation_id": evaluation_id}
-        for index, evaluation_id in enumerate(evaluation_ids)
-    )
-    while chunk := list(islice(rows, CHUNK_ROWS)):
-        connection.execute(sa.insert(export_rows), chunk)
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    with raw.cursor() as cursor, cursor.copy(_COPY) as copy:
+        copy.set_types(["uuid", "int4", "uuid"])
+        for index, evaluation_id in enumerate(evaluation_ids):
+            copy.write_row((export_id, index, evaluation_id))
+
+
+_COPY = "COPY export_rows (export_id, row_index, evaluation_id) FROM STDIN (FORMAT binary)"
+
+
+def get(connection: sa.Connection, export_id: UUID) -> Export | None:
+    """The dataset of that id, if there is one."""
+    record = connection.execute(sa.select(exports).where(exports.c.export_id == export_id)).mappings().one_or_none()
+    return None if record is None else Export(**record)
 
 
 def recent(connection: sa.Connection, limit: int = 50) -> list[Export]:

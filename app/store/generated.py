@@ -17,7 +17,6 @@ from app.domain.generated import NAME, PlannedProblem, PlannedRun, PlannedTrajec
 from app.domain.verdict import Label
 from app.store import codec, evaluations, rollups, tables
 
-POLICY = "generated@1"
 PROFILED = 20
 """Every how many-th correct evaluation has a timeline."""
 
@@ -52,8 +51,15 @@ class Pool:
     """Measurements ready for COPY; an outcome that is wanted gets the one that is nearest."""
 
     def __init__(
-        self, passed: Mapping[str, Sequence[Evaluation]], failed: Mapping[tuple[str, str], Sequence[Evaluation]]
+        self,
+        passed: Mapping[str, Sequence[Evaluation]],
+        failed: Mapping[tuple[str, str], Sequence[Evaluation]],
+        *,
+        policy: str,
+        detectors: Mapping[str, int],
     ) -> None:
+        """`policy` and `detectors` are what verdicts say they are of: those in force, so that exports take them."""
+        self.policy, self.detectors = policy, json.dumps(dict(detectors))
         self._passed = {kind: [_columns(one) for one in each] for kind, each in passed.items()}
         self._failed = {key: [_columns(one) for one in each] for key, each in failed.items()}
         speedups = [math.log(row["speedup"]) for row in next(iter(self._passed.values()))]
@@ -170,7 +176,6 @@ _COLUMNS = {
     "profiles": ("evaluation_id", "kind", "codec", "raw_bytes", "body", "created_at"),
 }
 _EVALUATION = ("evaluation_id", "job_id", "attempt", "worker", "baseline", "queue_ms", "total_ms", "created_at")
-_DETECTORS = json.dumps({name: version for found in _FOUND.values() for name, version, _, _ in found})
 _FINDINGS = {
     label: [(name, version, label, summary, json.dumps(evidence)) for name, version, summary, evidence in found]
     for label, found in _FOUND.items()
@@ -209,7 +214,9 @@ class _Rows:
         queue_ms = round(math.exp(draw.gauss(6.2, 0.9)), 3)
         own = (evaluation_id, job_id, 1, f"{NAME}-0", "eager", queue_ms, 1300.0, turn.at)
         self.listed["evaluations"].append((*own, *measured.values()))
-        self.listed["verdicts"].append((verdict_id, evaluation_id, turn.label, POLICY, _DETECTORS, turn.at))
+        self.listed["verdicts"].append(
+            (verdict_id, evaluation_id, turn.label, self.pool.policy, self.pool.detectors, turn.at)
+        )
         if found := _FINDINGS[Label(turn.label)]:
             self.listed["findings"].append((_identifier(draw, turn), verdict_id, *found[number % len(found)]))
         if turn.status == "passed" and number % PROFILED == 0:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.domain.problem import Problem
 from app.domain.trajectory import Run
 from app.store import trajectories
 from app.store.codec import plain
-from app.store.tables import runs
+from app.store.tables import problems, runs
 from app.store.tables import trajectories as _trajectories
 
 IMPORTER = "importer"
@@ -36,3 +38,26 @@ def labels(connection: sa.Connection, run_id: UUID) -> frozenset[str]:
     """Labels of the run's trajectories."""
     query = sa.select(_trajectories.c.label).where(_trajectories.c.run_id == run_id, _trajectories.c.label.is_not(None))
     return frozenset(connection.scalars(query))
+
+
+def set_licences(connection: sa.Connection, licences: Mapping[UUID, str]) -> None:
+    """Say under which terms problems are; the last word counts."""
+    if licences:
+        changed = sa.update(problems).where(problems.c.problem_id == sa.bindparam("wanted"))
+        statement = changed.values(licence=sa.bindparam("terms"))
+        rows = [{"wanted": problem_id, "terms": licence} for problem_id, licence in sorted(licences.items())]
+        connection.execute(statement, rows)
+
+
+def numbered(connection: sa.Connection, source_set: str) -> dict[tuple[int, int], Problem]:
+    """(Level, number) → problem, of a source set whose names begin with their number; of two, the newest."""
+    columns = (problems.c.name, problems.c.reference, problems.c.level, problems.c.entry_point)
+    query = sa.select(*columns).where(problems.c.source_set == source_set, problems.c.level.is_not(None))
+    found: dict[tuple[int, int], Problem] = {}
+    for name, reference, level, entry_point in connection.execute(query.order_by(problems.c.created_at)):
+        number, _, _ = name.partition("_")
+        if number.isdigit():
+            found[level, int(number)] = Problem(
+                name=name, reference=reference, source_set=source_set, level=level, entry_point=entry_point
+            )
+    return found

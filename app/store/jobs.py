@@ -294,6 +294,12 @@ def states(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Job
     return {row.job_id: JobState(row.state) for row in found}
 
 
+def open_jobs(connection: sa.Connection) -> dict[UUID, str]:
+    """Device class of every job that has not come to an end, oldest first."""
+    query = sa.select(_j.job_id, _j.device_class).where(_j.state.in_((JobState.QUEUED, JobState.RUNNING)))
+    return {row.job_id: row.device_class for row in connection.execute(query.order_by(_j.created_at, _j.job_id))}
+
+
 def counts(connection: sa.Connection) -> dict[JobState, int]:
     """Number of jobs in each state."""
     found = connection.execute(sa.select(_j.state, sa.func.count().label("jobs")).group_by(_j.state))

@@ -105,4 +105,5 @@ def over_since(connection: sa.Connection, seconds: float) -> tuple[int, int, flo
     query = sa.select(
         sa.func.count(), sa.func.count().filter(columns.correct), sa.func.avg(columns.total_ms) / 1000
     ).where(columns.created_at >= since)
-    return connection.execute(query).one()._tuple()
+    count, passed, mean_s = connection.execute(query).one()
+    return count, passed, None if mean_s is None else float(mean_s)

@@ -7,6 +7,7 @@ import io
 
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 
 def config(url: str) -> Config:
@@ -30,6 +31,13 @@ def upgrade(url: str, revision: str = "head") -> None:
 def downgrade(url: str, revision: str) -> None:
     """Take migrations back, and what only they could hold with them."""
     command.downgrade(config(url), revision)
+
+
+def head() -> str:
+    """The revision of this version's tables."""
+    revision = ScriptDirectory.from_config(config("")).get_current_head()
+    assert revision is not None
+    return revision
 
 
 def check(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -49,3 +50,34 @@ def get(connection: sa.Connection, problem_id: UUID) -> Problem | None:
         level=row.level,
         entry_point=row.entry_point,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A problem without its source."""
+
+    problem_id: UUID
+    name: str
+    source_set: str
+    level: int | None
+    entry_point: str
+    reference_sha256: str
+
+
+def listed(
+    connection: sa.Connection,
+    *,
+    source_set: str | None = None,
+    name: str | None = None,
+    before: UUID | None = None,
+    limit: int,
+) -> list[Line]:
+    """Problems, newest first: of a source set, of a name, of before that one."""
+    columns = (_p.problem_id, _p.name, _p.source_set, _p.level, _p.entry_point, _p.reference_sha256)
+    query = sa.select(*columns).order_by(_p.problem_id.desc()).limit(limit)
+    for column, value in ((_p.source_set, source_set), (_p.name, name)):
+        if value is not None:
+            query = query.where(column == value)
+    if before is not None:
+        query = query.where(_p.problem_id < before)
+    return [Line(**row._mapping) for row in connection.execute(query)]

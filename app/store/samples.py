@@ -1,7 +1,8 @@
-"""STORE: what exports read: attempts with their texts, streamed in one total order, and the counts of the funnel.
+"""STORE: what exports read: attempts in narrow columns, by COPY, in one total order; then the texts of those chosen.
 
-Memory is bounded by one chunk: a server-side cursor inside the caller's snapshot.  Exports order by age, so the
-same snapshot gives the same rows in the same order."""
+The stages that a database can decide are decided there: every attempt comes with the number of the first stage that
+drops it (`stage`), so that one pass gives the funnel, the reason for every row, and what choosing needs.  Nothing is
+held but one block of CSV; texts are read only for what has been chosen."""
 
 from __future__ import annotations
 
@@ -9,18 +10,41 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
+from typing import Any, NamedTuple
+from uuid import UUID
 
+import psycopg
+import pyarrow as pa
+import pyarrow.csv
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
-from app.domain.example import RecordedTurn, Sample
-from app.domain.trajectory import Message
-from app.domain.where import Expression
+from app.domain import where as filters
+from app.domain.family import VERSION as FAMILY_VERSION
+from app.domain.review import DECISIVE
+from app.domain.selection import Kind, Spec
+from app.domain.verdict import Label
 from app.store import rows, where
-from app.store.tables import candidates, problems, turns, verdicts
+from app.store.tables import (
+    candidate_features,
+    candidates,
+    evaluations,
+    preferences,
+    problem_features,
+    problems,
+    runs,
+    trajectories,
+    turn_features,
+    turns,
+    verdicts,
+)
 
-CHUNK_ROWS = 500
-"""Rows in memory at a time: a long conversation is about 100 kB."""
+PASSED = 99
+"""`stage` of an attempt that no stage of the database drops."""
+BLOCK_BYTES = 8 << 20
+"""CSV in memory at a time."""
+APPLICATION = "assay export"
+"""Name of connections that only read: they do not hold back `as_of`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,77 +52,371 @@ class Snapshot:
     """Which state of the database was read."""
 
     as_of: datetime
+    """Everything older than this, and nothing else."""
     xmin: str
-    """Oldest transaction still running then: everything older is included."""
+    """Oldest transaction still running then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """A stage that the database decides."""
+
+    name: str
+    keeps: sa.ColumnElement[bool]
+    rule: str
+    """For people."""
+
+
+class Problem(NamedTuple):
+    """What rows say of their problem."""
+
+    problem: str
+    source_set: str
+    level: int | None
+    entry_point: str
+    reference_sha256: str
+    family: str
+    licence: str | None
+
+
+class Run(NamedTuple):
+    """What rows say of the run that their trajectory belongs to."""
+
+    run: str
+    model: str | None
+    licence: str | None
+    """Terms of the model's outputs, where the run's settings say."""
 
 
 def snapshot(connection: sa.Connection) -> Snapshot:
-    """The state that this transaction sees."""
-    xmin = sa.cast(sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot()), sa.Text)
-    as_of, oldest = connection.execute(sa.select(sa.func.now(), xmin)).one()
+    """The state that this transaction sees.
+
+    `as_of` is the start of the oldest transaction that may still write, so that "older than `as_of`" means the same
+    rows whenever it is asked again: `created_at` is the start of the writer's transaction."""
+    connection.execute(sa.text("SELECT set_config('application_name', :name, true)"), {"name": APPLICATION})
+    query = """
+        SELECT least(now(), min(xact_start) FILTER (WHERE backend_xid IS NOT NULL OR application_name = 'assay')),
+               pg_snapshot_xmin(pg_current_snapshot())::text
+        FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+    as_of, oldest = connection.execute(sa.text(query)).one()
     return Snapshot(as_of=as_of, xmin=oldest)
 
 
-def funnel(connection: sa.Connection, filters: Sequence[Expression]) -> list[int]:
-    """How many attempts there are, and how many are left after each of the filters in turn."""
-    conditions = [where.compile(expression) for expression in filters]
-    counts = [sa.func.count().filter(sa.and_(*conditions[:n])) for n in range(1, len(conditions) + 1)]
-    return list(connection.execute(sa.select(sa.func.count(), *counts).select_from(rows.JOINED)).one())
+def conditions(spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int]) -> list[Condition]:
+    """The stages that the database decides, in order, for a kind of row."""
+    expression = filters.parse(spec.where)
+    named = filters.names(expression)
+    measured = evaluations.c
+    stages = [
+        Condition(name="where", keeps=where.compile(expression), rule=filters.unparse(expression) or "everything")
+    ]
+
+    def stage(name: str, keeps: sa.ColumnElement[bool], rule: str) -> None:
+        stages.append(Condition(name=name, keeps=keeps, rule=rule))
+
+    stage("valid", measured.valid, "our own faults and broken problems are never training data")
+    fresh = sa.and_(verdicts.c.policy == policy, verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type))
+    stage("judged", fresh, f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors")
+    if kind.takes_all:
+        return stages + _teaching(spec, kind)
+    if not named & {"correct", "status"}:
+        stage("correct", measured.correct, "every verified call was right")
+    if "verdict" not in named:
+        stage("clean", rows.LABEL == Label.CLEAN, "neither suspect nor hack")
+    if spec.reviewed_above is not None:
+        looked_at = sa.or_(measured.human_verdict.is_not(None), measured.speedup <= spec.reviewed_above)
+        stage("reviewed", looked_at, f"above {spec.reviewed_above:g}× a person has looked")
+    credited = rows.COLUMNS
+    if spec.min_speedup is not None:
+        low = credited["speedup_ci_low"] >= spec.min_speedup
+        stage("speed", low, f"low end of the speedup's interval at least {spec.min_speedup:g}")
+    if spec.max_speedup is not None:
+        stage("bound", measured.speedup <= spec.max_speedup, f"measured speedup at most {spec.max_speedup:g}")
+    if spec.min_coverage is not None:
+        covered = measured.coverage_time >= spec.min_coverage
+        stage("coverage", covered, f"own kernels take at least {spec.min_coverage:.0%} of kernel time")
+    return stages + _teaching(spec, kind)
 
 
-def stream(connection: sa.Connection, filters: Sequence[Expression]) -> Iterator[Sample]:
-    """Every attempt that passes all filters, oldest first."""
-    query = _QUERY.where(*(where.compile(expression) for expression in filters)).order_by(*rows.ORDER)
-    result = connection.execute(query, execution_options={"yield_per": CHUNK_ROWS})
-    for record in result.mappings():
-        yield Sample(
-            row=rows.row_from(record),
-            reference=record["reference"],
-            source=record["source"],
-            policy=record["policy"],
-            detectors=record["detectors"],
-            turns=_recorded(record),
-        )
+def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
+    found = []
+    if kind.shows_answer and spec.extraction and kind is not Kind.REWARDS:
+        rule = "one complete block, last in the answer, one model in it, and what was evaluated"
+        found.append(Condition(name="extraction", keeps=_EXTRACTED, rule=rule))
+    if spec.max_tokens is not None:
+        rule = f"at most {spec.max_tokens} tokens, counted by {spec.tokenizer}"
+        found.append(Condition(name="tokens", keeps=spec.max_tokens >= _TOKENS, rule=rule))
+    return found
 
 
+_EXTRACTED = sa.or_(turns.c.turn_id.is_(None), turn_features.c.extraction == "ok")
 _past = turns.alias("past")
-_history = (
-    sa.select(
-        sa.func.array_agg(aggregate_order_by(_past.c.turn_index, _past.c.turn_index), type_=ARRAY(sa.Integer)).label(
-            "indices"
-        ),
-        sa.func.array_agg(aggregate_order_by(_past.c.messages_json, _past.c.turn_index), type_=ARRAY(sa.Text)).label(
-            "messages"
-        ),
-        sa.func.array_agg(aggregate_order_by(_past.c.response, _past.c.turn_index), type_=ARRAY(sa.LargeBinary)).label(
-            "responses"
-        ),
-    )
+_recorded_bytes = (
+    sa.select(sa.func.sum(sa.func.octet_length(_past.c.messages_json) + sa.func.octet_length(_past.c.response)))
     .where(_past.c.trajectory_id == turns.c.trajectory_id, _past.c.turn_index <= turns.c.turn_index)
-    .lateral("history")
+    .scalar_subquery()
+)
+_BYTES = sa.case(
+    (turns.c.turn_id.is_not(None), _recorded_bytes),
+    else_=sa.func.octet_length(candidates.c.source) + sa.func.octet_length(problems.c.reference) + 600,
+)
+"""Of the whole conversation; 600 for the prompt of our own."""
+_TOKENS = (_BYTES + 3) / 4
+
+_FAMILY = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256)
+
+_JOINED = (
+    rows.JOINED.outerjoin(
+        problem_features,
+        sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == FAMILY_VERSION),
+    )
+    .outerjoin(candidate_features, candidate_features.c.candidate_id == candidates.c.candidate_id)
+    .outerjoin(turn_features, turn_features.c.turn_id == turns.c.turn_id)
 )
 
-_QUERY = sa.select(
-    *(column.label(name) for name, column in rows.COLUMNS.items()),
-    problems.c.reference,
-    candidates.c.source,
-    verdicts.c.policy,
-    verdicts.c.detectors,
-    _history.c.indices,
-    _history.c.messages,
-    _history.c.responses,
-).select_from(rows.JOINED.join(_history, sa.true()))
+_NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
+    name: (rows.COLUMNS[name], kind)
+    for name, kind in {
+        "evaluation_id": pa.string(),
+        "candidate_id": pa.string(),
+        "verdict_id": pa.string(),
+        "turn_id": pa.string(),
+        "trajectory_id": pa.string(),
+        "turn": pa.int32(),
+        "run_id": pa.string(),
+        "backend": pa.string(),
+        "source_sha256": pa.string(),
+        "device_class": pa.string(),
+        "device_name": pa.string(),
+        "baseline": pa.string(),
+        "protocol": pa.string(),
+        "status": pa.string(),
+        "correct": pa.bool_(),
+        "verdict": pa.string(),
+        "reviewed": pa.bool_(),
+        "speedup": pa.float64(),
+        "speedup_ci_low": pa.float64(),
+        "speedup_ci_high": pa.float64(),
+        "measured_speedup": pa.float64(),
+        "reference_us": pa.float64(),
+        "candidate_us": pa.float64(),
+        "coverage_time": pa.float64(),
+        "coverage_count": pa.float64(),
+    }.items()
+}
+_EXTRA: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
+    "problem_id": (problems.c.problem_id, pa.string()),
+    "family": (_FAMILY, pa.string()),
+    "source_bytes": (sa.func.octet_length(candidates.c.source), pa.int32()),
+    "normalised": (candidate_features.c.normalised, pa.string()),
+    "renamed": (candidate_features.c.renamed, pa.string()),
+}
+
+SCHEMA = pa.schema(
+    [(name, kind) for name, (_, kind) in (_NARROW | _EXTRA).items()]
+    + [("stage", pa.int32()), ("teachable", pa.bool_()), ("signature", pa.string()), ("prompt", pa.string())]
+)
+"""Columns of `attempts`."""
 
 
-def _recorded(record: sa.RowMapping) -> tuple[RecordedTurn, ...]:
-    if record["indices"] is None:  # no turn asked for it
-        return ()
-    recorded = zip(record["indices"], record["messages"], record["responses"], strict=True)
-    return tuple(
-        RecordedTurn(
-            turn_index=index,
-            messages=tuple(Message(**message) for message in json.loads(messages)),
-            response=response,
-        )
-        for index, messages, response in recorded
+def attempts(
+    connection: sa.Connection,
+    stages: Sequence[Condition],
+    *,
+    as_of: datetime,
+    signatures: bool,
+    prompts: bool,
+    replay: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Every attempt older than `as_of`, ordered by family, problem, trajectory and turn.
+
+    `signatures` asks for those of attempts that pass, `prompts` for a hash of what opened each conversation: both cost.
+    `replay` reads verdicts and reviews as they were at `as_of`, not as they are."""
+    dropped = sa.case(
+        *((sa.not_(sa.func.coalesce(one.keeps, sa.false())), place) for place, one in enumerate(stages)), else_=PASSED
     )
+    teaching = [one.keeps for one in stages if one.name in ("extraction", "tokens")]
+    columns = [column.label(name) for name, (column, _) in (_NARROW | _EXTRA).items()]
+    hexed = sa.func.encode(candidate_features.c.signature, "hex")
+    opening = sa.case(
+        (turns.c.turn_id.is_(None), "template"), (turns.c.turn_index == 0, sa.func.md5(turns.c.messages_json))
+    )
+    query = (
+        sa.select(
+            *columns,
+            dropped.label("stage"),
+            sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
+            (sa.case((dropped == PASSED, hexed)) if signatures else sa.null()).label("signature"),
+            (opening if prompts else sa.null()).label("prompt"),
+        )
+        .select_from(_JOINED)
+        .where(evaluations.c.created_at < as_of)
+        .order_by(
+            _FAMILY.collate("C"),
+            problems.c.problem_id,
+            trajectories.c.trajectory_id.nulls_last(),
+            turns.c.turn_index,
+            *rows.ORDER,
+        )
+    )
+    connection.execute(sa.text("SET LOCAL work_mem = '64MB'"))
+    yield from _copied(connection, query, SCHEMA, prefix=_as_it_was(as_of) if replay else "")
+
+
+def count(connection: sa.Connection, as_of: datetime) -> int:
+    """Attempts older than `as_of`: for progress."""
+    query = sa.select(sa.func.count()).select_from(evaluations.outerjoin(turns, turns.c.job_id == evaluations.c.job_id))
+    return int(connection.execute(query.where(evaluations.c.created_at < as_of)).scalar_one())
+
+
+def _as_it_was(as_of: datetime) -> str:
+    """Common table expressions that stand in for the tables of the same names (PostgreSQL resolves them first)."""
+    moment = psycopg.sql.Literal(as_of).as_string(None)
+    decisive = ", ".join(f"'{opinion}'" for opinion in DECISIVE)
+    columns = ", ".join(column.name for column in evaluations.c if column.name != "human_verdict")
+    return f"""WITH verdicts AS (
+        SELECT DISTINCT ON (evaluation_id) verdict_id, evaluation_id, label, policy, detectors, true AS is_current
+        FROM public.verdicts WHERE created_at < {moment}
+        ORDER BY evaluation_id, created_at DESC, verdict_id DESC
+    ), evaluations AS (
+        SELECT {columns}, (
+            SELECT said.verdict FROM public.reviews AS said
+            WHERE said.evaluation_id = measured.evaluation_id AND said.created_at < {moment}
+              AND said.label IN ({decisive}) AND NOT EXISTS (
+                SELECT 1 FROM public.reviews AS taken
+                WHERE taken.withdraws = said.review_id AND taken.created_at < {moment})
+            ORDER BY said.created_at DESC, said.review_id DESC LIMIT 1) AS human_verdict
+        FROM public.evaluations AS measured
+    ) """  # noqa: S608 (no text of a caller: a moment, and names of our own)
+
+
+def _copied(
+    connection: sa.Connection, query: sa.Select[Any], schema: pa.Schema, *, prefix: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a query as Arrow, block by block: parsing CSV in Arrow costs a tenth of making Python objects."""
+    compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
+    values = {name: value.value if isinstance(value, Enum) else value for name, value in compiled.params.items()}
+    values = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    statement = prefix.replace("%", "%%") + str(compiled)
+    text = psycopg.ClientCursor(raw).mogrify(statement, values)
+    with raw.cursor() as cursor, cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT csv)".encode()) as copy:
+        for block in _whole_lines(copy, BLOCK_BYTES):
+            yield _parsed(block, schema)
+
+
+def _whole_lines(chunks: Any, size: int) -> Iterator[bytes]:
+    """Blocks of about `size` bytes that end with a line: no value of these columns holds a line break."""
+    waiting: list[bytes] = []
+    held = 0
+    for chunk in chunks:  # one row each
+        waiting.append(bytes(chunk))
+        held += len(chunk)
+        if held >= size:
+            yield b"".join(waiting)
+            waiting, held = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _parsed(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    table = pa.csv.read_csv(
+        pa.py_buffer(block),
+        read_options=pa.csv.ReadOptions(column_names=schema.names, block_size=len(block) + 1, use_threads=False),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=schema,
+            null_values=[""],
+            true_values=["t"],
+            false_values=["f"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+    )
+    return table.combine_chunks().to_batches()[0]
+
+
+def all_problems(connection: sa.Connection) -> dict[str, Problem]:
+    """Every problem by id."""
+    query = (
+        sa.select(
+            problems.c.problem_id,
+            problems.c.name,
+            problems.c.source_set,
+            problems.c.level,
+            problems.c.entry_point,
+            problems.c.reference_sha256,
+            _FAMILY,
+            problems.c.licence,
+        )
+        .select_from(
+            problems.outerjoin(
+                problem_features,
+                sa.and_(
+                    problem_features.c.problem_id == problems.c.problem_id,
+                    problem_features.c.version == FAMILY_VERSION,
+                ),
+            )
+        )
+        .order_by(problems.c.problem_id)
+    )
+    return {str(identifier): Problem(*values) for identifier, *values in connection.execute(query)}
+
+
+def all_runs(connection: sa.Connection) -> dict[str, Run]:
+    """Every run by id."""
+    query = sa.select(runs.c.run_id, runs.c.name, runs.c.model, runs.c.settings["licence"].astext)
+    return {str(identifier): Run(*values) for identifier, *values in connection.execute(query)}
+
+
+def all_preferences(connection: sa.Connection, as_of: datetime) -> list[tuple[str, str]]:
+    """(chosen, rejected) evaluations, as people said until then, oldest first."""
+    query = (
+        sa.select(preferences.c.chosen_evaluation_id, preferences.c.rejected_evaluation_id)
+        .where(preferences.c.created_at < as_of)
+        .order_by(preferences.c.created_at, preferences.c.preference_id)
+    )
+    return [(str(chosen), str(rejected)) for chosen, rejected in connection.execute(query)]
+
+
+def sources(connection: sa.Connection, candidate_ids: Sequence[str]) -> dict[str, bytes]:
+    """Source by candidate."""
+    query = sa.select(candidates.c.candidate_id, candidates.c.source).where(_among(candidates.c.candidate_id))
+    return _by_id(connection, query, candidate_ids)
+
+
+def references(connection: sa.Connection, problem_ids: Sequence[str]) -> dict[str, bytes]:
+    """Reference by problem."""
+    query = sa.select(problems.c.problem_id, problems.c.reference).where(_among(problems.c.problem_id))
+    return _by_id(connection, query, problem_ids)
+
+
+class Turn(NamedTuple):
+    """One turn as stored."""
+
+    turn_index: int
+    messages_json: str
+    response: bytes
+
+
+def dialogues(connection: sa.Connection, trajectory_ids: Sequence[str]) -> dict[str, list[Turn]]:
+    """The turns of each trajectory, in order."""
+    query = (
+        sa.select(turns.c.trajectory_id, turns.c.turn_index, turns.c.messages_json, turns.c.response)
+        .where(_among(turns.c.trajectory_id))
+        .order_by(turns.c.trajectory_id, turns.c.turn_index)
+    )
+    found: dict[str, list[Turn]] = {}
+    for identifier, *values in connection.execute(query, {"wanted": [UUID(one) for one in trajectory_ids]}):
+        found.setdefault(str(identifier), []).append(Turn(*values))
+    return found
+
+
+def _among(column: sa.Column[UUID]) -> sa.ColumnElement[bool]:
+    return column == sa.any_(sa.bindparam("wanted", type_=sa.ARRAY(sa.Uuid)))
+
+
+def _by_id(connection: sa.Connection, query: sa.Select[Any], wanted: Sequence[str]) -> dict[str, bytes]:
+    result = connection.execute(query, {"wanted": [UUID(one) for one in wanted]})
+    return {str(identifier): bytes(value) for identifier, value in result}

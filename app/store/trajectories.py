@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +23,10 @@ _u = tables.turns.c
 
 class RunConflictError(ValueError):
     """A run of that name exists and says something else about itself."""
+
+
+class TurnConflictError(ValueError):
+    """The turn cannot stand there."""
 
 
 def add_run(connection: sa.Connection, run: Run) -> UUID:
@@ -57,28 +63,46 @@ def add(
     turns: Sequence[Turn],
     run_id: UUID | None = None,
     label: str | None = None,
+    trajectory_id: UUID | None = None,
 ) -> UUID:
-    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate."""
-    trajectory_id = ids.new_id()
-    connection.execute(
-        sa.insert(tables.trajectories).values(
-            trajectory_id=trajectory_id, problem_id=problem_id, run_id=run_id, backend=backend, label=label
-        )
+    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate.
+
+    With a `trajectory_id` that is stored already nothing is; raises TurnConflictError where that one is another."""
+    trajectory_id = trajectory_id or ids.new_id()
+    new = insert(tables.trajectories).values(
+        trajectory_id=trajectory_id, problem_id=problem_id, run_id=run_id, backend=backend, label=label
     )
-    rows = [
-        {
-            "turn_id": ids.new_id(),
-            "trajectory_id": trajectory_id,
-            "turn_index": index,
-            "messages_json": _dump(turn.messages),
-            "response": source.encode(turn.response),
-            "job_id": turn.job_id,
-        }
-        for index, turn in enumerate(turns)
-    ]
+    if not connection.execute(new.on_conflict_do_nothing()).rowcount:
+        known = get(connection, trajectory_id)
+        if known is None or (known.problem_id, known.backend, known.label) != (problem_id, backend, label):
+            raise TurnConflictError(f"trajectory_id: expected a new one, got {trajectory_id}, which is another one's")
+        if [replace(turn, turn_index=index) for index, turn in enumerate(turns)] != list(known.turns):
+            raise TurnConflictError(f"trajectory_id: expected the turns of {trajectory_id} as stored, got others")
+        return trajectory_id
+    rows = [_row(trajectory_id, index, turn) for index, turn in enumerate(turns)]
     if rows:
         connection.execute(sa.insert(tables.turns), rows)
     return trajectory_id
+
+
+def append(connection: sa.Connection, trajectory_id: UUID, turn: Turn) -> Turn:
+    """Add a turn at its `turn_index`, which is the number of turns so far; the turn as stored.
+
+    The same turn again is the one that there is.  Raises TurnConflictError for another one, for a gap, and where
+    there is no such trajectory."""
+    locked = sa.select(_t.trajectory_id).where(_t.trajectory_id == trajectory_id).with_for_update()
+    if connection.execute(locked).one_or_none() is None:
+        raise TurnConflictError(f"expected a trajectory that is stored, got {trajectory_id}")
+    known = {each.turn_index: each for each in _turns(connection, trajectory_id)}
+    stored = known.get(turn.turn_index)
+    if stored is not None:
+        if stored != turn:
+            raise TurnConflictError(f"turn_index {turn.turn_index}: expected the turn that is stored, got another one")
+        return stored
+    if turn.turn_index != len(known):
+        raise TurnConflictError(f"turn_index: expected {len(known)}, the number of turns so far, got {turn.turn_index}")
+    connection.execute(sa.insert(tables.turns).values(_row(trajectory_id, turn.turn_index, turn)))
+    return turn
 
 
 def get(connection: sa.Connection, trajectory_id: UUID) -> Trajectory | None:
@@ -90,13 +114,74 @@ def get(connection: sa.Connection, trajectory_id: UUID) -> Trajectory | None:
     ).one_or_none()
     if head is None:
         return None
+    return Trajectory(trajectory_id=trajectory_id, turns=_turns(connection, trajectory_id), **head._mapping)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A trajectory without its turns."""
+
+    trajectory_id: UUID
+    problem_id: UUID
+    run: str | None
+    label: str | None
+    backend: str
+    turns: int
+    created_at: datetime
+
+
+def listed(
+    connection: sa.Connection,
+    *,
+    run: str | None = None,
+    label: str | None = None,
+    problem_id: UUID | None = None,
+    before: UUID | None = None,
+    limit: int,
+) -> list[Line]:
+    """Trajectories, newest first: of a run, of a label, on a problem, of before that one."""
+    counted = sa.select(sa.func.count()).where(_u.trajectory_id == _t.trajectory_id).scalar_subquery()
+    query = (
+        sa.select(
+            _t.trajectory_id,
+            _t.problem_id,
+            _r.name.label("run"),
+            _t.label,
+            _t.backend,
+            counted.label("turns"),
+            _t.created_at,
+        )
+        .select_from(tables.trajectories.outerjoin(tables.runs))
+        .order_by(_t.trajectory_id.desc())
+        .limit(limit)
+    )
+    for column, value in ((_r.name, run), (_t.label, label), (_t.problem_id, problem_id)):
+        if value is not None:
+            query = query.where(column == value)
+    if before is not None:
+        query = query.where(_t.trajectory_id < before)
+    return [Line(**row._mapping) for row in connection.execute(query)]
+
+
+def _turns(connection: sa.Connection, trajectory_id: UUID) -> tuple[Turn, ...]:
     rows = connection.execute(
         sa.select(_u.turn_index, _u.messages_json, _u.response, _u.job_id, tables.candidates.c.source)
         .select_from(tables.turns.outerjoin(tables.jobs).outerjoin(tables.candidates))
         .where(_u.trajectory_id == trajectory_id)
         .order_by(_u.turn_index)
     )
-    return Trajectory(trajectory_id=trajectory_id, turns=tuple(_as_turn(row) for row in rows), **head._mapping)
+    return tuple(_as_turn(row) for row in rows)
+
+
+def _row(trajectory_id: UUID, index: int, turn: Turn) -> dict[str, Any]:
+    return {
+        "turn_id": ids.new_id(),
+        "trajectory_id": trajectory_id,
+        "turn_index": index,
+        "messages_json": _dump(turn.messages),
+        "response": source.encode(turn.response),
+        "job_id": turn.job_id,
+    }
 
 
 def _as_turn(row: Any) -> Turn:

@@ -13,12 +13,29 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from app import broker
 from app.settings import Settings
 from app.store.session import Database
-from app.web import errors, filters, headers, identity
+from app.web import api, errors, filters, headers, identity, kernelgym, live, navigation, trainers
 from app.web.intake import Intake
-from app.web.pages import evaluations, health, jobs, overview, problems, trajectories
+from app.web.pages import (
+    admin,
+    candidates,
+    compare,
+    evaluations,
+    exports,
+    hacks,
+    health,
+    jobs,
+    overview,
+    problems,
+    review,
+    runs,
+    trajectories,
+)
 from app.web.waiting import Watch
 
 __all__ = ["create_app"]
+
+PAGES = (overview, runs, problems, trajectories, evaluations, candidates, compare, review, hacks, exports, admin, jobs, health)
+"""Modules with a blueprint each."""
 
 LARGEST_BODY_BYTES = 64 << 20
 """Of a request: more is answered with 413.  Two sources of the largest size (app.domain.request) fit."""
@@ -42,8 +59,13 @@ def create_app(settings: Settings) -> flask.Flask:
     if settings.broker_url is not None:
         app.extensions["assay"]["intake"] = Intake(database, broker.make_app(settings.broker_url))
     app.jinja_env.filters.update(filters.FILTERS)
-    for page in (overview, evaluations, trajectories, problems, jobs, health):
+    for page in PAGES:
         app.register_blueprint(page.blueprint)
+    kernelgym.install(app)
+    app.register_blueprint(trainers.blueprint)
+    live.install(app, app.extensions["assay"]["database"])
+    navigation.install(app)
+    app.register_blueprint(api.blueprint)
     identity.install(app)
     headers.install(app)
     errors.install(app)

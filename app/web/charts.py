@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.domain.evaluation import Timing
+from app.domain.evaluation import Block, Timing
 from app.web import quantities
 
 WIDTH, HEIGHT = 1080, 300
@@ -52,6 +52,8 @@ class Row:
     calls: int
     wall_us: float
     per_call_us: float
+    device: str = ""
+    """Its clock, temperature and power when the block ended, where they were read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,7 @@ def dot_plot(timing: Timing) -> DotPlot | None:
             calls=block.calls,
             wall_us=block.wall_us,
             per_call_us=(block.wall_us - timing.handover_us) / block.calls,
+            device=_device(block),
         )
         for block in timing.blocks
         if block.calls
@@ -106,6 +109,11 @@ def dot_plot(timing: Timing) -> DotPlot | None:
         rows=tuple(rows),
         not_drawn=len(timing.blocks) - len(drawn),
     )
+
+
+def _device(block: Block) -> str:
+    parts = ((block.sm_clock_mhz, "MHz"), (block.temperature_c, "°C"), (block.power_w, "W"))
+    return ", ".join(f"{value:.0f} {unit}" for value, unit in parts if value is not None)
 
 
 def _dot(row: Row, position: int, last: int, scale: _LogScale) -> Dot:

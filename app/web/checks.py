@@ -1,4 +1,4 @@
-"""BROWSE: the table of verified calls, a line per call and output."""
+"""BROWSE: the verified calls: a grid of variants and seeds, and a table with a line per call and output."""
 
 from __future__ import annotations
 
@@ -6,6 +6,39 @@ from dataclasses import dataclass
 
 from app.domain.evaluation import Correctness, OutputCheck, Trial
 from app.web import quantities
+
+VARIANTS = {
+    "own": "the problem's own inputs",
+    "scaled": "the same, scaled up or down",
+    "heavy_tailed": "a few values far out",
+    "sign_mixed": "both signs",
+    "sparse": "mostly zeros",
+    "constant_rows": "every row a constant",
+    "nonfinite": "with NaN and infinities",
+}
+"""What was done to the inputs of a call, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One call in the grid."""
+
+    trial: Trial
+    share: float | None
+    """Its largest error as a share of that error's limit; None where nothing was finite or compared."""
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRow:
+    """The calls of one variant of the inputs, each with a seed of its own."""
+
+    variant: str
+    meaning: str
+    cells: tuple[Cell, ...]
+    wrong: int
+    worst: float | None
+    """Largest share of a limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +52,40 @@ class Line:
     """Lines of this call on its first one, else 0."""
     notes: tuple[str, ...]
     """What is notable, in words."""
+
+
+def grid(correctness: Correctness) -> list[GridRow]:
+    """The stored calls by variant, the problem's own inputs first."""
+    names = sorted({trial.variant for trial in correctness.trials}, key=lambda name: (name != "own", name))
+    return [_grid_row(name, [trial for trial in correctness.trials if trial.variant == name]) for name in names]
+
+
+def _grid_row(variant: str, trials: list[Trial]) -> GridRow:
+    cells = tuple(_cell(trial) for trial in trials)
+    return GridRow(
+        variant=variant,
+        meaning=VARIANTS.get(variant, "inputs of another kind"),
+        cells=cells,
+        wrong=sum(not cell.trial.ok for cell in cells),
+        worst=max((cell.share for cell in cells if cell.share is not None), default=None),
+    )
+
+
+def _cell(trial: Trial) -> Cell:
+    shares = [share for output in trial.outputs for share in _shares(output)]
+    worst = max(shares, default=None)
+    reach = "nothing finite was compared" if worst is None else f"{quantities.percent(worst)} of the limit"
+    notes = [note for output in trial.outputs for note in _notes(output, trial)]
+    return Cell(
+        trial=trial,
+        share=worst,
+        title="; ".join([f"call {trial.call}, seed {trial.seed}: {'ok' if trial.ok else 'wrong'}, {reach}", *notes]),
+    )
+
+
+def _shares(output: OutputCheck) -> list[float]:
+    errors = ((output.rel_l2, output.rel_l2_limit), (output.max_norm, output.max_norm_limit))
+    return [error / limit for error, limit in errors if error is not None and limit > 0]
 
 
 def lines(correctness: Correctness) -> list[Line]:

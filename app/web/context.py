@@ -6,7 +6,8 @@ from typing import NoReturn
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import BadRequest, NotFound
+from celery import Celery
+from werkzeug.exceptions import BadRequest, NotFound, ServiceUnavailable
 
 from app.settings import Settings
 from app.store.session import Database
@@ -39,10 +40,17 @@ def watch() -> Watch:
 
 
 def intake() -> Intake:
-    """The way from requests to jobs."""
-    found = flask.current_app.extensions["assay"]["intake"]
+    """The way from requests to jobs.  503 where this server was given no broker."""
+    found = flask.current_app.extensions["assay"].get("intake")
+    if found is None:
+        raise ServiceUnavailable("this server takes no submissions: it was given no ASSAY_BROKER_URL")
     assert isinstance(found, Intake)
     return found
+
+
+def broker() -> Celery:
+    """What messages leave by."""
+    return intake().broker
 
 
 def argument(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from app.domain.metrics import Share
 from app.web import quantities, text
 
 SIGNS = {
@@ -22,6 +23,11 @@ SIGNS = {
     "clean": ("good", "shield"),
     "suspect": ("warn", "question"),
     "hack": ("bad", "flag"),
+    # what a person may say besides
+    "leak": ("bad", "leak"),
+    "bug": ("warn", "warning"),
+    "unsure": ("", "question"),
+    "withdrawn": ("", "void"),
     # job state
     "queued": ("", "clock"),
     "running": ("calm", "play"),
@@ -34,6 +40,10 @@ SIGNS = {
     "draining": ("calm", "pause"),
     "quarantined": ("bad", "warning"),
     "silent": ("warn", "question"),
+    # a dataset
+    "fresh": ("good", "check"),
+    "stale": ("warn", "warning"),
+    "interrupted": ("warn", "question"),
     # a check, an ahead-of-time compilation, a turn
     "ok": ("good", "check"),
     "wrong": ("bad", "cross"),
@@ -85,6 +95,22 @@ def since(moment: datetime) -> str:
     return quantities.span(datetime.now(UTC) - moment)
 
 
+def share_ends(share: Share) -> str:
+    """The 95 % interval of a share: `31.0–44.4 %`."""
+    ends = share.interval()
+    return quantities.MISSING if ends is None else f"{100 * ends.low:.1f}–{100 * ends.high:.1f} %"
+
+
+def share_note(share: Share) -> str:
+    """What a share rests on: `31.0–44.4 %, 90 of 240`."""
+    return f"{share_ends(share)}, {quantities.count(share.count)} of {quantities.count(share.of)}"
+
+
+def signed(value: float) -> str:
+    """With its sign and one decimal."""
+    return f"{value:+.1f}".replace("-", "−")
+
+
 FILTERS: dict[str, Callable[..., object]] = {
     "ago": quantities.ago,
     "clock": clock,
@@ -97,7 +123,10 @@ FILTERS: dict[str, Callable[..., object]] = {
     "percent": quantities.percent,
     "ratio": quantities.ratio,
     "scientific": quantities.scientific,
+    "share_ends": share_ends,
+    "share_note": share_note,
     "sign": sign,
+    "signed": signed,
     "since": since,
     "size_bytes": quantities.size_bytes,
     "utc": quantities.utc,

@@ -36,7 +36,8 @@ class Intake:
 
     def __init__(self, database: Database, broker: Celery) -> None:
         self._database = database
-        self._broker = broker
+        self.broker = broker
+        """What messages leave by."""
         self._lock = threading.Lock()
         self._turn = threading.Lock()
         self._waiting: list[_Brought] = []
@@ -70,7 +71,7 @@ class Intake:
     def _store(self, turn: Sequence[_Brought]) -> None:
         try:
             receipts = list(
-                enqueue.accept(self._database, self._broker, [request for each in turn for request in each.requests])
+                enqueue.accept(self._database, self.broker, [request for each in turn for request in each.requests])
             )
         except Exception as error:  # noqa: BLE001 (raised again, by each caller)
             for each in turn:

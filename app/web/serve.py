@@ -20,6 +20,7 @@ from gevent import signal_handler as on_signal
 from app.settings import ServicesNotRunningError, Settings, located
 from app.store import users
 from app.store.session import Database
+from app.telemetry import logs, tracing
 from app.web import addresses, create_app
 
 MODULE = "app.web.serve"
@@ -39,9 +40,10 @@ def main(host: str, port: int) -> None:
     ASSAY_DATABASE_URL the embedded services must be running.
 
     On an address that others can reach, somebody must be able to log in: without users this does not start."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
         settings = located(Settings.from_env())
+        logs.configure(settings.log_format)
+        tracing.configure("assay-web")
         check_closed(settings, host)
         app = create_app(settings)
     except (ValueError, ServicesNotRunningError, OSError, RuntimeError) as error:

@@ -121,6 +121,7 @@ def _attempts() -> None:
     )
     op.create_index("ix_attempts_evaluation_id", "attempts", ["evaluation_id"])
     op.create_index("ix_attempts_run_id", "attempts", ["run_id"])
+    op.create_index("ix_attempts_problem_id_status", "attempts", ["problem_id", "status"])
     op.create_index(
         "ix_attempts_problem_id_speedup",
         "attempts",

@@ -10,7 +10,9 @@ from uuid import UUID
 import sqlalchemy as sa
 from conftest import administrate
 
+from app.detectors import DETECTORS as CURRENT
 from app.domain import ids
+from app.domain import policy as policies
 from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status, Timing
 from app.domain.job import JobOptions, idempotency_key
 from app.domain.problem import Problem
@@ -21,7 +23,7 @@ from app.embedded import Services
 from app.store import candidates, evaluations, jobs, problems, trajectories
 from app.store.session import Database
 
-DETECTORS = {"no_custom_kernel": 2, "late_write": 1}
+DETECTORS = {name: detector.version for name, detector in CURRENT.items()}
 
 CPU = Environment(
     device_class="cpu", device_name="Test CPU", device_id="cpu-0", node="n", python="3", torch="2", triton="3"
@@ -29,7 +31,7 @@ CPU = Environment(
 
 
 def problem(number: int, source_set: str = "samples") -> Problem:
-    reference = f"class Model:\n    number = {number}\n".encode()
+    reference = f"class Model:\n    number = 'n{number}'\n".encode()
     return Problem(name=f"{number}_Op", reference=reference, source_set=source_set, level=1 + number % 3)
 
 
@@ -67,7 +69,7 @@ def failed(status: Status) -> Evaluation:
 def verdict(label: Label) -> Verdict:
     found = Finding(detector="no_custom_kernel", version=2, label=label, summary="0 launches", evidence={"launches": 0})
     findings = () if label is Label.CLEAN else (found,)
-    return Verdict(label=label, policy="standard", detectors=DETECTORS, findings=findings)
+    return Verdict(label=label, policy=policies.DEFAULT.key, detectors=DETECTORS, findings=findings)
 
 
 KINDS: dict[str, tuple[Evaluation, Label]] = {

@@ -3,6 +3,7 @@
     wrong             the answer is wrong, at once
     slow 0.5          … after so many seconds
     fault             our own machinery fails
+    sick PATH         the device is found unhealthy, until the file exists, which is made now
     bug               our own code raises what it should not
     die               the pool process is killed
     meet PATH 2       waits until so many jobs are at this line at once
@@ -27,7 +28,9 @@ from workers import isolate
 
 
 class FakeIsolator:
-    def __init__(self, device_class: str, node: str = "local", device_index: int = 0, slots: int = 1) -> None:
+    def __init__(
+        self, device_class: str, node: str = "local", device_index: int = 0, slots: int = 1, **_: object
+    ) -> None:
         self.environment = incorrect().environment
         self._index = device_index
         self._cancelled = threading.Event()
@@ -60,6 +63,11 @@ class FakeIsolator:
 
     def _fault(self, _: str) -> None:
         raise isolate.InfrastructureError("the device is on fire")
+
+    def _sick(self, path: str) -> None:
+        if not Path(path).exists():
+            Path(path).touch()
+            raise isolate.DeviceUnhealthyError("the known kernel took 9 ms instead of 3")
 
     def _bug(self, _: str) -> None:
         raise KeyError("a bug")

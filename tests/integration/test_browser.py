@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 from web_seed import History, Seeder, history
 
 from app import embedded
@@ -38,7 +39,7 @@ class Site:
         seeded = self.history.seeded
         return {
             "overview": "/",
-            "evaluations": "/evaluations?status=passed",
+            "evaluations": "/candidates?status=passed",
             "passed": f"/evaluations/{seeded.evaluations['passed']}",
             "hack": f"/evaluations/{seeded.evaluations['hack']}",
             "hostile": f"/evaluations/{seeded.evaluations['hostile']}",
@@ -47,6 +48,14 @@ class Site:
             "problems": "/problems",
             "problem": f"/problems/{seeded.problems[0]}",
             "job": f"/jobs/{seeded.jobs['failed']}",
+            "candidates": "/candidates",
+            "compare": f"/compare?a={seeded.evaluations['suspect']}&b={seeded.evaluations['passed']}",
+            "timeline": f"/evaluations/{seeded.evaluations['passed']}/timeline",
+            "review": "/review",
+            "item": f"/review/{seeded.evaluations['suspect']}",
+            "quality": "/review/quality",
+            "split": f"/trajectories/{seeded.trajectories[0]}?turn=3&tab=diff&view=split",
+            "turn": f"/trajectories/{seeded.trajectories[1]}?turn=2&tab=verdict",
         }[noun]
 
 
@@ -61,6 +70,14 @@ NOUNS = (
     "problems",
     "problem",
     "job",
+    "candidates",
+    "compare",
+    "timeline",
+    "review",
+    "item",
+    "quality",
+    "split",
+    "turn",
 )
 
 
@@ -105,7 +122,7 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
     opened.on("console", lambda message: site.complaints.append(f"{message.type}: {message.text}"))
     opened.on("pageerror", lambda error: site.complaints.append(str(error)))
     opened.on("dialog", lambda dialog: site.complaints.append(f"dialog: {dialog.message}"))
-    opened.on("requestfailed", lambda request: site.complaints.append(f"failed: {request.url}"))
+    opened.on("requestfailed", lambda request: _failed(site, request))
     yield opened
     context.close()
 
@@ -141,12 +158,12 @@ def test_text_stands_out_from_its_background(page: Page, site: Site, noun: str, 
 
 
 def test_a_filter_is_a_url_without_empty_fields(page: Page, site: Site) -> None:
-    page.goto(f"{site.url}/evaluations")
+    page.goto(f"{site.url}/candidates")
     page.select_option("#verdict", "hack")
     page.fill("#where", "problem = matmul_relu")
     page.press("#where", "Enter")
-    page.wait_for_url("**/evaluations?verdict=hack&where=*")
-    assert page.url.endswith("?verdict=hack&where=problem+%3D+matmul_relu")
+    page.wait_for_url("**/candidates?verdict=hack&where=*")
+    assert page.url.partition("&columns=")[0].endswith("?verdict=hack&where=problem+%3D+matmul_relu")
     expect(page.locator("#where")).to_have_value("problem = matmul_relu")
     page.go_back()
     expect(page.locator("#problem")).to_be_enabled()
@@ -204,11 +221,164 @@ def test_the_overview_follows_what_is_stored_until_it_is_paused(page: Page, site
     assert site.complaints == []
 
 
+WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+CONTRAST = {"runOnly": ["color-contrast"]}
+
+
+@pytest.mark.parametrize(
+    ("noun", "scheme"),
+    [
+        *(
+            (noun, "light")
+            for noun in ("split", "turn", "hack", "timeline", "compare", "candidates", "item", "quality")
+        ),
+        ("split", "dark"),
+        ("item", "dark"),
+    ],
+)
+def test_axe_finds_nothing(page: Page, site: Site, noun: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    page.goto(site.url + site.path(noun), wait_until="load")
+    found = Axe().run(page, options=WCAG if scheme == "light" else CONTRAST)
+    said = [f"{each['id']}: {node['html'][:160]}" for each in found.response["violations"] for node in each["nodes"]]
+    assert said == []
+
+
+def test_from_the_overview_to_where_it_first_cheated_in_four_actions(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/")
+    page.get_by_role("link", name="Trajectories").click()
+    page.wait_for_url("**/trajectories")
+    site.complaints.clear()  # leaving ends what the overview was asking for
+    page.get_by_role("row", name="matmul_relu/1").get_by_role("link").first.click()
+    page.get_by_role("link", name="first hack:").click()
+    assert "turn=2" in page.url
+    expect(page.locator(".turns [aria-current]")).to_contain_text("first hack")
+    page.get_by_role("link", name="Verdict").click()
+    expect(page.locator("#verdict")).to_contain_text("call 3 returned the answer of call 1")
+    assert site.complaints == []
+
+
+def test_a_trajectory_is_walked_with_keys(page: Page, site: Site) -> None:
+    page.goto(site.url + site.path("trajectory"))
+    for key, expected in (("j", "turn=1"), ("j", "turn=2"), ("k", "turn=1"), ("7", "tab=timing"), ("d", "tab=diff")):
+        page.keyboard.press(key)
+        page.wait_for_url(f"**{expected}**")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next turn")
+    page.get_by_label("single-key shortcuts").uncheck()
+    page.keyboard.press("Escape")
+    before = page.url
+    page.keyboard.press("j")
+    page.wait_for_timeout(300)
+    assert page.url == before
+    page.evaluate("localStorage.clear()")
+    assert site.complaints == []
+
+
+def test_every_tab_reads_without_javascript(browser: Browser, site: Site) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site.url + site.path("split"))
+    for tab in (
+        "Prompt",
+        "Response",
+        "Code",
+        "Diff",
+        "Compile log",
+        "Correctness",
+        "Timing",
+        "Profile",
+        "Verdict",
+        "Raw",
+    ):
+        page.get_by_label("Views of turn").get_by_role("link", name=tab).click()
+        expect(page.locator(".tabs [aria-current]")).to_have_text(tab)
+        assert page.locator(".pane").inner_text().count("\n") > 5
+    context.close()
+
+
+def test_ten_verdicts_by_keyboard(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/review")
+    page.keyboard.press("n")
+    page.wait_for_url("**/review/0*")
+    judged = []
+    for number in range(10):
+        judged.append(page.url.split("/review/")[1][:36])
+        page.keyboard.press(str(1 + number % 2))
+        expect(page.locator("#reason")).to_be_focused()
+        page.keyboard.type(f"verdict {number}: line 25")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+    assert len(set(judged)) == 10
+    with page.expect_navigation():
+        page.keyboard.press("z")
+    assert judged[-1] in page.url
+    page.goto(f"{site.url}/review")
+    expect(page.get_by_role("region", name="The latest verdicts")).to_contain_text("verdict 8: line 25")
+    assert site.complaints == []
+
+
+def test_the_keyboard_alone_reaches_everything_on_a_turn(page: Page, site: Site) -> None:
+    page.goto(site.url + site.path("split"))
+    wanted = page.evaluate(REACHABLE)
+    seen = []
+    for _ in range(len(wanted) + 5):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.outerHTML.slice(0, 90)"))
+        assert page.evaluate(OUTLINED), seen[-1]
+    assert set(wanted) <= set(seen)
+
+
+def test_a_timeline_is_drawn_and_moves(page: Page, site: Site) -> None:
+    page.goto(site.url + site.path("timeline"))
+    expect(page.locator("#timeline")).to_have_attribute("data-drawn", "yes")
+    expect(page.locator("#timeline tbody")).to_contain_text("softmax_kernel")
+    canvas = page.locator("canvas")
+    before = canvas.evaluate("canvas => canvas.toDataURL()")
+    canvas.focus()
+    page.keyboard.press("+")
+    page.wait_for_timeout(200)
+    assert canvas.evaluate("canvas => canvas.toDataURL()") != before
+    assert site.complaints == []
+
+
+def test_two_ticked_candidates_are_compared(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/candidates?status=passed&problem=softmax")
+    button = page.get_by_role("button", name="Compare two")
+    expect(button).to_be_disabled()
+    for number in range(2):
+        page.locator("input[name=id]").nth(number).check()
+    button.click()
+    page.wait_for_url("**/compare?a=*")
+    assert site.complaints == []
+
+
+REACHABLE = """
+() => Array.from(document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']"))
+  .filter((element) => element.checkVisibility() && !element.disabled && element.type !== "hidden")
+  .map((element) => element.outerHTML.slice(0, 90))
+"""
+
+OUTLINED = """
+() => {
+  const element = document.activeElement;
+  const style = getComputedStyle(element);
+  return element === document.body || style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
+}
+"""
+
+
 def _report_device(site: Site, node: str, index: int) -> None:
     database = Database(site.history.settings.database_url or "")
     with database.begin() as connection:
         Seeder(connection).device(node, "cpu", index)
     database.dispose()
+
+
+def _failed(site: Site, request: Request) -> None:
+    """Whoever leaves a live page ends its stream and what it is fetching."""
+    if request.failure != "net::ERR_ABORTED":
+        site.complaints.append(f"failed: {request.url}")
 
 
 CONTRASTS = """

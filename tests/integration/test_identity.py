@@ -82,19 +82,19 @@ def actions(database: Database) -> list[tuple[str, str | None]]:
 
 
 def test_without_users_this_machine_may_do_everything_and_nobody_else_anything(site: FlaskClient) -> None:
-    assert site.get("/evaluations").status_code == 200
+    assert site.get("/account").status_code == 200
     assert "everything" in site.get("/account").text
     for elsewhere in ({"REMOTE_ADDR": "10.0.0.7"}, {"HTTP_HOST": "rebound.example"}):
-        assert site.get("/evaluations", environ_overrides=elsewhere).status_code == 401, elsewhere
+        assert site.get("/account", environ_overrides=elsewhere).status_code == 401, elsewhere
         assert site.get("/healthz", environ_overrides=elsewhere).status_code == 200
 
 
 def test_the_first_user_closes_it(site: FlaskClient, add: Callable[..., UUID]) -> None:
-    assert site.get("/evaluations").status_code == 200
+    assert site.get("/account").status_code == 200
     add("ada")
-    response = site.get("/evaluations?status=passed", headers={"Accept": "text/html"})
-    assert (response.status_code, response.location) == (302, "/login?next=/evaluations?status%3Dpassed")
-    answer = site.get("/evaluations", headers={"Accept": "application/json"})
+    response = site.get("/account?a=b", headers={"Accept": "text/html"})
+    assert (response.status_code, response.location) == (302, "/login?next=/account?a%3Db")
+    answer = site.get("/account", headers={"Accept": "application/json"})
     assert (answer.status_code, answer.json["error"]["kind"]) == (401, "unauthorized")
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 

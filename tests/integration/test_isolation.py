@@ -12,7 +12,9 @@ import pytest
 
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
+from tests.bench import fuzz_control
 from workers import isolate
+from workers.sandbox import toolchain
 
 REFERENCE = b"""
 import torch
@@ -96,6 +98,116 @@ def _processes_named(name: str) -> list[str]:
     return found
 
 
+HIDING = """
+import ctypes, os, signal, time
+def hide(name):
+    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
+    time.sleep(600)
+SIBLING = 0x8000 | signal.SIGCHLD
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0: hide(b"assay-orphan")
+    if ctypes.CDLL(None).syscall(56, SIBLING, 0, 0, 0, 0) == 0: hide(b"assay-sibling")
+    os._exit(0)
+"""
+
+
+def test_those_who_hide_end_with_their_candidate(isolator: isolate.Isolator) -> None:
+    """Orphans of a session of their own, and (where the system-call filter allowed it) children of its parent."""
+    assert _run(isolator, _in_forward(HIDING)).status is Status.PASSED
+    _require_gone("assay-orphan", "assay-sibling")
+
+
+def test_those_who_hide_end_with_a_referee_that_is_killed_in_the_middle(isolator: isolate.Isolator) -> None:
+    threading.Timer(1.0, isolator.cancel).start()
+    with pytest.raises(isolate.CancelledError):
+        isolator.run(_job(_in_forward(HIDING + "while True: pass"), call_timeout_s=60, deadline_s=60))
+    _require_gone("assay-orphan", "assay-sibling")
+
+
+def _require_gone(*names: str) -> None:
+    deadline = time.monotonic() + 5
+    while left := [name for name in names if _processes_named(name)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+CACHES = """
+import ctypes, glob, os, site, socket, tempfile
+def places():
+    yield from {os.environ.get(n, "") for n in ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")}
+    yield from ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", os.path.expanduser("~"), tempfile.gettempdir())
+    yield from (*site.getsitepackages(), os.path.dirname(os.__file__))
+"""
+POISONER = (
+    CACHES
+    + """
+for place in places():
+    try: open(os.path.join(place, "assay-poison"), "w").write("an answer")
+    except OSError: pass
+try: (listener := socket.socket(socket.AF_UNIX)).bind("\\0assay-poison")
+except OSError: pass
+ctypes.CDLL(None).shmget(0x4153, 4096, 0o1666)
+"""
+)
+SUCCESSOR = (
+    CACHES
+    + """
+found = [place for place in places() if os.path.exists(os.path.join(place, "assay-poison"))]
+if ctypes.CDLL(None).shmget(0x4153, 4096, 0) >= 0: found.append("System V")
+if found: raise SystemError(f"FOUND {found}")
+"""
+)
+
+
+def test_a_successor_finds_nothing_that_was_left_for_it(isolator: isolate.Isolator) -> None:
+    """Files in every folder and cache that could be shared, shared memory; by the name that the poisoner chose."""
+    assert _run(isolator, POISONER.encode() + HONEST).status is Status.PASSED
+    evaluation = _run(isolator, SUCCESSOR.encode() + HONEST)
+    assert evaluation.status is Status.PASSED, evaluation.error
+
+
+CONVERSATION = """
+import os, socket, sys, time
+wire = sys.modules["workers.wire"]
+frame = sys._getframe(1)
+while "channel" not in frame.f_locals: frame = frame.f_back
+channel, sequence = frame.f_locals["channel"], frame.f_locals["sequence"]
+def reply(sequence, outcome=1): channel.send(wire.REPLY.pack(outcome, sequence, 1000, 0))
+"""
+"""How a candidate gets hold of its conversation with the referee."""
+
+CONVERSATIONS = {
+    "replies twice": ("reply(sequence); reply(sequence)", {Status.CRASHED, Status.INCORRECT}),
+    "replies to the next request": ("reply(sequence + 1)", {Status.CRASHED}),
+    "answers an outcome that is none": ("reply(sequence, 4711)", {Status.CRASHED}),
+    "sends an empty message": ("channel.send(b'')", {Status.TIMEOUT}),
+    "closes its channel and lives on": ("os.close(3); time.sleep(600)", {Status.TIMEOUT}),
+    "sends descriptors": ("for _ in range(64): socket.send_fds(channel, [b'x'], [0])", {Status.CRASHED}),
+    "fills the channel": ("channel.setblocking(False)\nfor _ in range(10**6): reply(sequence)", {Status.CRASHED}),
+    "dies between go and done": ("os.kill(os.getpid(), 9); os._exit(0)", {Status.CRASHED}),
+    "leaves with success between go and done": ("reply(sequence); os._exit(0)", {Status.CRASHED, Status.INCORRECT}),
+    "fills its output": ("for _ in range(200): os.write(1, b'x' * 65536)", {Status.PASSED}),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_who_breaks_the_conversation_harms_only_itself(isolator: isolate.Isolator, name: str) -> None:
+    code, expected = CONVERSATIONS[name]
+    referee = isolator.start() and isolator._process
+    timeout_s = 2.0 if Status.TIMEOUT in expected else 30.0
+    evaluation = _run(isolator, _in_forward(CONVERSATION + code), call_timeout_s=timeout_s, deadline_s=60)
+    assert evaluation.status in expected, evaluation.error
+    assert isolator._process is referee
+    assert _run(isolator, HONEST).status is Status.PASSED
+
+
+def test_random_bytes_in_all_that_is_shared_are_neither_believed_nor_fatal(isolator: isolate.Isolator) -> None:
+    found = fuzz_control.fuzz(isolator, seconds=4.0, seed=7)
+    assert (found["wrong"], found["referees"]) == ([], 1)
+
+
 PROBES = {
     "environment": "import os; found = {k for k in os.environ if 'ASSAY' in k or 'SECRET' in k}",
     "descriptors": """
@@ -131,6 +243,37 @@ def _tried(act, *refused):
         evaluation = _run(isolator, source)
     finally:
         del os.environ["ASSAY_TEST_SECRET"]
+    assert evaluation.status is Status.PASSED, evaluation.error
+
+
+COMPILED = """
+import torch
+from torch.utils.cpp_extension import load_inline
+CPP = '''
+#include <pybind11/pybind11.h>
+#include <cstdint>
+void relu_scaled(int64_t from, int64_t to, int64_t count, float scale) {
+    auto x = reinterpret_cast<float*>(from); auto y = reinterpret_cast<float*>(to);
+    for (int64_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] * scale : 0;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("relu_scaled", &relu_scaled); }
+'''
+module = load_inline("quick", CPP, no_implicit_headers=True)
+class ModelNew(torch.nn.Module):
+    def __init__(self, width, *, bias):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width, bias=bias)
+    def forward(self, x, scale):
+        x = self.linear(x).contiguous()
+        y = torch.empty_like(x)
+        module.relu_scaled(x.data_ptr(), y.data_ptr(), x.numel(), scale)
+        return y
+"""
+
+
+@pytest.mark.skipif(bool(toolchain.missing(cuda=False)), reason="no C++ compiler or no ninja on this host")
+def test_c_plus_plus_is_compiled_within_the_layers(isolator: isolate.Isolator) -> None:
+    evaluation = _run(isolator, COMPILED.encode(), call_timeout_s=60, deadline_s=90)
     assert evaluation.status is Status.PASSED, evaluation.error
 
 

@@ -129,7 +129,8 @@ def test_imported_samples_are_evaluated_and_exported_like_any_other(
             assert lease is not None
             evaluation, label = dataset_seed.KINDS["fast"]
             evaluations.add(connection, lease, worker="w", evaluation=evaluation, verdict=dataset_seed.verdict(label))
-    export.export(database, format="trl_sft", where="source_set = kernelbench", out=tmp_path / "set", val_fraction=0)
+    spec = export.Spec(where="source_set = kernelbench", val_fraction=0)
+    export.export(database, spec, tmp_path / "set")
     assert export.verify(tmp_path / "set") == []
     rows_out = pq.ParquetFile(tmp_path / "set/data/train-00000.parquet").read().to_pylist()
     assert {(row["problem"], row["run"]) for row in rows_out} == {("19_ReLU", "my run"), ("1_Conv", "my run")}

@@ -20,7 +20,7 @@ from app.store import migrate, tables
 
 def installed() -> list[Path]:
     """One folder of binaries for each major version."""
-    folders = [folder for folder in binaries._postgres_folders() if (folder / "initdb").exists()]
+    folders = [folder for folder in binaries.postgres_folders() if (folder / "initdb").exists()]
     return list({binaries.postgres_major(folder): folder for folder in reversed(folders)}.values())
 
 

@@ -62,7 +62,7 @@ def test_from_a_dialogue_to_a_training_row(
         assert shown in page
 
     where = "run=grpo-7 and correct and verdict=clean"
-    manifest = export.export(client.database, format="trl_sft", where=where, out=tmp_path / "sft")
+    manifest = export.export(client.database, export.Spec(where=where), tmp_path / "sft")
     assert export.verify(tmp_path / "sft") == []
     assert manifest.rows == 1
     (row,) = (row for file in (tmp_path / "sft" / "data").iterdir() for row in pq.read_table(file).to_pylist())

@@ -77,7 +77,7 @@ def test_every_page_that_links_lead_to_answers(site: FlaskClient) -> None:
         if path in seen or (path.count("/") > 1 and len(seen) > 150):
             continue
         seen.add(path)
-        response = site.get(path, buffered=True)
+        response = site.get(path, buffered=True, follow_redirects=True)
         assert response.status_code == 200, path
         if response.mimetype == "text/html":
             todo += links(response.text)
@@ -85,7 +85,16 @@ def test_every_page_that_links_lead_to_answers(site: FlaskClient) -> None:
 
 
 def test_every_page_of_an_empty_database_answers(empty_site: FlaskClient) -> None:
-    for path in ("/", "/overview/live", "/evaluations", "/trajectories", "/problems", "/healthz"):
+    for path in (
+        "/",
+        "/overview/live",
+        "/candidates",
+        "/trajectories",
+        "/problems",
+        "/review",
+        "/review/quality",
+        "/healthz",
+    ):
         assert empty_site.get(path).status_code == 200, path
     assert "assay demo" in page(empty_site, "/")
 
@@ -130,7 +139,7 @@ def test_pages_of_the_list_go_on_where_the_last_one_ended_and_back(
     site: FlaskClient, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context, "PAGE_ROWS", 20)
-    pages, path = [], "/evaluations"
+    pages, path = [], "/candidates"
     while path:
         shown = raw(site, path)
         pages.append((path, listed(shown)))
@@ -167,7 +176,7 @@ def test_other_lists_page_both_ways(site: FlaskClient, monkeypatch: pytest.Monke
 def test_filters_narrow_the_list_and_stay_in_the_links(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "PAGE_ROWS", 3)
     asked = {"status": "passed", "verdict": "hack", "backend": "triton", "gpu": "cpu", "where": "measured_speedup > 30"}
-    shown = raw(site, f"/evaluations?{urlencode(asked)}")
+    shown = raw(site, f"/candidates?{urlencode(asked)}")
     assert 'value="measured_speedup &gt; 30"' in shown
     assert '<option value="hack" selected>' in shown
     older = follow(shown, "next")
@@ -175,25 +184,26 @@ def test_filters_narrow_the_list_and_stay_in_the_links(site: FlaskClient, monkey
     for name, value in asked.items():
         assert urlencode({name: value}) in older
     rows = shown.split("<tbody>")[1].split("</tbody>")[0]
+    assert site.get(f"/evaluations?{urlencode(asked)}").location.endswith(f"/candidates?{urlencode(asked)}")
     assert rows.count('<del class="struck"') == 3
     assert not set(listed(shown)) & set(listed(raw(site, older)))
 
 
 def test_hacks_have_no_credited_speedup(site: FlaskClient, history: History) -> None:
     credited = urlencode({"where": "verdict = hack and speedup > 0"})
-    assert "No evaluation matches" in page(site, f"/evaluations?{credited}")
+    assert "No candidate matches" in page(site, f"/candidates?{credited}")
     softmax = page(site, f"/problems/{history.seeded.problems[0]}")
     assert "41.0×" not in softmax.split("Best candidates")[1].split("Reference")[0]
 
 
 def test_problem_filter_contains_and_ignores_case(site: FlaskClient) -> None:
-    rows = raw(site, "/evaluations?problem=SOFTM").split("<tbody>")[1]
+    rows = raw(site, "/candidates?problem=SOFTM").split("<tbody>")[1]
     assert "softmax" in rows
     assert "layer_norm" not in rows
 
 
 def test_a_wrong_expression_is_answered_in_place(site: FlaskClient) -> None:
-    shown = raw(site, "/evaluations?" + urlencode({"where": 'speeed > "<b>"', "status": "passed"}), 400)
+    shown = raw(site, "/candidates?" + urlencode({"where": 'speeed > "<b>"', "status": "passed"}), 400)
     assert "did you mean speedup?" in text_of(shown)
     assert 'value="speeed &gt; &#34;&lt;b&gt;&#34;"' in shown
     assert '<option value="passed" selected>' in shown
@@ -202,11 +212,11 @@ def test_a_wrong_expression_is_answered_in_place(site: FlaskClient) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/evaluations?status=great", "status: expected one of passed, incorrect"),
-        ("/evaluations?gpu=h2000", "gpu: expected one of cpu, a100"),
-        ("/evaluations?older_than=yesterday", "older_than: cursor: expected '<time>_<evaluation id>', got 'yesterday'"),
-        ("/evaluations?stauts=passed", "unknown parameter 'stauts'; expected one of status"),
-        ("/evaluations?problem=a%00b", "problem: expected text without NUL"),
+        ("/candidates?status=great", "status: expected one of passed, incorrect"),
+        ("/candidates?gpu=h2000", "gpu: expected one of cpu, a100"),
+        ("/candidates?older_than=yesterday", "older_than: cursor: expected '<time>_<evaluation id>', got 'yesterday'"),
+        ("/candidates?stauts=passed", "unknown parameter 'stauts'; expected one of status"),
+        ("/candidates?problem=a%00b", "problem: expected text without NUL"),
         ("/trajectories?older_than=1", "older_than: expected a UUID, got '1'"),
         ("/problems?after=%3Cscript%3E", "after: expected a UUID, got '<script>'"),
     ],
@@ -229,7 +239,7 @@ def test_what_is_not_there_is_a_404_in_our_look(site: FlaskClient, path: str) ->
 
 
 def test_only_reading_is_allowed(site: FlaskClient) -> None:
-    response = site.post("/evaluations")
+    response = site.post("/problems")
     assert response.status_code == 405
     assert "GET" in response.headers["Allow"]
 
@@ -307,24 +317,65 @@ def test_a_job_in_every_state(site: FlaskClient, history: History, state: str, e
     assert expected in page(site, f"/jobs/{history.seeded.jobs[state]}")
 
 
-def test_a_trajectory_shows_its_turns_in_order_with_what_changed(site: FlaskClient, history: History) -> None:
-    shown = page(site, f"/trajectories/{history.seeded.trajectories[0]}")
-    places = [shown.index(f"Turn {turn} ", shown.index("You write Triton kernels.") - 200) for turn in range(4)]
+def test_a_turn_stands_beside_what_it_changed(site: FlaskClient, history: History) -> None:
+    shown = page(site, f"/trajectories/{history.seeded.trajectories[0]}?turn=2&tab=diff")
+    places = [shown.index(f" Turn {turn} ", shown.index("to the content")) for turn in range(4)]
     assert places == sorted(places)
-    assert "Changed since turn 1" in shown
-    assert re.search(r"\+ softmax_kernel.*BLOCK=512\)", shown)
-    assert re.search(r"− softmax_kernel.*BLOCK=256\)", shown)
+    assert "Turn 1 → turn 2: the last turn before it that has code." in shown
+    assert re.search(r"\+ softmax_kernel.*BLOCK = 1024", shown)
+    assert re.search(r"− softmax_kernel.*BLOCK = 512", shown)
+    best = page(site, f"/trajectories/{history.seeded.trajectories[0]}?turn=2&tab=diff&against=best")
+    assert "Turn 3 → turn 2: the best of the other turns." in best
+    assert re.search(r"Candidate, per call 1.25 ms 1.65 ms 1.31× worse", best)
+    assert re.search(r"softmax_kernel own 40.6 µs 40.6 µs same", best)
+
+
+@pytest.mark.parametrize(
+    ("tab", "expected"),
+    [
+        ("prompt", "You write Triton kernels."),
+        ("response", "Response"),
+        ("code", "import triton.language as tl"),
+        ("compile", "LLVM ERROR: unsupported"),
+        ("correctness", "412 calls verified against the fp64 reference"),
+        ("timing", "1.12× (95 % CI 1.10–1.14×, n = 12 groups"),
+        ("profile", "Coverage by launches"),
+        ("verdict", "No detector found anything."),
+        ("raw", '"reference_us"'),
+    ],
+)
+def test_every_tab_of_a_turn_has_a_url(site: FlaskClient, history: History, tab: str, expected: str) -> None:
+    turn = 0 if tab == "prompt" else 2
+    assert expected in page(site, f"/trajectories/{history.seeded.trajectories[0]}?turn={turn}&tab={tab}")
 
 
 def test_a_turn_without_code_says_so(site: FlaskClient, history: History) -> None:
-    shown = page(site, f"/trajectories/{history.seeded.trajectories[2]}")
-    assert "No code was found in this answer" in shown
-    assert "Changed since turn 0" in shown  # turn 2, as turn 1 had none
+    path = f"/trajectories/{history.seeded.trajectories[2]}"
+    assert "No code was found in this answer" in page(site, f"{path}?turn=1")
+    assert "Turn 0 → turn 2" in page(site, f"{path}?turn=2")  # turn 1 had none
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "expected"),
+    [
+        ("turn=9", 404, "There is no turn 9"),
+        ("turn=x", 404, "There is no turn x"),
+        ("tab=dif", 400, "tab: expected one of prompt, response"),
+        ("turn=1&tab=diff&against=1", 400, "against: expected previous, best or another turn with code (0, 2, 3)"),
+    ],
+)
+def test_a_turn_that_is_not_there_is_said(
+    site: FlaskClient, history: History, arguments: str, status: int, expected: str
+) -> None:
+    assert expected in page(site, f"/trajectories/{history.seeded.trajectories[0]}?{arguments}", status)
 
 
 def test_candidates_cannot_speak_to_the_browser(site: FlaskClient, history: History) -> None:
     shown = raw(site, f"/evaluations/{history.seeded.evaluations['hostile']}")
-    assert re.findall(r"<script[^>]*>", shown) == ['<script defer src="/static/assay.js">']
+    assert re.findall(r"<script[^>]*>", shown) == [
+        '<script defer src="/static/assay.js">',
+        '<script defer src="/static/keys.js">',
+    ]
     assert "<img src=x" not in shown
     assert "⟨U+202E⟩" in shown
     assert "\x00" not in shown
@@ -334,11 +385,11 @@ def test_candidates_cannot_speak_to_the_browser(site: FlaskClient, history: Hist
 
 
 def test_messages_and_logs_are_escaped(site: FlaskClient, history: History) -> None:
-    trajectory = raw(site, f"/trajectories/{history.seeded.trajectories[0]}")
+    trajectory = raw(site, f"/trajectories/{history.seeded.trajectories[0]}?tab=prompt&turn=1")
     assert "<script>alert(3)" not in trajectory
     assert "&lt;script&gt;alert(3)" in trajectory
     log = raw(site, f"/evaluations/{history.seeded.evaluations['runtime_error']}")
-    assert "RuntimeError: shape mismatch &lt;b&gt;&amp;" in log
+    assert '<span class="ansi-31">RuntimeError: shape mismatch &lt;b&gt;&amp;</span>' in log
 
 
 def test_downloads_are_the_bytes_that_were_submitted(site: FlaskClient, history: History) -> None:
@@ -349,7 +400,7 @@ def test_downloads_are_the_bytes_that_were_submitted(site: FlaskClient, history:
     assert "attachment" in response.headers["Content-Disposition"]
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/healthz", "/static/assay.css", "/evaluations?status=x"])
+@pytest.mark.parametrize("path", ["/", "/nothing", "/healthz", "/static/assay.css", "/candidates?status=x"])
 def test_every_answer_carries_the_security_headers(site: FlaskClient, path: str) -> None:
     response = site.get(path, buffered=True)
     for name, value in headers.HEADERS.items():
@@ -372,7 +423,7 @@ def test_no_page_has_inline_script_or_style(site: FlaskClient, history: History)
 def test_without_a_database_pages_say_so(history: History) -> None:
     nowhere = replace(history.settings, database_url="postgresql+psycopg://nobody@127.0.0.1:1/none")
     site = create_app(nowhere).test_client()
-    response = site.get("/evaluations")
+    response = site.get("/candidates")
     assert response.status_code == 503
     assert response.headers["Retry-After"]
     assert "The database is not reachable" in text_of(response.text)

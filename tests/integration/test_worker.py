@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -22,10 +19,10 @@ from app import broker as brokers
 from app import enqueue
 from app.client import Client
 from app.domain.job import JobState
-from app.embedded import Services, processes
 from app.settings import Settings
 from app.store import devices, jobs, tables
 from app.store.session import Database, DatabaseUnavailableError
+from tests.bench import chaos
 
 pytestmark = pytest.mark.slow
 WAIT_S = 60.0
@@ -84,6 +81,55 @@ def test_what_happens_in_the_worker_is_in_the_rows(client: Client, worker: Popen
     assert listed(client)[0].state == "offline"
 
 
+def test_a_sick_device_is_quarantined_and_its_job_runs_elsewhere(
+    client: Client, settings: Settings, start_worker: Start, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    (sick,) = submit(client, f"sick {tmp_path}/sick\nwhere {log}")
+    start_worker(module="fake_worker")
+    until(lambda: [device.state for device in listed(client)] == ["quarantined"])
+    (device,) = listed(client)
+    assert device.reason == "the known kernel took 9 ms instead of 3"
+    assert device.changed_by is not None
+    assert device.changed_by.startswith(f"worker {device.node}.")
+    own = settings.state_dir / "log" / "worker-cpu-0.log"
+    until(lambda: "quarantined: no new jobs" in own.read_text())
+    assert state(client, sick) is JobState.QUEUED
+
+    start_worker(module="fake_worker", device_index=1)
+    (other,) = submit(client, f"where {log}\nslow 0")
+    client.wait([sick, other], timeout_s=WAIT_S)
+    assert log.read_text().split() == ["1", "1"]
+    with client.database.begin() as connection:
+        attempts = connection.execute(sa.select(tables.jobs.c.attempt)).scalars().all()
+        devices.resume(connection, f"{device.node}.0", changed_by="test")
+    assert set(attempts) == {1}
+
+    meet = submit(client, *(f"meet {tmp_path}/met 2\nslow {number / 1e6}" for number in range(2)))
+    client.wait(meet, timeout_s=WAIT_S)  # both devices are at work again
+
+
+def test_draining_lets_finish_and_quarantine_does_not(client: Client, start_worker: Start, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    start_worker(module="fake_worker")
+    (slow,) = submit(client, f"log {log} slow\nslow 3")
+    until(lambda: state(client, slow) is JobState.RUNNING)
+    (name,) = {device.device for device in listed(client)}
+    with client.database.begin() as connection:
+        devices.drain(connection, name, reason="new driver", changed_by="test")
+    client.wait([slow], timeout_s=WAIT_S)
+    (stopped,) = submit(client, f"log {log} stopped\nslow 3.1")
+    time.sleep(1.0)
+    assert state(client, stopped) is JobState.QUEUED
+    with client.database.begin() as connection:
+        devices.resume(connection, name, changed_by="test")
+    until(lambda: state(client, stopped) is JobState.RUNNING)
+    with client.database.begin() as connection:
+        devices.quarantine(connection, name, reason="Xid 79", changed_by="test")
+    until(lambda: state(client, stopped) is JobState.QUEUED)
+    assert log.read_text().split() == ["slow", "stopped"]
+
+
 def listed(client: Client) -> list[devices.Device]:
     with client.database.begin() as connection:
         return devices.listed(connection)
@@ -123,51 +169,42 @@ def test_a_long_job_keeps_its_lease(client: Client, worker: Popen[bytes], tmp_pa
     assert log.read_text().split() == ["ran"]
 
 
-@pytest.fixture
-def own() -> Iterator[Settings]:
-    """Servers that may be killed without anybody else noticing."""
+def test_nothing_is_lost_or_doubled_when_everything_is_killed() -> None:
+    """Worker, pool process, Redis, Redis with its data, PostgreSQL and web, each once with SIGKILL, beside the jobs."""
     folder = Path(tempfile.mkdtemp(prefix="assay-test-", dir="/var/tmp"))
     folder.chmod(0o711)
-    with Services(Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5, max_attempts=10)) as services:
-        yield services.settings
+    report = chaos.storm(chaos.Plan(jobs=120, seed=20261121, every_s=1.5, kills=6, pretend=True), folder)
     shutil.rmtree(folder)
+    assert report.ok, report
+    assert set(report.kills) == {"worker", "pool_process", "redis", "redis_wiped", "postgres", "web"}
 
 
-def test_nothing_is_lost_or_doubled_when_everything_is_killed(own: Settings, start_worker: Start) -> None:
-    """Worker, Redis and PostgreSQL, each with SIGKILL, in the middle of 200 jobs."""
-    with Client(own) as client:
-        job_ids = submit(client, *(f"slow 0.02\nslow {number / 1e6}" for number in range(200)))
-        worker = start_worker(own, module="fake_worker")
-
-        until(lambda: finished(client) >= 40)
-        worker.kill()
-        worker.wait()
-        start_worker(own, module="fake_worker")
-
-        until(lambda: finished(client) >= 80)
-        kill_and_restart(own, "redis", "valkey.pid")
-        until(lambda: finished(client) >= 120)
-        kill_and_restart(own, "postgres/data", "postmaster.pid")
-
-        client.wait(job_ids, timeout_s=WAIT_S)
-        done = rows(client.database)
-    assert len(done) == len({row.job_id for row in done}) == 200
-    assert all(row.state == JobState.FINISHED and row.evaluation_id for row in done)
+def test_a_worker_that_is_asked_to_end_finishes_what_it_is_at(
+    client: Client, worker: Popen[bytes], tmp_path: Path
+) -> None:
+    """No result is made up for what was in flight, and what was waiting still waits."""
+    log = tmp_path / "log"
+    running, waiting = submit(client, f"log {log} ran\nslow 1.5", "wrong")
+    until(lambda: state(client, running) is JobState.RUNNING)
+    worker.terminate()
+    assert worker.wait(WAIT_S) == 0
+    (result,) = client.wait([running], timeout_s=WAIT_S)
+    assert (result["state"], result["status"]) == ("finished", "incorrect")
+    assert state(client, waiting) is JobState.QUEUED
+    assert log.read_text().split() == ["ran"]
 
 
-def finished(client: Client) -> int:
-    with client.database.begin() as connection:
-        return jobs.counts(connection)[JobState.FINISHED]
+def test_redis_keeps_nothing_of_what_is_over(client: Client, worker: Popen[bytes]) -> None:
+    client.wait(submit(client, "wrong"), timeout_s=WAIT_S)
+    before = keys(client)
+    client.wait(submit(client, *(f"slow {number / 1e6}" for number in range(1, 40))), timeout_s=WAIT_S)
+    until(lambda: brokers.depth(client.broker, "cpu") == 0 and keys(client) <= before)
 
 
-def kill_and_restart(settings: Settings, folder: str, pid_file: str) -> None:
-    home = settings.state_dir / folder
-    pid = processes.alive_in(home, home / pid_file)
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    time.sleep(0.5)  # long enough for everybody to notice
-    with Services(replace(settings, database_url=None, broker_url=None)):
-        assert processes.alive_in(home, home / pid_file) not in {None, pid}
+def keys(client: Client) -> set[bytes]:
+    """Of Redis; what is in flight is in one of them."""
+    with client.broker.connection_for_read() as connection:
+        return set(connection.default_channel.client.keys("*"))
 
 
 def test_a_killed_worker_takes_its_pool_process_with_it(client: Client, worker: Popen[bytes]) -> None:

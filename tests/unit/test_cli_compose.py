@@ -1,37 +1,66 @@
-"""The compose file, read as YAML: no engine is needed in order to see a missing password or a loose worker."""
+"""The compose file and the Dockerfile, read as text: no engine is needed to see a missing password, a loose worker."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from app.settings import Settings
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+EXAMPLE = (ROOT / ".env.example").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+WORKERS = [name for name in SERVICES if name.startswith("worker-")]
+GPU_WORKERS = [name for name in WORKERS if "gpu" in name]
 
 
 def test_passwords_have_no_default() -> None:
-    for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD"):
+    for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "ADMIN_PASSWORD"):
         used = TEXT.count("${" + name)
-        assert used >= 2
+        assert used >= 1
         assert TEXT.count("${" + name + ":?") == used
+        assert f"\n{name}=\n" in EXAMPLE
+
+
+def test_the_example_names_every_variable_and_no_other() -> None:
+    used = set(re.findall(r"(?<!\$)\$\{([A-Z_]+)", TEXT)) | {"COMPOSE_PROFILES"}
+    assert used == set(re.findall(r"^([A-Z_]+)=", EXAMPLE, re.MULTILINE))
+    defaults = dict(re.findall(r"(?<!\$)\$\{([A-Z_]+):-([^}]*)\}", TEXT))
+    example = dict(re.findall(r"^([A-Z_]+)=(.*)$", EXAMPLE, re.MULTILINE))
+    assert {name: example[name] for name in defaults} == defaults
+
+
+def test_settings_of_the_services_are_settings() -> None:
+    for service in SERVICES.values():
+        named = {key: "0" for key in service.get("environment", {}) if key.startswith("ASSAY_")}
+        Settings.from_env(named | ({"ASSAY_REWARD": "dr_kernel"} if named else {}))
 
 
 def test_only_the_web_is_reachable_and_only_from_this_host() -> None:
     assert {name for name, service in SERVICES.items() if "ports" in service} == {"web"}
     assert SERVICES["web"]["ports"] == ["${HTTP_BIND:-127.0.0.1:8000}:8000"]
     assert COMPOSE["networks"]["services"]["internal"] is True
+    assert {name for name, service in SERVICES.items() if "front" in service["networks"]} == {"web"}
+
+
+def test_the_web_waits_until_somebody_can_log_in() -> None:
+    assert SERVICES["web"]["depends_on"]["admin"] == {"condition": "service_completed_successfully"}
+    assert "ADMIN_PASSWORD" in SERVICES["admin"]["environment"]
+    assert not any("ADMIN_PASSWORD" in service["environment"] for name, service in SERVICES.items() if name != "admin")
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_nobody_gains_privileges_or_forks_without_end(name: str) -> None:
     service = SERVICES[name]
     assert "no-new-privileges:true" in service["security_opt"]
-    assert service["pids_limit"] <= (8192 if name == "worker-gpu" else 2048)
+    assert service["pids_limit"] <= (8192 if name in GPU_WORKERS else 2048)
     assert not service.get("privileged")
 
 
@@ -42,34 +71,42 @@ def test_everything_but_the_database_drops_its_capabilities_and_cannot_write(nam
 
 
 def test_workers_keep_what_the_sandbox_needs() -> None:
-    workers = {name for name, service in SERVICES.items() if "cap_add" in service}
-    assert workers == {"worker-cpu", "worker-gpu"}
-    for name in workers:
+    assert {name for name, service in SERVICES.items() if "cap_add" in service} == set(WORKERS)
+    for name in WORKERS:
         assert SERVICES[name]["cap_add"] == ["SETUID", "SETGID", "CHOWN", "KILL", "SYS_ADMIN"]
         assert "user" not in SERVICES[name]
+        assert any(mount.startswith("/var/tmp:") for mount in SERVICES[name]["tmpfs"])  # where leases are
 
 
-def test_a_gpu_worker_waits_for_its_profile() -> None:
-    assert {name for name, service in SERVICES.items() if "profiles" in service} == {"worker-gpu"}
-    devices = SERVICES["worker-gpu"]["deploy"]["resources"]["reservations"]["devices"]
-    assert devices[0]["driver"] == "nvidia"
-    assert SERVICES["worker-gpu"]["environment"]["CUDA_VISIBLE_DEVICES"] == "0"
-
-
-def test_workers_can_write_where_leases_are() -> None:
-    for name in ("worker-cpu", "worker-gpu"):
-        assert any(mount.startswith("/var/tmp:") for mount in SERVICES[name]["tmpfs"])
+def test_one_profile_brings_so_many_gpus_and_each_worker_one() -> None:
+    for count in (1, 2, 4, 8):
+        chosen = [name for name in GPU_WORKERS if f"gpu{count}" in SERVICES[name]["profiles"]]
+        assert chosen == [f"worker-gpu{index}" for index in range(count)]
+    for index, name in enumerate(GPU_WORKERS):
+        (device,) = SERVICES[name]["deploy"]["resources"]["reservations"]["devices"]
+        assert (device["driver"], device["device_ids"]) == ("nvidia", [str(index)])
+        assert SERVICES[name]["command"][-2:] == ["--index", str(index)]
+        assert SERVICES[name]["environment"]["CUDA_VISIBLE_DEVICES"] == "0"
+    assert SERVICES["worker-cpu"]["profiles"] == ["cpu"]
+    assert {name for name, service in SERVICES.items() if "profiles" in service} == set(WORKERS)
 
 
 def test_images_are_built_from_stages_that_exist() -> None:
-    stages = {line.split()[-1] for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("FROM ")}
+    stages = {line.split()[-1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")}
     built = {service["build"]["target"] for service in SERVICES.values() if "build" in service}
-    assert built == {"app", "worker"}
+    assert built == {"web", "worker"}
     assert built <= stages
 
 
+def test_the_sample_is_in_the_image() -> None:
+    sources = [path for path in SERVICES["sample"]["command"] if path.startswith("samples/")]
+    for path in sources:
+        assert (ROOT / path.replace("samples/", "tests/zoo/")).is_file()
+        assert f"COPY tests/zoo/{Path(path).parent.name} {Path(path).parent}\n" in DOCKERFILE
+
+
 def test_the_torch_of_the_image_is_the_torch_of_the_bootstrap() -> None:
-    bootstrap, image = (ROOT / "dev").read_text(), (ROOT / "Dockerfile").read_text()
+    bootstrap = (ROOT / "dev").read_text()
     for name in ("TORCH", "TRITON"):
         pin = next(line.split("=")[1].split()[0] for line in bootstrap.splitlines() if line.startswith(f"{name}="))
-        assert f"ARG {name}={pin}\n" in image
+        assert f"ARG {name}={pin}\n" in DOCKERFILE

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -16,36 +15,39 @@ from hypothesis import strategies as st
 from app import formats
 from app.domain import example as examples
 from app.domain import ids
-from app.domain.example import Example, RecordedTurn, Sample
-from app.domain.row import Row
+from app.domain.example import Example, Extra, Facts, Said, Texts, Unfit
+from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
-from app.domain.trajectory import Message
 from app.plugins import UnknownPluginError
 
-ROW = Row(
-    evaluation_id=UUID(int=1),
-    job_id=UUID(int=2),
-    candidate_id=UUID(int=3),
-    problem_id=UUID(int=4),
-    created_at=datetime(2026, 11, 21, tzinfo=UTC),
+ID = "0199f3c2-0000-7000-8000-00000000000{}"
+FACTS = Facts(
+    evaluation_id=ID.format(1),
+    verdict_id=ID.format(2),
+    turn_id=ID.format(3),
+    trajectory_id=ID.format(4),
+    problem_id=ID.format(5),
     problem="19_ReLU",
     source_set="samples",
-    level=None,
+    level=1,
     entry_point="Model",
     reference_sha256="aa",
+    family="ff",
+    problem_licence="MIT",
     backend="triton",
     source_sha256="bb",
+    run="r",
+    model="org/m",
+    model_licence=None,
+    turn=1,
     device_class="cpu",
     device_name="CPU",
     baseline="eager",
     protocol="assay-1",
     status="passed",
-    valid=True,
-    compiled=True,
     correct=True,
-    verdict_id=UUID(int=5),
     verdict="clean",
-    findings=(),
+    reviewed=False,
     speedup=2.0,
     speedup_ci_low=1.9,
     speedup_ci_high=2.1,
@@ -54,182 +56,189 @@ ROW = Row(
     candidate_us=1.0,
     coverage_time=None,
     coverage_count=None,
-    turn_id=None,
-    trajectory_id=None,
-    turn=None,
-    run_id=None,
-    run=None,
-    model=None,
 )
 CODE = "class ModelNew:\n    pass\n"
+ANSWER = f"<think>hm</think>Here.\n```python\n{CODE}```"
 
 
-def turn(index: int, *prompts: str, answer: str = f"```python\n{CODE}```", role: str = "user") -> RecordedTurn:
-    messages = tuple(Message(role=role, content=text) for text in prompts)
-    return RecordedTurn(turn_index=index, messages=messages, response=answer.encode("utf-8", "surrogatepass"))
+def turn(index: int, *prompts: str, answer: str = ANSWER, role: str = "user") -> tuple[int, str, bytes]:
+    messages = [{"role": role, "content": text} for text in prompts]
+    return index, json.dumps(messages), answer.encode("utf-8", "surrogatepass")
 
 
-def sample(*turns: RecordedTurn, source: bytes = CODE.encode()) -> Sample:
-    return Sample(row=ROW, reference=b"class Model: ...\n", source=source, policy="p", detectors={}, turns=turns)
+def built(
+    *turns: tuple[int, str, bytes],
+    source: bytes = CODE.encode(),
+    kind: Kind = Kind.TURN,
+    reasoning: Reasoning = Reasoning.KEEP,
+) -> Example:
+    texts = Texts(reference=b"class Model: ...\n", source=source, turns=turns)
+    return examples.build(texts, FACTS, kind, reasoning)
 
 
-def built(*turns: RecordedTurn, source: bytes = CODE.encode()) -> Example:
-    example = examples.build(sample(*turns, source=source))
-    assert example is not None
-    return example
+def dialogue() -> Example:
+    return built(turn(0, "go", answer="one"), turn(1, "again"))
 
 
-def test_a_candidate_that_came_alone_is_shown_under_the_named_template() -> None:
-    example = built()
-    [prompt] = example.history
-    assert example.prompt_source == "template@1"
-    assert "class Model: ..." in prompt.content
-    assert "ModelNew" in prompt.content
-    assert "Triton" in prompt.content
-    assert example.answer == f"```python\n{CODE.rstrip()}\n```"
-    assert not example.sanitized
+def test_a_candidate_that_came_alone_is_shown_under_our_template() -> None:
+    for example in (built(), built(turn(0))):
+        assert example.prompt_source == "template@1"
+        assert example.history == example.prompt
+        assert "class Model: ..." in example.history[0].content
+        assert example.answer == f"```python\n{CODE}```"
 
 
-def test_the_template_is_what_its_version_says() -> None:
-    """Whoever changes a character of it counts the version up, and this hash with it."""
-    text = examples.template_prompt(ROW, "R")
-    assert (examples.TEMPLATE, ids.sha256(text.encode())[:16]) == ("template@1", "232741ea79a7d49b")
+def test_a_dialogue_ends_with_its_own_answer() -> None:
+    example = dialogue()
+    assert [message.role for message in example.history] == ["user", "assistant", "user"]
+    assert example.prompt == (Said("user", "go"),)
+    assert (example.answer, example.prompt_source) == (ANSWER, "recorded")
 
 
-def test_a_first_turn_without_messages_was_never_prompted() -> None:
-    assert built(turn(0, answer=CODE)).prompt_source == "template@1"
+def test_a_single_row_has_the_first_prompt_and_the_code_alone() -> None:
+    example = built(turn(0, "go", answer="one"), kind=Kind.SINGLE)
+    assert (example.history, example.answer) == ((Said("user", "go"),), f"```python\n{CODE}```")
 
 
-def test_a_recorded_conversation_is_shown_as_it_was() -> None:
-    example = built(turn(0, "go", answer="first try"), turn(1, "wrong", "again"))
-    assert [(message.role, message.content) for message in example.history] == [
-        ("user", "go"),
-        ("assistant", "first try"),
-        ("user", "wrong"),
-        ("user", "again"),
-    ]
-    assert [message.content for message in example.prompt] == ["go"]
-    assert example.prompt_source == "recorded"
-
-
-@pytest.mark.parametrize(
-    "turns",
-    [
-        (turn(1, "go"),),
-        (turn(0, "go"), turn(2, "go")),
-        (turn(0, "go"), turn(1)),
-        (turn(0), turn(1, "go")),
-        (turn(0, "go", role="critic"),),
-        (turn(0, "go", role="assistant"),),
-        (turn(0, "go", answer=" \n"),),
-    ],
-    ids=["no start", "a gap", "no feedback", "no prompt", "strange role", "two answers in a row", "no answer"],
-)
-def test_a_conversation_with_a_hole_is_none(turns: tuple[RecordedTurn, ...]) -> None:
-    assert examples.build(sample(*turns)) is None
-
-
-def test_an_empty_source_is_no_example() -> None:
-    assert examples.build(sample(source=b" \n")) is None
+def test_thoughts_are_kept_or_dropped_as_asked() -> None:
+    turns = (turn(0, "go"), turn(1, "again"))
+    shown = {policy: built(*turns, reasoning=policy) for policy in Reasoning}
+    thoughts = {policy: ["<think>" in m["content"] for m in one.messages[1::2]] for policy, one in shown.items()}
+    assert thoughts == {
+        Reasoning.KEEP: [True, True],
+        Reasoning.DROP_HISTORY: [False, True],
+        Reasoning.DROP_ALL: [False, False],
+    }
 
 
 @pytest.mark.parametrize(
-    ("answer", "holds"),
+    ("turns", "why"),
     [
-        (CODE, True),
-        (CODE.replace("\n", "\r\n"), True),
-        (CODE.replace("    ", "\t"), True),
-        ("Sorry.", False),
-        (CODE.replace("pass", "x = 1"), False),
+        ((turn(1, "again"),), "turn 0 of the conversation is not stored"),
+        ((turn(0, "go"), turn(1)), "turn 1 of the conversation has no messages"),
+        ((turn(0, "go", role="assistant"),), "answered twice"),
+        ((turn(0, "go", role="wizard"),), "role 'wizard'"),
+        ((turn(0, "go", answer=" \n"),), "answer is empty"),
     ],
 )
-def test_an_answer_holds_its_source_blanks_aside(answer: str, holds: bool) -> None:
-    assert examples.answer_holds_source(built(turn(0, "go", answer=answer))) is holds
+def test_a_conversation_with_a_hole_is_no_row(turns: Any, why: str) -> None:
+    with pytest.raises(Unfit, match=why):
+        built(*turns)
 
 
-def test_a_fence_is_longer_than_any_inside() -> None:
-    assert examples.fence("x = '````'").startswith("`````python\n")
-
-
-@given(st.text(), st.text(), st.binary())
-def test_any_text_becomes_a_row_that_parquet_takes(prompt: str, answer: str, source: bytes) -> None:
-    example = examples.build(sample(turn(0, prompt, answer=answer), source=source))
-    if example is None:
-        return
-    for form in formats.BUILTIN.values():
-        row = form.render(example)
-        [back] = pa.RecordBatch.from_pylist([row], schema=form.schema).to_pylist()
-        assert back == row
-        assert "\0" not in str(row)
-
-
-def test_replaced_characters_are_marked() -> None:
-    example = built(turn(0, "a\0b", answer=f"\ud800{CODE}"))
-    assert example.history[0].content == "a\ufffdb"
+def test_odd_characters_are_replaced_and_marked() -> None:
+    example = built(turn(0, "a\ud800b", answer="c\0d"))
     assert example.sanitized
+    assert "\0" not in example.answer
+    json.dumps(example.messages).encode()
+    assert not dialogue().sanitized
 
 
-@pytest.mark.parametrize("name", sorted(formats.BUILTIN))
-def test_every_format_fills_every_column_and_survives_parquet(name: str) -> None:
-    form = formats.find(name)
-    row = form.render(built(turn(0, "go")))
-    assert sorted(row) == sorted(form.schema.names)
-    [back] = pa.RecordBatch.from_pylist([row], schema=form.schema).to_pylist()
-    assert back == row
-    hash(form.identity(built()))
+def test_marks_are_on_the_answers_of_the_turns_that_were_chosen() -> None:
+    masked = replace(dialogue(), extra=Extra(train=(1,)))
+    assert masked.trained == [False, False, False, True]
+    assert replace(masked, extra=Extra(train=(0, 1))).trained == [False, True, False, True]
+    assert dialogue().trained == [False, False, False, True]
 
 
-def test_trl_sft_ends_with_the_answer_and_has_no_column_that_trl_would_take_for_data() -> None:
-    form = formats.find("trl_sft")
-    row = form.render(built(turn(0, "go")))
-    messages: Any = row["messages"]
-    assert [message["role"] for message in messages] == ["user", "assistant"]
-    assert not {"prompt", "completion", "text", "tools", "label", "chosen", "rejected"} & set(form.schema.names)
+def shown(kind: Kind) -> Example:
+    extras = {
+        Kind.PAIRS: Extra(why="fast_slow"),
+        Kind.LABELLED: Extra(label=False),
+        Kind.MASKED: Extra(train=(1,)),
+        Kind.RL_PROMPTS: Extra(pass_rate=0.5, attempts=4),
+        Kind.REWARDS: Extra(kevin_score=2.3, kevin_return=2.3, dr_kernel=3.0, dr_kernel_pr=3.0),
+    }
+    example = replace(dialogue(), kind=kind, extra=extras.get(kind, Extra()))
+    return replace(example, rejected="slow", rejected_facts=FACTS) if kind is Kind.PAIRS else example
 
 
-def test_verl_rl_is_the_layout_of_verl_with_every_key_in_every_row() -> None:
-    form = formats.find("verl_rl")
-    row = form.render(replace(built(turn(0, "go")), split="validation", index=7))
-    assert list(row) == ["data_source", "prompt", "ability", "reward_model", "extra_info"]
-    assert row["reward_model"] == {"style": "rule", "ground_truth": "class Model: ...\n"}
-    extra: Any = row["extra_info"]
-    assert (extra["split"], extra["index"], extra["level"]) == ("validation", 7, None)
+EVERY = [(name, kind) for name, each in formats.BUILTIN.items() for kind in each.kinds]
 
 
-def test_verl_rl_tells_prompts_and_backends_apart_but_not_turns() -> None:
-    form = formats.find("verl_rl")
-    one = built(turn(0, "go"))
-    later = built(turn(0, "go"), turn(1, "again"))
-    assert form.identity(one) == form.identity(later)
-    assert form.identity(one) != form.identity(built(turn(0, "stop")))
-    assert form.identity(one) != form.identity(built(turn(0, "g", "o")))
-    assert form.identity(one) != form.identity(replace(one, row=replace(ROW, backend="cuda")))
+@pytest.mark.parametrize(("name", "kind"), EVERY)
+def test_every_layout_gives_rows_that_its_schema_holds_and_gives_back(name: str, kind: Kind) -> None:
+    chosen = formats.find(name)
+    row = chosen.render(shown(kind))
+    if chosen.container == formats.PARQUET:
+        assert row.keys() == set(chosen.schema.names)
+        assert pa.RecordBatch.from_pylist([row], schema=chosen.schema).to_pylist() == [row]
+    assert row.keys() == set(chosen.schema.names)
+    assert json.loads(json.dumps(row, allow_nan=False)) == row
 
 
-def test_an_unknown_format_lists_those_that_there_are() -> None:
-    with pytest.raises(UnknownPluginError, match="unknown format 'parquet'; expected one of trl_sft, verl_rl"):
-        formats.find("parquet")
+def rendered(name: str, kind: Kind) -> dict[str, Any]:
+    return formats.find(name).render(shown(kind))
 
 
-@given(st.text("0123456789abcdef", min_size=64, max_size=64), st.integers(), st.floats(0, 0.5))
-def test_a_problem_once_held_out_stays_so_when_more_are(digest: str, seed: int, fraction: float) -> None:
-    if split_of(digest, seed=seed, val_fraction=fraction) == "validation":
-        assert split_of(digest, seed=seed, val_fraction=fraction + 0.25) == "validation"
+def test_trl_columns() -> None:
+    assert [m["role"] for m in rendered("trl_sft", Kind.TURN)["messages"]] == ["user", "assistant"] * 2
+    split = rendered("trl_prompt_completion", Kind.TURN)
+    assert (len(split["prompt"]), split["completion"]) == (3, [{"role": "assistant", "content": ANSWER}])
+    pair = rendered("trl_preference", Kind.PAIRS)
+    assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == (ANSWER, "slow")
+    assert rendered("trl_kto", Kind.LABELLED)["label"] is False
+    forbidden = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
+    assert not forbidden & rendered("trl_prompts", Kind.RL_PROMPTS).keys()
 
 
-def test_about_the_fraction_is_held_out_and_seeds_differ() -> None:
-    digests = [ids.sha256(str(n).encode()) for n in range(20_000)]
-    sides = [[split_of(digest, seed=seed, val_fraction=0.05) for digest in digests] for seed in (0, 1)]
-    for side in sides:
-        share = side.count("validation") / len(side)
-        assert math.isclose(share, 0.05, abs_tol=0.01)
-    assert sides[0] != sides[1]
-    assert split_of(digests[0], seed=0, val_fraction=0) == "train"
+def test_openai_rows_have_no_key_of_ours_and_a_weight_on_every_answer() -> None:
+    row = rendered("openai_sft", Kind.MASKED)
+    assert row.keys() == {"messages"}
+    assert [message.get("weight") for message in row["messages"]] == [None, 0, None, 1]
+    pair = rendered("openai_preference", Kind.PAIRS)
+    assert pair.keys() == {"input", "preferred_output", "non_preferred_output"}
 
 
-def test_the_split_is_the_same_for_ever() -> None:
-    """Frozen: another answer here would move problems of datasets that exist."""
-    held_out = [
-        n for n in range(200) if split_of(ids.sha256(str(n).encode()), seed=0, val_fraction=0.05) == "validation"
+def test_axolotl_marks_every_message() -> None:
+    assert [m["train"] for m in rendered("axolotl", Kind.MASKED)["messages"]] == [False, False, False, True]
+
+
+def test_llamafactory_alternates_and_names_its_files() -> None:
+    example = replace(dialogue(), history=(Said("user", "a"), Said("tool", "b")))
+    layout = formats.find("llamafactory_preference")
+    assert layout.render(replace(example, rejected="x"))["conversations"] == [{"role": "user", "content": "a\n\nb"}]
+    info = layout.documents({"train": "data/train.jsonl"})["dataset_info.json"]["kernels_dpo"]
+    assert (info["file_name"], info["ranking"]) == ("data/train.jsonl", True)
+
+
+def test_dr_kernel_counts_rounds_from_one_and_has_their_columns() -> None:
+    row = rendered("drkernel_coldstart", Kind.TRAJECTORY)
+    assert list(row) == [
+        "messages", "uuid", "entry_point", "repo_name", "module_name", "final_speedup", "num_rounds",
+        "original_python_code", "best_round", "timestamp", "conversion_mode", "enable_thinking",
+    ]  # fmt: skip
+    assert (row["num_rounds"], row["best_round"], row["enable_thinking"]) == (2, 2, True)
+    assert list(rendered("drkernel_rl", Kind.RL_PROMPTS)["extra_info"]) == [
+        "entry_point", "level", "module_name", "ops", "original_prompt", "repo_name", "type", "uuid",
+    ]  # fmt: skip
+
+
+def test_kernelbench_results_are_numbered_by_problem_and_count_no_hack() -> None:
+    layout = formats.BUILTIN["kernelbench_results"]
+    good, hack = (replace(dialogue(), facts=FACTS._replace(verdict=label)) for label in ("clean", "hack"))
+    document = layout.assemble([layout.render(good), layout.render(hack)])["eval_results.json"]  # type: ignore[attr-defined]
+    assert [(one["sample_id"], one["correctness"], one["runtime"]) for one in document["19"]] == [
+        (0, True, 0.001),
+        (1, False, -1.0),
     ]
-    assert held_out == [7, 58, 117, 131, 170, 176, 189, 192, 196]
+
+
+def test_an_unknown_format_names_those_that_there_are() -> None:
+    with pytest.raises(UnknownPluginError, match="trl_sft"):
+        formats.find("trl")
+
+
+@given(st.text(alphabet="`~ab\n", max_size=40))
+def test_a_fence_is_longer_than_any_run_of_backticks(code: str) -> None:
+    fenced = examples.fence(code)
+    ticks = fenced[: fenced.index("p")]
+    assert f"\n{ticks}" not in fenced[len(ticks) : -len(ticks) - 1]
+
+
+@given(st.lists(st.text(), min_size=300, max_size=300, unique=True), st.integers(0, 9))
+def test_splits_are_stable_and_near_the_fraction(names: list[str], seed: int) -> None:
+    sides = [split_of(ids.sha256(name.encode("utf-8", "replace")), seed=seed, val_fraction=0.3) for name in names]
+    again = [split_of(ids.sha256(name.encode("utf-8", "replace")), seed=seed, val_fraction=0.3) for name in names[:9]]
+    assert sides[:9] == again
+    assert math.isclose(sides.count("validation") / len(sides), 0.3, abs_tol=0.2)

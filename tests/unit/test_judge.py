@@ -88,16 +88,27 @@ EMPTY = replace(TRIAL, outputs=(replace(CHECK, shape=(0, 8)),))
 ON_GPU = replace(HERE, bandwidth_gb_s=4000.0)
 
 
-def _kernels(own_us: float, torch_us: float, origin: str = "triton") -> Evaluation:
+def _kernels(
+    own_us: float, torch_us: float, origin: str = "triton", grid: tuple[int, int, int] | None = None
+) -> Evaluation:
     """Ten profiled calls on a GPU, of which each spends so much in its own and in the library's kernels."""
     rows = (
-        KernelRow(name="own", launches=10, total_us=10 * own_us, custom=True, origin=origin),
+        KernelRow(
+            name="own", launches=10, total_us=10 * own_us, custom=True, origin=origin, grid=grid, block=(128, 1, 1)
+        ),
         KernelRow(name="gemm", launches=10, total_us=10 * torch_us, custom=False, origin="torch"),
     )
     table = tuple(row for row in rows if row.total_us)
     profile = Profile(kernels=table, calls=10, coverage_time=None, coverage_count=None, source="recorder")
     correctness = replace(RIGHT, trials=(WIDE,))
     return replace(PASSED, environment=ON_GPU, profile=profile, correctness=correctness)
+
+
+def _strange() -> Evaluation:
+    """A profile with one kernel of unknown origin."""
+    row = KernelRow(name="kernel", launches=1, total_us=9, custom=False)
+    profile = Profile(kernels=(row,), calls=1, coverage_time=None, coverage_count=None, source="recorder")
+    return replace(PASSED, environment=ON_GPU, profile=profile)
 
 
 def _ablated(evaluation: Evaluation = PASSED, **changes: object) -> Evaluation:
@@ -121,6 +132,12 @@ def _failing(*pattern: tuple[bool, str]) -> Evaluation:
 
 
 TWO_SPEEDS = _blocks("reference", 850, 790) * 3 + _blocks("candidate", 450, 400) * 2 + _blocks("candidate", 4500, 4400)
+RESTLESS = (
+    _blocks("reference", 850, 790)
+    + _blocks("reference", 9850, 790)[:1]
+    + tuple(replace(block, wall_us=9000) for block in _blocks("candidate", 460, 400))
+)
+"""A busy host: the candidate had to wait in every block, the reference in one."""
 SLOW_CLOCK = tuple(
     replace(block, sm_clock_mhz=1900 if block.side == "candidate" else 1500)
     for block in _blocks("reference", 850, 790) + _blocks("candidate", 460, 400)
@@ -143,6 +160,12 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "cuda_with_kernels": (
         replace(_kernels(90, 0, "extension"), testimony=Testimony()), "cuda", Label.CLEAN, ["not_triton"],
     ),
+    "cuda_with_kernels_that_nobody_saw_built": (
+        replace(_strange(), testimony=Testimony()), "cuda", Label.CLEAN, ["not_triton"],
+    ),
+    "triton_with_kernels_of_unknown_origin": (
+        replace(_strange(), testimony=Testimony()), "triton", Label.SUSPECT, ["no_custom_kernel"],
+    ),
     "decoy": (_ablated(still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
     "kernels_that_matter": (_ablated(), "triton", Label.CLEAN, []),
     "kernels_that_only_copy": (_ablated(copies_still_correct=True), "triton", Label.SUSPECT, ["decoy_kernel"]),
@@ -154,6 +177,12 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "fig_leaf": (
         _kernels(0.5, 900), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation", "library_work"],
+    ),
+    "one_block_of_threads_for_a_large_output": (
+        _kernels(10, 2100, grid=(1, 1, 1)), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation", "library_work"],
+    ),
+    "threads_enough": (
+        _kernels(20, 2100, grid=(4096, 1, 1)), "triton", Label.CLEAN, ["lazy_optimisation", "library_work"],
     ),
     "a_small_epilogue_over_the_whole_output": (
         _kernels(20, 2100), "triton", Label.CLEAN, ["lazy_optimisation", "library_work"],
@@ -178,8 +207,10 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "wrong_now_and_then": (_failing((True, "own"), (False, "own"), (True, "own")), "triton", Label.CLEAN, []),
     "slow_clock": (_timed((850, 790), (4600, 400)), "triton", Label.HACK, ["claimed_time"]),
     "slow_clock_among_short_blocks": (MIXED, "triton", Label.HACK, ["claimed_time"]),
-    "short_blocks_prove_nothing": (_timed((850, 790), (200, 0)), "triton", Label.CLEAN, []),
+    "a_clock_that_stands": (_timed((5850, 790), (200, 0)), "triton", Label.HACK, ["claimed_time"]),
+    "short_blocks_prove_nothing": (_timed((850, 790), (200, 20)), "triton", Label.CLEAN, []),
     "slow_waking_on_a_busy_host": (_timed((5850, 790), (4600, 400)), "triton", Label.CLEAN, []),
+    "slow_waking_now_and_then": (_contest(blocks=RESTLESS), "triton", Label.CLEAN, []),
     "two_speeds": (_contest(blocks=TWO_SPEEDS), "triton", Label.CLEAN, ["bimodal_times"]),
     "events_disagree": (
         _contest(event_timing=EventTiming(reference_us=200, candidate_us=20, speedup=10, trials=100)),

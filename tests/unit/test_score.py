@@ -47,6 +47,12 @@ def test_a_cheat_that_must_be_labelled_and_is_not_is_credited() -> None:
     assert _outcome(CHEAT, disagreement="expected verdict hack, got clean").fate == score.CREDITED
 
 
+def test_a_cheat_that_must_not_pass_and_does_is_credited() -> None:
+    name = "hacks/all_nan"
+    assert CASES[name].stopped_by_structure
+    assert _outcome(name, disagreement="expected status incorrect, got passed").fate == score.CREDITED
+
+
 def test_figures() -> None:
     total = score.Score(
         outcomes=(

@@ -93,3 +93,13 @@ def test_a_worker_is_stuck_when_it_never_works_although_it_could() -> None:
     looks = [(0, 1, False), (50, 1, True), (55, 1, False), (100, 0, False), (110, 1, False), (169, 9, False)]
     assert not any(watchdog.stuck(now, waiting=waiting, busy=busy) for now, waiting, busy in looks)
     assert watchdog.stuck(170, waiting=1, busy=False)
+
+
+def test_urls_may_lie_in_files(tmp_path: Path) -> None:
+    secret = tmp_path / "url"
+    secret.write_text("postgresql+psycopg://u:p@h/d\n")
+    assert Settings.from_env({"ASSAY_DATABASE_URL_FILE": str(secret)}).database_url == "postgresql+psycopg://u:p@h/d"
+    with pytest.raises(ValueError, match=r"ASSAY_BROKER_URL_FILE: expected a file with a URL: .*No such file"):
+        Settings.from_env({"ASSAY_BROKER_URL_FILE": str(tmp_path / "absent")})
+    with pytest.raises(ValueError, match="ASSAY_SLOTS_FILE: unknown setting"):
+        Settings.from_env({"ASSAY_SLOTS_FILE": str(secret)})

@@ -32,8 +32,9 @@ def test_visible_twice_is_visible_once() -> None:
     assert text.visible(once) == once
 
 
-def test_terminal_colours_are_dropped_from_logs() -> None:
-    assert text.log("\x1b[1;31merror\x1b[0m: \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\") == "error: link"
+def test_of_terminal_escapes_colours_stay_in_logs() -> None:
+    shown = text.log("\x1b[1;31merror\x1b[0m: \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\")
+    assert shown == '<span class="ansi-1 ansi-31">error</span>: link'
 
 
 def test_an_open_escape_sequence_hides_nothing() -> None:

@@ -31,6 +31,9 @@ from tests.zoo import ROOT
 OPTIONS = JobOptions(call_timeout_s=10.0, deadline_s=60.0, timing_budget_s=0.4)
 """Shorter than the defaults: the zoo has endless loops."""
 
+BRIEF = JobOptions(call_timeout_s=4.0, deadline_s=60.0, timing_budget_s=0)
+"""Correctness, profile and ablation alone, where no speedup is to be told and nobody turns a clock: for tests."""
+
 Evaluator = Callable[[Job], Evaluation]
 
 
@@ -42,11 +45,17 @@ class Seen:
     line: str
 
 
-def evaluate(run: Evaluator, case: zoo.Case, device_class: str = "cpu", policy: str = policies.DEFAULT.name) -> Seen:
+def evaluate(
+    run: Evaluator,
+    case: zoo.Case,
+    device_class: str = "cpu",
+    policy: str = policies.DEFAULT.name,
+    options: JobOptions = OPTIONS,
+) -> Seen:
     """Evaluate and judge one candidate."""
     job = Job(
         job_id=ids.new_id(), reference=case.reference, candidate=case.candidate, backend=case.backend,
-        device_class=device_class, options=OPTIONS,
+        device_class=device_class, options=options,
     )  # fmt: skip
     evaluation = run(job)
     subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)

@@ -77,7 +77,7 @@ class Contest:
     health: Health
     canary_us: list[float] = field(default_factory=list)
     """Before and after each round."""
-    clocks: Clocks = Clocks()
+    clocks: Clocks = field(default_factory=Clocks)
     """As they were last, which is no longer ago than this round's beginning."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""

@@ -23,15 +23,19 @@ from pathlib import Path
 from workers.sandbox import linux, seccomp
 
 OUTCOME = struct.Struct("<Ii")
-"""Index of the act; 0: it succeeded, above: refused with this errno, below: ended by this signal."""
+"""Index of the act; 0: it succeeded, above: refused with this errno, below: ended by this signal.
+
+Neither errno nor refusal: UNSEEN and UNFINISHED."""
 
 UNSEEN = 250
-"""In place of an errno: it was not refused, and did not reach what it was meant to reach."""
+"""It was not refused, and did not reach what it was meant to reach."""
+UNFINISHED = 251
+"""It did not end in time, which says nothing about what it could have done."""
 
 LIMIT = 4711
 """What `limit a process` sets, in order to be recognised."""
 
-ACT_TIMEOUT_S = 5.0
+ACT_TIMEOUT_S = 20.0
 MESSAGE_BYTES = 4096
 
 
@@ -90,6 +94,8 @@ def _attempt(act: Callable[[Targets], None], targets: Targets) -> int:
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return UNFINISHED
         time.sleep(0.0005)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -226,9 +232,10 @@ def _leave_shared_memory(targets: Targets) -> None:  # noqa: ARG001
 
 
 def _leave_key(targets: Targets) -> None:
-    user_keyring = -4
+    user_keyring, revoke = -4, 3
     token = targets.token.encode()
-    _call("add_key", b"user", token, token, ctypes.c_size_t(len(token)), user_keyring)
+    key = _call("add_key", b"user", token, token, ctypes.c_size_t(len(token)), user_keyring)
+    _call("keyctl", revoke, key)
 
 
 def _watch_keyring(targets: Targets) -> None:  # noqa: ARG001

@@ -1,7 +1,7 @@
 """The layers around untrusted code, each used where the host allows it and reported where it does not.
 
 `confine_zygote` runs once in the zygote: a private root that holds Python, its packages and nothing else, no network.
-`confine_candidate` runs in every fork: own process namespace and scratch folder, own uid, limits, no new privileges.
+`confine_candidate` runs in every fork: own scratch folder and uid, limits, no new privileges, Landlock, system calls.
 
 Most layers stop the same things twice, because hosts differ: a container of Docker's refuses namespaces and mounts,
 and there the uid, Landlock and the system-call filter stand alone; an unprivileged user has no second uid, and there
@@ -12,15 +12,17 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shutil
+import signal
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workers.sandbox import landlock, linux, seccomp
 
 FIRST_UID = 210_000
-"""Candidates run under uids from here on, one for each process in flight; no system account lives there."""
+"""Candidates run under uids from here on, one for each process in flight; no account lives there."""
 
 SCRATCH_BYTES = 512 << 20
 """Size of the scratch folder (/tmp) and of /dev/shm, each."""
@@ -41,9 +43,13 @@ class Limits:
 
     memory_bytes: int
     """Address space; 0 does not limit it (CUDA reserves far more than it uses)."""
+    data_bytes: int
+    """Memory that it may write and does not share, which for CUDA, too, is what it uses."""
     cpu_s: int
     file_bytes: int = 256 << 20
     open_files: int = 1024
+    processes: int = MAX_PROCESSES
+    """And threads, of the process's uid."""
     cpus: tuple[int, ...] = ()
     """Cores to run on; empty leaves them as they are."""
 
@@ -70,12 +76,11 @@ class WeakSandboxError(RuntimeError):
     """The host allows too little to run untrusted code."""
 
 
-def confine_zygote() -> Layers:
+def confine_zygote(layers: Layers) -> None:
     """Private mounts, network, IPC and host name for this process and all its children.
 
     As root the namespaces are made directly; otherwise within a user namespace of our own.  Raises WeakSandboxError
     where a root process could neither hide its files nor hand them to another uid."""
-    layers = Layers()
     if os.geteuid() != 0:
         layers.attempt("user namespace", _enter_user_namespace)
     layers.attempt("network namespace", linux.unshare, linux.CLONE_NEWNET)
@@ -88,7 +93,6 @@ def confine_zygote() -> Layers:
             f"{sys.prefix} cannot be read by other users and this host allows no mount namespace: "
             "install Assay in a folder that every user may read, or allow CAP_SYS_ADMIN"
         )
-    return layers
 
 
 def _enter_user_namespace() -> None:
@@ -106,7 +110,7 @@ def _enter_private_root() -> None:
     # reachable for any uid afterwards, because the folders above it in the new root are ours.
     root = Path("/sys")
     linux.mount("assay-root", root, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0755,size=16m")
-    for source in [*_SYSTEM, *_python_folders()]:
+    for source in [*_SYSTEM, *_program_folders()]:
         _show(Path(source), root)
     for name in ("proc", "dev", "dev/shm", "tmp"):
         (root / name).mkdir(mode=0o755, exist_ok=True)
@@ -128,11 +132,13 @@ def _device_nodes() -> list[Path]:
     return [node for node in found if node.is_char_device()]
 
 
-def _python_folders() -> list[str]:
-    """Folders without which this interpreter cannot import: prefixes, and site-packages outside of them."""
+def _program_folders() -> list[str]:
+    """Folders without which this interpreter cannot import (prefixes, and site-packages outside of them), and those
+    of CUDA's compiler and libraries that this process was told of."""
     folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     folders |= {entry for entry in sys.path if "site-packages" in entry or "dist-packages" in entry}
-    real = sorted(str(Path(folder).resolve()) for folder in folders if Path(folder).is_dir())
+    folders |= {os.environ.get("CUDA_HOME", ""), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)} - {""}
+    real = sorted({str(Path(folder).resolve()) for folder in folders if Path(folder).is_dir()} - {"/"})
     kept: list[str] = []
     for folder in real:
         if not any(Path(folder).is_relative_to(parent) for parent in [*kept, "/usr", "/lib"]):
@@ -166,36 +172,80 @@ def enter_process_namespace(layers: Layers) -> None:
     layers.attempt("process namespace", linux.unshare, linux.CLONE_NEWPID)
 
 
-def confine_candidate(layers: Layers, limits: Limits, uid: int) -> Path:
-    """In the candidate's process, before any of its code: scratch folder, limits, uid, no new privileges.
+def make_scratch(layers: Layers) -> Path:
+    """In the warden: the one folder that its candidate may write, which will also be its current folder."""
+    if "private root" in layers.active:
+        return Path("/tmp")  # mounted anew by the candidate, and gone with it
+    layers.missing.append("bounded scratch folder (no mounts)")
+    return Path(tempfile.mkdtemp(prefix="assay-scratch-"))
 
-    Returns the scratch folder, which is also the current folder.  Raises OSError where a layer that must not fail
-    does: nothing runs then."""
-    scratch = _private_scratch(layers)
+
+def remove_scratch(layers: Layers, scratch: Path) -> None:
+    """In the warden, after the candidate's end.  What it made unremovable stays, for nobody to read."""
+    if "private root" not in layers.active:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -> None:
+    """In the candidate's process, before any of its code: scratch folder, limits, uid, no new privileges, filters.
+
+    Raises OSError where a layer that must not fail does: nothing runs then."""
+    if "private root" in layers.active:
+        _mount_scratch(layers)
     os.setsid()
-    with contextlib.suppress(PermissionError):  # ahead of others only where that is allowed
+    # Ahead of others only where that is allowed; without CAP_SYS_ADMIN, sessions may not change it ten times a second.
+    with contextlib.suppress(PermissionError, BlockingIOError):
         linux.nice_session(os.getpriority(os.PRIO_PROCESS, 0))
-    if os.geteuid() == 0 and "user namespace" not in layers.active:
+    others = _drop_privileges(layers, uid, scratch)
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # after setresuid, which clears it
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans stay below it, where `freeze` finds them
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    layers.active.append("no new privileges")
+    _limit(replace(limits, processes=limits.processes + others))
+    layers.active.append("resource limits")
+    os.chdir(scratch)
+    _restrict_files(layers, scratch)
+    layers.attempt("system-call filter", _filter_calls)  # last: it forbids what the layers above need
+
+
+def _mount_scratch(layers: Layers) -> None:
+    """/tmp, /dev/shm and, in a process namespace, /proc of its own."""
+    linux.unshare(linux.CLONE_NEWNS)
+    options = f"mode=0700,size={SCRATCH_BYTES}"
+    linux.mount("assay-tmp", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
+    linux.mount("assay-shm", "/dev/shm", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options.replace("0700", "1777"))
+    layers.active.append("own mounts")
+    if "process namespace" in layers.active:
+        layers.attempt("own /proc", linux.mount, "proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV)
+
+
+def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
+    """Become `uid` where that is allowed (0: where there is none), and in any case somebody without capabilities.
+
+    Returns how many processes and threads the uid has already."""
+    if os.geteuid() == 0 and "user namespace" not in layers.active and uid != 0:
         os.chown(scratch, uid, uid)
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
         layers.active.append("own uid")
-    else:
-        layers.missing.append("own uid (not started as root)")
-        if "user namespace" in layers.active:
-            linux.drop_capabilities()
-            layers.active.append("no capabilities")
-    linux.prctl(linux.PR_SET_PDEATHSIG, 9)  # after setresuid, which clears it
-    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans stay below it, where `freeze` finds them
-    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    layers.active.append("no new privileges")
-    _limit(limits)
-    layers.active.append("resource limits")
-    os.chdir(scratch)
-    _restrict_files(layers, scratch)
-    layers.attempt("system-call filter", _filter_calls)  # last: it forbids what the layers above need
-    return scratch
+        return 0
+    layers.missing.append("own uid (not started as root, or with no uid to spare)")
+    if os.geteuid() == 0:  # in a user namespace, where processes are counted apart from the rest of the uid's
+        linux.drop_capabilities()
+        layers.active.append("no capabilities")
+        return 0
+    return _threads_of(os.getuid())
+
+
+def _threads_of(uid: int) -> int:
+    """Of all processes that can be seen."""
+    count = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if process.stat().st_uid == uid:
+                count += sum(1 for _ in (process / "task").iterdir())
+    return count
 
 
 def _restrict_files(layers: Layers, scratch: Path) -> None:
@@ -218,7 +268,7 @@ def _visible(layers: Layers) -> list[tuple[Path, int]]:
         own_proc = landlock.WRITE if "own /proc" in layers.active else landlock.READ
         private = [(Path("/dev/shm"), landlock.EVERYTHING), (Path("/proc"), own_proc)]
         return [(Path("/"), landlock.READ), *private, *devices]
-    shown = [*_SYSTEM, *_python_folders(), *_PROC, "/proc/self"]
+    shown = [*_SYSTEM, *_program_folders(), *_PROC, "/proc/self"]
     return [*((Path(path), landlock.READ) for path in shown), *devices]
 
 
@@ -226,25 +276,16 @@ def _filter_calls() -> None:
     seccomp.install(seccomp.program(os.uname().machine))
 
 
-def _private_scratch(layers: Layers) -> Path:
-    """/tmp and /dev/shm of its own where mounts are allowed, else a folder that only this process knows."""
-    options = f"mode=0700,size={SCRATCH_BYTES}"
-    if "private root" not in layers.active or not layers.attempt("own mounts", linux.unshare, linux.CLONE_NEWNS):
-        return Path(tempfile.mkdtemp(prefix="assay-scratch-"))
-    linux.mount("assay-tmp", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
-    linux.mount("assay-shm", "/dev/shm", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options.replace("0700", "1777"))
-    if "process namespace" in layers.active:
-        layers.attempt("own /proc", linux.mount, "proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV)
-    return Path("/tmp")
-
-
 def _limit(limits: Limits) -> None:
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NOFILE, limits.open_files),
-        (resource.RLIMIT_NPROC, MAX_PROCESSES),
+        (resource.RLIMIT_NPROC, limits.processes),
         (resource.RLIMIT_CPU, limits.cpu_s),
+        (resource.RLIMIT_DATA, limits.data_bytes),
+        (resource.RLIMIT_RTPRIO, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_AS, limits.memory_bytes or resource.RLIM_INFINITY),
     ):
         resource.setrlimit(kind, (value, value))

@@ -87,12 +87,17 @@ def _locked_flags(target: Path | str) -> int:
     return mounted & (os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME)
 
 
+def unmount(target: Path | str) -> None:
+    """Take away what is mounted at `target`, as soon as nobody uses it any more."""
+    _check(_libc.umount2(str(target).encode(), MNT_DETACH), f"umount2 {target}")
+
+
 def pivot_root(new_root: Path) -> None:
     """Make `new_root` the root of this mount namespace and let go of the old one."""
     os.chdir(new_root)
     number = _SYS_PIVOT_ROOT[os.uname().machine]
     syscall(number, b".", b".", what=f"pivot_root({new_root})")
-    _check(_libc.umount2(b".", MNT_DETACH), "umount2 of the old root")
+    unmount(".")
     os.chdir("/")
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workers import wire
-from workers.sandbox import acts, layers, spawn
+from workers.sandbox import acts, layers, spawn, toolchain
 from workers.wire import Command
 
 _ROLE = "workers.sandbox.acts"
@@ -86,10 +86,8 @@ def run() -> Report:
         targets = outer.targets([each.pid for each in neighbours])
         inner.send(json.dumps(asdict(targets)).encode())
         codes = [_receive(inner, index) for index in range(len(acts.ACTS))]
-        came = [code == 0 and outer.saw(name, targets) for name, code in zip(acts.ACTS, codes, strict=True)]
-        return Report(
-            acts=tuple(map(_act, acts.ACTS, codes, came)), active=tuple(inner.active), missing=tuple(inner.missing)
-        )
+        tried = [_act(name, code, outer.saw(name, targets)) for name, code in zip(acts.ACTS, codes, strict=True)]
+        return Report(acts=tuple(tried), active=tuple(inner.active), missing=tuple(inner.missing))
 
 
 def _spawn(zygote: spawn.Zygote) -> spawn.Confined:
@@ -103,14 +101,21 @@ def _receive(inner: spawn.Confined, index: int) -> int:
     return int(code)
 
 
-def _act(name: str, code: int, came: bool) -> Act:
-    if came:
-        outcome = "it worked"
-    elif code < 0:
-        outcome = f"ended by {signal.Signals(-code).name}"
-    else:
-        outcome = errno.errorcode.get(code, "reached nobody else")
-    return Act(name=name, succeeded=came, outcome=outcome)
+_REFUSING = (signal.SIGSYS, signal.SIGKILL)
+"""Signals by which the kernel refuses: of the system-call filter, and where memory runs out."""
+
+
+def _act(name: str, code: int, seen: bool) -> Act:
+    """What became of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as a success: a
+    check that could not run has not passed."""
+    if code == 0 and seen:
+        return Act(name=name, succeeded=True, outcome="it worked")
+    if code == acts.UNFINISHED:
+        return Act(name=name, succeeded=True, outcome=f"not known: it did not end within {acts.ACT_TIMEOUT_S:g} s")
+    if code < 0:
+        number = signal.Signals(-code)
+        return Act(name=name, succeeded=number not in _REFUSING, outcome=f"ended by {number.name}")
+    return Act(name=name, succeeded=False, outcome=errno.errorcode.get(code, "reached nobody else"))
 
 
 class _Outer:
@@ -122,6 +127,8 @@ class _Outer:
     def __enter__(self) -> _Outer:
         enter = self._stack.enter_context
         self._token = f"assay-{secrets.token_hex(16)}"
+        self._shared_memory = Path("/dev/shm", self._token)
+        self._stack.callback(self._shared_memory.unlink, missing_ok=True)
         self._folder = Path(enter(tempfile.TemporaryDirectory(prefix="assay-selftest-", dir="/var/tmp")))
         self._folder.chmod(0o777)
         file = self._folder / "canary"
@@ -164,7 +171,6 @@ class _Outer:
     def saw(self, name: str, targets: acts.Targets) -> bool:
         """Whether an act that was not refused had an effect out here.  In a process namespace of its own, a number may
         name somebody else; in a private /dev/shm, a file concerns nobody."""
-        shared_memory = Path("/dev/shm", targets.token)
         effects = {
             "trace the worker (ptrace)": lambda: not _alive(targets.worker_pids[0]),
             "kill a process of the worker's": lambda: not _alive(targets.worker_pids[1]),
@@ -174,11 +180,9 @@ class _Outer:
             "trace another candidate (ptrace)": lambda: not _alive(targets.neighbour_pids[0]),
             "kill another candidate": lambda: not _alive(targets.neighbour_pids[1]),
             "send over UDP": lambda: bool(select.select([self._udp], [], [], 0.0)[0]),
-            "write to shared memory of the host's": shared_memory.exists,
+            "write to shared memory of the host's": self._shared_memory.exists,
         }
-        came = effects.get(name, lambda: True)()
-        shared_memory.unlink(missing_ok=True)
-        return came
+        return effects.get(name, lambda: True)()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -236,6 +240,8 @@ def main(arguments: list[str]) -> int:
     failure = try_cuda() if options.cuda else ""
     if options.cuda:
         sys.stdout.write(f"CUDA within the layers: {failure or 'a context and a Triton kernel worked'}\n")
+        lacking = ", ".join(toolchain.missing(cuda=True))
+        sys.stdout.write(f"to compile CUDA C++ this host lacks: {lacking or 'nothing'}\n")
     return 1 if report.succeeded or failure else 0
 
 

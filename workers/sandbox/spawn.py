@@ -17,12 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from workers.sandbox import layers, zygote
+from workers.sandbox import layers, toolchain, warden, zygote
 
 STDOUT_KEPT = 16 << 10
 """Bytes of a process's output that are kept; the rest is read and dropped, so that nobody blocks on a full pipe."""
 
-_uids = itertools.cycle(range(layers.FIRST_UID, layers.FIRST_UID + 1000))
+_UIDS = 1000
+"""As many as a referee may have processes in flight, and then some: a uid comes again when its last owner is gone."""
+
 _PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -43,6 +45,19 @@ class Stopwatch(Protocol):
         ...
 
 
+def candidate_uids(pid: int, uid_map: str) -> range:
+    """Uids for the processes of the referee `pid`: nobody else's on this host, because pids are not.
+
+    `uid_map` is that of user_namespaces(7).  A rootless container has some thousands of uids and little else; there
+    they are taken from the middle, where neither its accounts nor `nobody` live."""
+    mapped = [(int(first), int(count)) for first, _, count in map(str.split, uid_map.splitlines())]
+    first = layers.FIRST_UID + _UIDS * pid
+    if any(start <= first and first + _UIDS <= start + count for start, count in mapped):
+        return range(first, first + _UIDS)
+    start, count = max(mapped, key=lambda span: span[1])
+    return range(start + count // 2, start + count // 2 + min(_UIDS, max(1, count // 4)))
+
+
 class ZygoteError(RuntimeError):
     """The zygote did not start, or died: our fault, never the candidate's."""
 
@@ -50,11 +65,14 @@ class ZygoteError(RuntimeError):
 class Ended(Exception):  # noqa: N818 (what it says)
     """The process is gone."""
 
-    def __init__(self, *, status: int) -> None:
-        """`status` as from waitpid."""
+    def __init__(self, *, status: int, out_of_memory: bool = False) -> None:
+        """`status` as from waitpid; `out_of_memory`: the kernel ended it, or what it had started, for that."""
         self.status = status
+        self.out_of_memory = out_of_memory
 
     def __str__(self) -> str:
+        if self.out_of_memory:
+            return "the process was killed by the kernel: it and what it started had taken all memory allowed"
         code = os.waitstatus_to_exitcode(self.status)
         if code >= 0:
             return f"the process exited with code {code} in the middle of its work"
@@ -72,10 +90,11 @@ class Zygote:
         """`roles`: modules with `serve`; `environment`: all that the processes will see; `core`: where they run."""
         self._roles = roles
         self._core = core
+        self._uids = itertools.cycle(candidate_uids(os.getpid(), Path("/proc/self/uid_map").read_text()))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             base = {
-                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                **toolchain.environment(),
                 "LC_ALL": "C.UTF-8",
                 "PYTHONPATH": import_path(),
                 "PYTHONDONTWRITEBYTECODE": "1",
@@ -114,7 +133,7 @@ class Zygote:
         notes, their_notes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         stdout, their_stdout = os.pipe()
         fds = array.array("i", [their_channel.fileno(), their_stdout, their_notes.fileno()])
-        message = zygote.SPAWN.pack(self._roles.index(role), next(_uids), memory_bytes, cpu_s, self._core)
+        message = zygote.SPAWN.pack(self._roles.index(role), next(self._uids), memory_bytes, cpu_s, self._core)
         try:
             self._channel.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
@@ -174,17 +193,17 @@ class Confined:
         message = self._notes.recv(zygote.MESSAGE_BYTES)
         if not message:
             raise ZygoteError("the warden is gone")
-        kind, number = zygote.NOTE.unpack_from(message)
-        text = message[zygote.NOTE.size :]
-        if kind == zygote.NOTE_PID:
+        kind, number = warden.NOTE.unpack_from(message)
+        text = message[warden.NOTE.size :]
+        if kind == warden.NOTE_PID:
             self._pid = number
-        elif kind == zygote.NOTE_READY:
+        elif kind == warden.NOTE_READY:
             self.active, self.missing = json.loads(text)
-        elif kind == zygote.NOTE_FAILED:
+        elif kind == warden.NOTE_FAILED:
             raise ZygoteError(f"the process could not be confined: {text.decode()}")
         else:
             self._ended = True  # from here on the kernel may give its pid to somebody else
-            raise Ended(status=number)
+            raise Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
 
     def send(self, message: bytes, fds: tuple[int, ...] = ()) -> None:
         """One message, with file descriptors to share.  A process that is gone is noticed by `receive`."""

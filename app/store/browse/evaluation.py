@@ -2,17 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from app.domain.evaluation import Evaluation
 from app.domain.verdict import Finding, Label, Verdict
-from app.store import codec
+from app.store import codec, rows
 from app.store.browse import job
-from app.store.tables import evaluations, findings, profiles, verdicts
+from app.store.tables import evaluations, findings, jobs, profiles, reviews, users, verdicts
+
+OTHERS_LISTED = 20
+"""Evaluations of the same candidate that a page names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """What a person said of an evaluation."""
+
+    review_id: UUID
+    reviewer: str
+    label: str
+    verdict: str | None
+    hack_type: str | None
+    reason: str
+    withdraws: UUID | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Believed:
+    """What detectors and people say of an evaluation."""
+
+    verdict: Verdict | None
+    """The detectors'; None only where judging has not happened yet."""
+    judged_at: datetime | None
+    human: Label | None
+    """The label that a person gave and that counts; None where the detectors' does."""
+    reviews: tuple[Review, ...]
+    """Oldest first."""
+
+    @property
+    def label(self) -> Label | None:
+        """What counts."""
+        return self.human or (self.verdict.label if self.verdict else None)
+
+    @property
+    def effective(self) -> Verdict | None:
+        """The detectors' verdict with the label that counts."""
+        return self.verdict and replace(self.verdict, label=self.human or self.verdict.label)
+
+
+NOTHING = Believed(verdict=None, judged_at=None, human=None, reviews=())
+"""Of what was never evaluated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Other:
+    """Another evaluation of the same candidate."""
+
+    evaluation_id: UUID
+    status: str
+    label: str | None
+    speedup: float | None
+    device_name: str
+    created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +79,7 @@ class EvaluationPage:
     evaluation_id: UUID
     job: job.JobPage
     evaluation: Evaluation
-    verdict: Verdict | None
-    """None only where judging has not happened yet."""
-    judged_at: datetime | None
+    believed: Believed
     worker: str
     attempt: int
     baseline: str
@@ -36,11 +91,12 @@ class EvaluationPage:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """A stored timeline, still compressed."""
+    """A stored timeline, without its body."""
 
     codec: str
     raw_bytes: int
-    body: bytes
+    stored_bytes: int
+    """Compressed."""
 
 
 def read(connection: sa.Connection, evaluation_id: UUID) -> EvaluationPage | None:
@@ -55,13 +111,11 @@ def read(connection: sa.Connection, evaluation_id: UUID) -> EvaluationPage | Non
         return None
     asked = job.read(connection, row["job_id"])
     assert asked is not None  # a foreign key says so
-    verdict, judged_at = _verdict(connection, evaluation_id)
     return EvaluationPage(
         evaluation_id=evaluation_id,
         job=asked,
         evaluation=codec.decode(row["measurement"]),
-        verdict=verdict,
-        judged_at=judged_at,
+        believed=believed(connection, evaluation_id),
         worker=row["worker"],
         attempt=row["attempt"],
         baseline=row["baseline"],
@@ -71,12 +125,33 @@ def read(connection: sa.Connection, evaluation_id: UUID) -> EvaluationPage | Non
     )
 
 
-def _verdict(connection: sa.Connection, evaluation_id: UUID) -> tuple[Verdict | None, datetime | None]:
+def believed(connection: sa.Connection, evaluation_id: UUID) -> Believed:
+    """What detectors and people say of an evaluation."""
     current = connection.execute(
         sa.select(verdicts).where(verdicts.c.evaluation_id == evaluation_id, verdicts.c.is_current)
     ).one_or_none()
-    if current is None:
-        return None, None
+    said = connection.execute(
+        sa.select(
+            *(reviews.c[name] for name in ("review_id", "label", "verdict", "hack_type", "reason", "withdraws")),
+            reviews.c.created_at,
+            sa.func.coalesce(users.c.name, "local").label("reviewer"),
+        )
+        .select_from(reviews.outerjoin(users, users.c.user_id == reviews.c.user_id))
+        .where(reviews.c.evaluation_id == evaluation_id)
+        .order_by(reviews.c.review_id)
+    )
+    human = connection.scalar(
+        sa.select(evaluations.c.human_verdict).where(evaluations.c.evaluation_id == evaluation_id)
+    )
+    return Believed(
+        verdict=None if current is None else _verdict(connection, current),
+        judged_at=None if current is None else current.created_at,
+        human=None if human is None else Label(human),
+        reviews=tuple(Review(**row) for row in said.mappings()),
+    )
+
+
+def _verdict(connection: sa.Connection, current: sa.Row[Any]) -> Verdict:
     found = connection.execute(
         sa.select(findings).where(findings.c.verdict_id == current.verdict_id).order_by(findings.c.finding_id)
     )
@@ -94,13 +169,47 @@ def _verdict(connection: sa.Connection, evaluation_id: UUID) -> tuple[Verdict | 
             )
             for row in found
         ),
-    ), current.created_at
+    )
+
+
+def others(connection: sa.Connection, page: EvaluationPage) -> tuple[Other, ...]:
+    """Other evaluations of the same candidate on the same problem, newest first: other devices, seeds, versions."""
+    query = (
+        sa.select(
+            evaluations.c.evaluation_id,
+            evaluations.c.status,
+            rows.LABEL.label("label"),
+            evaluations.c.speedup,
+            evaluations.c.device_name,
+            evaluations.c.created_at,
+        )
+        .select_from(
+            evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id).outerjoin(
+                verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+            )
+        )
+        .where(
+            jobs.c.candidate_id == page.job.candidate_id,
+            jobs.c.problem_id == page.job.problem_id,
+            evaluations.c.evaluation_id != page.evaluation_id,
+        )
+        .order_by(evaluations.c.created_at.desc())
+        .limit(OTHERS_LISTED)
+    )
+    return tuple(Other(**row) for row in connection.execute(query).mappings())
 
 
 def timeline(connection: sa.Connection, evaluation_id: UUID) -> Timeline | None:
-    """The stored timeline of an evaluation, compressed; None where there is none."""
-    query = sa.select(profiles.c.codec, profiles.c.raw_bytes, profiles.c.body).where(
-        profiles.c.evaluation_id == evaluation_id
-    )
+    """Which timeline is stored for an evaluation; None where there is none."""
+    query = sa.select(
+        profiles.c.codec, profiles.c.raw_bytes, sa.func.octet_length(profiles.c.body).label("stored_bytes")
+    ).where(profiles.c.evaluation_id == evaluation_id)
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else Timeline(**row)
+
+
+def timeline_piece(connection: sa.Connection, evaluation_id: UUID, start: int, length: int) -> bytes:
+    """Bytes of a stored timeline, still compressed: the column is stored plainly, so that a slice reads a slice."""
+    piece = sa.func.substring(profiles.c.body, start + 1, length)
+    found = connection.execute(sa.select(piece).where(profiles.c.evaluation_id == evaluation_id)).scalar_one_or_none()
+    return b"" if found is None else bytes(found)

@@ -47,6 +47,8 @@ class JobPage:
     finished_at: datetime | None
     problem_id: UUID
     problem: str
+    source_set: str
+    level: int | None
     entry_point: str
     candidate_id: UUID
     backend: str
@@ -68,6 +70,8 @@ def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
         sa.select(
             *own,
             problems.c.name.label("problem"),
+            problems.c.source_set,
+            problems.c.level,
             problems.c.entry_point,
             problems.c.reference,
             candidates.c.backend,

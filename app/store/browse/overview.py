@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 import sqlalchemy as sa
 
 from app import route
+from app.domain.evaluation import Status
 from app.domain.verdict import Label
-from app.store.tables import devices, evaluations, jobs, verdicts
+from app.store import devices
+from app.store.tables import evaluations, hourly_counts, hourly_findings, hourly_stages, jobs
 
 THROUGHPUT_MINUTES = 60
 """Length of the overview's throughput chart."""
+GAUGED = 200
+"""Latest evaluations that are asked for clocks, temperatures and canaries."""
+BUCKETS_PER_OCTAVE = 4
+"""Of `hourly_stages`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +37,39 @@ class QueueDepth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
-    """A device as its worker last reported it."""
+class Gauge:
+    """What a device's latest evaluations say of it."""
 
-    node: str
-    device_class: str
-    device_index: int
-    state: str
-    worker: str
-    fingerprint: dict[str, Any]
-    heartbeat_at: datetime
+    sm_clock_mhz: int | None
+    temperature_c: int | None
+    canary: float | None
+    """Time of the canary kernel over what was expected: 1 is undisturbed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """How long a stage took, in milliseconds; from buckets that are 19 % wide."""
+
+    stage: str
+    evaluations: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hour:
+    """One hour's evaluations."""
+
+    hour: datetime
+    statuses: dict[str, int]
+    valid: int
+    hacks: int
+    """By the detectors."""
+    confirmed: int
+    """Hacks that a person has confirmed or found."""
+    detectors: dict[str, int]
+    """Detector → findings of the label hack."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +77,24 @@ class Overview:
     """Everything on the first page but the latest evaluations."""
 
     queues: tuple[QueueDepth, ...]
-    devices: tuple[Device, ...]
+    devices: tuple[devices.Device, ...]
+    gauges: dict[str, Gauge]
+    """Worker → what its latest evaluations say of the device."""
     minutes: tuple[tuple[datetime, int], ...]
     """Evaluations stored per minute, the last one unfinished."""
+    hours: tuple[Hour, ...]
+    """Oldest first, the last one unfinished."""
+    stages: tuple[Stage, ...]
+    """Over the same hours."""
     statuses: dict[str, int]
+    """Of all time, as the next."""
     verdicts: dict[str, int]
+    """The labels that count: a person's, where there is one."""
     hacks_of_valid: tuple[int, int]
     """Valid evaluations that are hacks now, and valid evaluations."""
     failed_jobs: int
+    failed_lately: int
+    """Jobs that failed by our fault in those hours."""
 
 
 def migrated(connection: sa.Connection) -> bool:
@@ -61,34 +102,137 @@ def migrated(connection: sa.Connection) -> bool:
     return connection.execute(sa.select(sa.func.to_regclass("jobs").is_not(None))).scalar_one()
 
 
-def read(connection: sa.Connection) -> Overview:
-    """The first page: queues, devices, throughput and counts."""
-    hack = verdicts.c.label == Label.HACK
-    valid_and_hacks = connection.execute(
-        sa.select(sa.func.count().filter(hack), sa.func.count())
-        .select_from(evaluations.outerjoin(verdicts, _current_verdict()))
-        .where(evaluations.c.valid)
-    ).one()
+def read(connection: sa.Connection, *, hours: int = 24) -> Overview:
+    """The first page: queues, devices, throughput, and counts over the last `hours` and of all time."""
+    first: datetime = connection.execute(
+        sa.select(sa.func.date_trunc("hour", sa.func.now()) - sa.func.make_interval(0, 0, 0, 0, hours - 1))
+    ).scalar_one()
+    counts = _counts(connection)
+    label = {key: number for key, number in _by(counts, lambda row: row.human_verdict or row.label).items() if number}
+    valid = [row for row in counts if row.status != Status.INVALID]
+    failed = sa.select(sa.func.count()).select_from(jobs).where(jobs.c.state == "failed")
     return Overview(
         queues=_queues(connection),
-        devices=_devices(connection),
+        devices=tuple(devices.listed(connection)),
+        gauges=_gauges(connection),
         minutes=_throughput(connection),
-        statuses=_counts(connection, evaluations.c.status),
-        verdicts=_counts(connection, verdicts.c.label, verdicts.c.is_current),
-        hacks_of_valid=(valid_and_hacks[0], valid_and_hacks[1]),
-        failed_jobs=connection.execute(
-            sa.select(sa.func.count()).select_from(jobs).where(jobs.c.state == "failed")
-        ).scalar_one(),
+        hours=_hours(connection, first, hours),
+        stages=_stages(connection, first),
+        statuses=_by(counts, lambda row: row.status),
+        verdicts=label,
+        hacks_of_valid=(
+            sum(int(row.number) for row in valid if (row.human_verdict or row.label) == Label.HACK),
+            sum(int(row.number) for row in valid),
+        ),
+        failed_jobs=connection.execute(failed).scalar_one(),
+        failed_lately=connection.execute(failed.where(jobs.c.finished_at >= first)).scalar_one(),
     )
 
 
-def _current_verdict() -> sa.ColumnElement[bool]:
-    return sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+def _counts(connection: sa.Connection) -> Sequence[Any]:
+    keys = (hourly_counts.c.status, hourly_counts.c.label, hourly_counts.c.human_verdict)
+    query = sa.select(*keys, sa.func.sum(hourly_counts.c.evaluations).label("number")).group_by(*keys)
+    return connection.execute(query).all()
 
 
-def _counts(connection: sa.Connection, column: sa.Column[str], *where: sa.ColumnElement[bool]) -> dict[str, int]:
-    query = sa.select(column, sa.func.count()).where(*where).group_by(column)
-    return dict(connection.execute(query).all())
+def _by(counts: Sequence[Any], key: Callable[[Any], str]) -> dict[str, int]:
+    summed: dict[str, int] = {}
+    for row in counts:
+        summed[key(row)] = summed.get(key(row), 0) + int(row.number)
+    return {name: number for name, number in summed.items() if number}
+
+
+def _hours(connection: sa.Connection, first: datetime, number: int) -> tuple[Hour, ...]:
+    c, f = hourly_counts.c, hourly_findings.c
+    valid, hack = c.status != Status.INVALID, c.label == Label.HACK
+    counted = connection.execute(
+        sa.select(
+            c.hour,
+            c.status,
+            sa.func.sum(c.evaluations).label("number"),
+            sa.func.coalesce(sa.func.sum(c.evaluations).filter(valid), 0).label("valid"),
+            sa.func.coalesce(sa.func.sum(c.evaluations).filter(valid, hack), 0).label("hacks"),
+            sa.func.coalesce(sa.func.sum(c.evaluations).filter(c.human_verdict == Label.HACK), 0).label("confirmed"),
+        )
+        .where(c.hour >= first)
+        .group_by(c.hour, c.status)
+    ).all()
+    found = connection.execute(
+        sa.select(f.hour, f.detector, sa.func.sum(f.findings).label("number"))
+        .where(f.hour >= first, f.label == Label.HACK)
+        .group_by(f.hour, f.detector)
+    ).all()
+    return tuple(
+        Hour(
+            hour=hour,
+            statuses={row.status: int(row.number) for row in counted if row.hour == hour and row.number},
+            valid=sum(int(row.valid) for row in counted if row.hour == hour),
+            hacks=sum(int(row.hacks) for row in counted if row.hour == hour),
+            confirmed=sum(int(row.confirmed) for row in counted if row.hour == hour),
+            detectors={row.detector: int(row.number) for row in found if row.hour == hour and row.number},
+        )
+        for hour in (first + timedelta(hours=place) for place in range(number))
+    )
+
+
+def _stages(connection: sa.Connection, first: datetime) -> tuple[Stage, ...]:
+    c = hourly_stages.c
+    rows = connection.execute(
+        sa.select(c.stage, c.bucket, sa.func.sum(c.evaluations).label("number"))
+        .where(c.hour >= first)
+        .group_by(c.stage, c.bucket)
+        .having(sa.func.sum(c.evaluations) > 0)
+        .order_by(c.stage, c.bucket)
+    )
+    buckets: dict[str, list[tuple[int, int]]] = {}
+    for row in rows:
+        buckets.setdefault(row.stage, []).append((row.bucket, int(row.number)))
+    return tuple(
+        Stage(
+            stage=stage,
+            evaluations=sum(number for _, number in each),
+            p50_ms=_percentile(each, 0.50),
+            p95_ms=_percentile(each, 0.95),
+            p99_ms=_percentile(each, 0.99),
+        )
+        for stage, each in buckets.items()
+    )
+
+
+def _percentile(buckets: Sequence[tuple[int, int]], share: float) -> float:
+    """The middle, on a logarithmic scale, of the bucket in which that share is reached."""
+    wanted = share * sum(number for _, number in buckets)
+    reached = accumulate(number for _, number in buckets)
+    bucket = next(bucket for (bucket, _), number in zip(buckets, reached, strict=True) if number >= wanted)
+    return float(2 ** ((bucket + 0.5) / BUCKETS_PER_OCTAVE))
+
+
+def _gauges(connection: sa.Connection) -> dict[str, Gauge]:
+    timing = evaluations.c.measurement["timing"]
+    last = timing["blocks"][-1]
+    query = (
+        sa.select(
+            evaluations.c.worker,
+            last["sm_clock_mhz"].as_float().label("clock"),
+            last["temperature_c"].as_float().label("temperature"),
+            timing["canary"]["after_us"].as_float().label("after"),
+            timing["canary"]["expected_us"].as_float().label("expected"),
+        )
+        .order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
+        .limit(GAUGED)
+    )
+    found: dict[str, Gauge] = {}
+    for row in connection.execute(query):
+        if row.clock is None and row.expected is None:
+            continue
+        canary = row.after / row.expected if row.after and row.expected else None
+        gauge = Gauge(sm_clock_mhz=_whole(row.clock), temperature_c=_whole(row.temperature), canary=canary)
+        found.setdefault(row.worker, gauge)
+    return found
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def _queues(connection: sa.Connection) -> tuple[QueueDepth, ...]:
@@ -112,19 +256,6 @@ def _queues(connection: sa.Connection) -> tuple[QueueDepth, ...]:
         for kind, device, priority, waits, runs_, oldest in connection.execute(query)
     ]
     return tuple(sorted(depths, key=lambda depth: (depth.queue, route.PRIORITIES[depth.priority])))
-
-
-def _devices(connection: sa.Connection) -> tuple[Device, ...]:
-    query = sa.select(
-        devices.c.node,
-        devices.c.device_class,
-        devices.c.device_index,
-        devices.c.state,
-        devices.c.worker,
-        devices.c.fingerprint,
-        devices.c.heartbeat_at,
-    ).order_by(devices.c.node, devices.c.device_class, devices.c.device_index)
-    return tuple(Device(**row) for row in connection.execute(query).mappings())
 
 
 def _throughput(connection: sa.Connection) -> tuple[tuple[datetime, int], ...]:

@@ -1,4 +1,4 @@
-"""STORE: the list of problems and the page of one."""
+"""STORE: the list of problems, the page of one, and levels by models.  Counts come from roll-ups."""
 
 from __future__ import annotations
 
@@ -13,10 +13,29 @@ from app.domain.row import Row
 from app.domain.verdict import Label
 from app.store import rows
 from app.store.browse import paging
-from app.store.tables import problems
+from app.store.browse.runs import COUNTS, Counts, summed
+from app.store.tables import (
+    attempt_counts,
+    attempts,
+    evaluations,
+    findings,
+    jobs,
+    problem_features,
+    problems,
+    runs,
+    verdicts,
+)
 
 _key = sa.tuple_(problems.c.source_set, sa.func.coalesce(problems.c.level, -1), problems.c.name, problems.c.problem_id)
 """The order of the list; the same columns of another problem stand in for a cursor."""
+
+_credited = sa.and_(attempts.c.speedup.is_not(None), attempts.c.correct, attempts.c.label != Label.HACK)
+"""As the index of the fastest says it."""
+
+DEGENERATE = "degenerate_problem"
+"""The detector whose findings blame the problem."""
+TIMED_LATELY = 400
+"""Latest attempts on a problem whose reference times are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +46,25 @@ class ProblemRow:
     source_set: str
     name: str
     level: int | None
-    attempts: int = 0
-    """Valid evaluations."""
-    correct: int = 0
-    hacks: int = 0
+    counts: Counts
     best_speedup: float | None = None
     """Best credited one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """How long the reference takes on one kind of device, over the latest attempts."""
+
+    device_class: str
+    device_name: str
+    baseline: str
+    evaluations: int
+    median_us: float
+    low_us: float
+    high_us: float
+    """Least and most."""
+    floor_us: float | None
+    """Shortest possible time, by the latest measurement."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,53 +75,113 @@ class ProblemPage:
     entry_point: str
     reference: bytes
     reference_sha256: str
+    family: str | None
+    """None where it has not been computed yet."""
     created_at: datetime
+    statuses: dict[str, int]
+    """How attempts ended, answers without code included: what makes it hard."""
+    baselines: tuple[Baseline, ...]
+    degenerate: int
+    """Evaluations whose current verdict finds the problem itself degenerate."""
     best: tuple[Row, ...]
     """Evaluations with the highest credited speedups, fastest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A level and a model."""
+
+    level: int | None
+    model: str
+    counts: Counts
 
 
 def page(
     connection: sa.Connection,
     *,
     name: str = "",
+    source_set: str = "",
+    level: int | None = None,
     after: UUID | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[ProblemRow]:
-    """Problems whose name contains `name`, by source set, level and name."""
+    """Problems whose name contains `name`, of a source set and level (empty and None: any), by set, level and name."""
+    conditions = [problems.c.name.icontains(name, autoescape=True)] if name else []
+    conditions += [problems.c.source_set == source_set] if source_set else []
+    conditions += [problems.c.level == level] if level is not None else []
     return paging.walk(
-        lambda cursor, number: _listed(connection, name, cursor, number, backwards=False),
-        lambda cursor, number: _listed(connection, name, cursor, number, backwards=True),
+        lambda cursor, number: _listed(connection, conditions, cursor, number, backwards=False),
+        lambda cursor, number: _listed(connection, conditions, cursor, number, backwards=True),
         after=after,
         before=before,
         limit=limit,
     )
 
 
+def choices(connection: sa.Connection) -> tuple[list[str], list[int]]:
+    """Every source set and every level."""
+    sets = connection.scalars(sa.select(problems.c.source_set).distinct().order_by(problems.c.source_set))
+    levels = sa.select(problems.c.level).where(problems.c.level.is_not(None)).distinct().order_by(problems.c.level)
+    return list(sets), list(connection.scalars(levels))
+
+
 def read(connection: sa.Connection, problem_id: UUID, *, best: int = 10) -> ProblemPage | None:
     """The page of one problem; None where there is none of that id."""
-    query = sa.select(problems).where(problems.c.problem_id == problem_id)
+    query = (
+        sa.select(problems, problem_features.c.family)
+        .select_from(problems.outerjoin(problem_features, problem_features.c.problem_id == problems.c.problem_id))
+        .where(problems.c.problem_id == problem_id)
+    )
     row = connection.execute(query).one_or_none()
     if row is None:
         return None
-    numbers = _numbers(connection, [problem_id]).get(problem_id, {})
+    numbers = _numbers(connection, [problem_id])[problem_id]
     return ProblemPage(
         row=ProblemRow(problem_id=problem_id, source_set=row.source_set, name=row.name, level=row.level, **numbers),
         entry_point=row.entry_point,
         reference=row.reference,
         reference_sha256=row.reference_sha256,
+        family=row.family,
         created_at=row.created_at,
+        statuses=_statuses(connection, problem_id),
+        baselines=_baselines(connection, problem_id),
+        degenerate=_degenerate(connection, problem_id),
         best=_best(connection, problem_id, best),
     )
 
 
+def heat_map(connection: sa.Connection, *, source_set: str = "") -> list[Cell]:
+    """Counts of every level and model, over attempts that belong to a run of a named model."""
+    totals = [sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS]
+    query = (
+        sa.select(problems.c.level, runs.c.model, *totals)
+        .select_from(
+            attempt_counts.join(runs, runs.c.run_id == attempt_counts.c.run_id).join(
+                problems, problems.c.problem_id == attempt_counts.c.problem_id
+            )
+        )
+        .where(runs.c.model.is_not(None))
+        .group_by(problems.c.level, runs.c.model)
+        .order_by(problems.c.level.nulls_last(), runs.c.model)
+    )
+    if source_set:
+        query = query.where(problems.c.source_set == source_set)
+    found = (dict(row) for row in connection.execute(query).mappings())
+    return [Cell(level=row.pop("level"), model=row.pop("model"), counts=Counts(**row)) for row in found]
+
+
 def _listed(
-    connection: sa.Connection, name: str, cursor: UUID | None, limit: int, *, backwards: bool
+    connection: sa.Connection,
+    conditions: list[sa.ColumnElement[bool]],
+    cursor: UUID | None,
+    limit: int,
+    *,
+    backwards: bool,
 ) -> list[ProblemRow]:
     query = sa.select(problems.c.problem_id, problems.c.source_set, problems.c.name, problems.c.level).limit(limit)
     query = query.order_by(*(column.desc() if backwards else column.asc() for column in _key.clauses))
-    if name:
-        query = query.where(problems.c.name.icontains(name, autoescape=True))
+    query = query.where(*conditions)
     if cursor is not None:
         other = sa.alias(problems)
         bound = (
@@ -100,38 +192,78 @@ def _listed(
         query = query.where(_key < bound if backwards else _key > bound)
     found = connection.execute(query).mappings().all()
     numbers = _numbers(connection, [row["problem_id"] for row in found])
-    return [ProblemRow(**row, **numbers.get(row["problem_id"], {})) for row in found]
+    return [ProblemRow(**row, **numbers[row["problem_id"]]) for row in found]
 
 
 def _numbers(connection: sa.Connection, problem_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
-    """Problem → attempts, correct, hacks, best_speedup.  Several turns may share an evaluation: it counts once."""
-    each = sa.func.count(sa.distinct(rows.COLUMNS["evaluation_id"]))
+    """Problem → counts and best_speedup."""
+    counts = summed(connection, attempt_counts.c.problem_id, problem_ids)
+    fastest = (
+        sa.select(sa.func.max(attempts.c.speedup))
+        .where(attempts.c.problem_id == problems.c.problem_id, _credited)
+        .correlate(problems)
+        .scalar_subquery()
+    )
+    query = sa.select(problems.c.problem_id, fastest.label("best")).where(problems.c.problem_id.in_(problem_ids))
+    return {
+        row.problem_id: {"counts": counts.get(row.problem_id, Counts()), "best_speedup": row.best}
+        for row in connection.execute(query)
+    }
+
+
+def _statuses(connection: sa.Connection, problem_id: UUID) -> dict[str, int]:
+    key = attempts.c.status
+    query = sa.select(key, sa.func.count()).where(attempts.c.problem_id == problem_id).group_by(key)
+    return dict(connection.execute(query.order_by(sa.func.count().desc())).all())
+
+
+def _baselines(connection: sa.Connection, problem_id: UUID) -> tuple[Baseline, ...]:
+    latest = (
+        sa.select(attempts.c.evaluation_id)
+        .where(attempts.c.problem_id == problem_id, attempts.c.speedup.is_not(None))
+        .order_by(attempts.c.created_at.desc())
+        .limit(TIMED_LATELY)
+    )
+    e = evaluations.c
+    keys = (e.device_class, e.device_name, e.baseline)
+    median = sa.func.percentile_cont(0.5).within_group(e.reference_us)
+    floor = sa.func.max(e.measurement["timing"]["floor_us"].as_float())
     query = (
         sa.select(
-            rows.COLUMNS["problem_id"].label("problem_id"),
-            each.filter(rows.COLUMNS["valid"]).label("attempts"),
-            each.filter(rows.COLUMNS["correct"]).label("correct"),
-            each.filter(rows.COLUMNS["verdict"] == Label.HACK).label("hacks"),
-            sa.func.max(rows.COLUMNS["speedup"]).label("best_speedup"),
+            *keys,
+            sa.func.count().label("evaluations"),
+            median.label("median_us"),
+            sa.func.min(e.reference_us).label("low_us"),
+            sa.func.max(e.reference_us).label("high_us"),
+            floor.label("floor_us"),
         )
-        .select_from(rows.JOINED)
-        .where(rows.COLUMNS["problem_id"].in_(problem_ids))
-        .group_by(rows.COLUMNS["problem_id"])
+        .where(e.evaluation_id.in_(latest), e.reference_us.is_not(None))
+        .group_by(*keys)
+        .order_by(*keys)
     )
-    found = [dict(row) for row in connection.execute(query).mappings()]
-    return {row.pop("problem_id"): row for row in found}
+    return tuple(Baseline(**row) for row in connection.execute(query).mappings())
+
+
+def _degenerate(connection: sa.Connection, problem_id: UUID) -> int:
+    query = (
+        sa.select(sa.func.count(sa.distinct(evaluations.c.evaluation_id)))
+        .select_from(
+            findings.join(verdicts, verdicts.c.verdict_id == findings.c.verdict_id)
+            .join(evaluations, evaluations.c.evaluation_id == verdicts.c.evaluation_id)
+            .join(jobs, jobs.c.job_id == evaluations.c.job_id)
+        )
+        .where(findings.c.detector == DEGENERATE, verdicts.c.is_current, jobs.c.problem_id == problem_id)
+    )
+    return int(connection.execute(query).scalar_one())
 
 
 def _best(connection: sa.Connection, problem_id: UUID, limit: int) -> tuple[Row, ...]:
-    speedup = rows.COLUMNS["speedup"].label("speedup")
     fastest = (
-        sa.select(rows.COLUMNS["evaluation_id"], speedup)
-        .select_from(rows.JOINED)
-        .where(rows.COLUMNS["problem_id"] == problem_id, rows.COLUMNS["speedup"].is_not(None))
-        .distinct()
-        .order_by(speedup.desc(), rows.COLUMNS["evaluation_id"])
-        .limit(limit)
+        sa.select(attempts.c.evaluation_id, attempts.c.speedup)
+        .where(attempts.c.problem_id == problem_id, _credited)
+        .order_by(attempts.c.speedup.desc())
+        .limit(2 * limit)  # several turns may stand for one evaluation
     )
-    wanted = [row.evaluation_id for row in connection.execute(fastest)]
+    wanted = list(dict.fromkeys(row.evaluation_id for row in connection.execute(fastest)))[:limit]
     found = rows.page(connection, where=rows.COLUMNS["evaluation_id"].in_(wanted), limit=limit)
     return tuple(sorted(found, key=lambda row: wanted.index(row.evaluation_id)))

@@ -10,10 +10,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.domain.evaluation import Evaluation
 from app.domain.trajectory import Message
 from app.domain.verdict import Label
-from app.store import rows
+from app.store import codec, rows
 from app.store.browse import paging
+from app.store.browse.evaluation import NOTHING, Believed, believed
 from app.store.tables import candidates, evaluations, jobs, problems, runs, trajectories, turns, verdicts
 
 
@@ -38,13 +40,11 @@ class TrajectoryRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnPage:
-    """One turn, as submitted and as measured."""
+class TurnLine:
+    """A turn in the rail: what came of it, without its texts."""
 
     turn_index: int
-    messages: tuple[Message, ...]
-    response: bytes
-    candidate: bytes | None
+    response_bytes: int
     job_id: UUID | None
     state: str | None
     evaluation_id: UUID | None
@@ -54,11 +54,33 @@ class TurnPage:
     """As measured, whatever the verdict."""
     speedup_ci_low: float | None
     speedup_ci_high: float | None
+    candidate_us: float | None
+
+    @property
+    def credited(self) -> float | None:
+        """The speedup, unless it is a hack's."""
+        return None if self.verdict in (None, Label.HACK) else self.speedup
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnPage:
+    """One turn, as submitted and as measured."""
+
+    turn_index: int
+    messages: tuple[Message, ...]
+    response: bytes
+    candidate: bytes | None
+    job_id: UUID | None
+    evaluation_id: UUID | None
+    baseline: str | None
+    evaluation: Evaluation | None
+    """None, as the two before, until its job has finished."""
+    believed: Believed
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrajectoryPage:
-    """One trajectory in full."""
+    """One trajectory with its rail; `turn` reads the texts of one turn."""
 
     trajectory_id: UUID
     label: str | None
@@ -69,7 +91,10 @@ class TrajectoryPage:
     run: str | None
     model: str | None
     step: int | None
-    turns: tuple[TurnPage, ...]
+    turns: tuple[TurnLine, ...]
+    newer: UUID | None
+    """The trajectory stored after this one, of the same run if it has one."""
+    older: UUID | None
 
 
 _NAMED = (
@@ -116,9 +141,60 @@ def page(
 
 def read(connection: sa.Connection, trajectory_id: UUID) -> TrajectoryPage | None:
     """The page of one trajectory; None where there is none of that id."""
-    query = sa.select(*_NAMED, runs.c.step).select_from(_SOURCE).where(trajectories.c.trajectory_id == trajectory_id)
+    query = (
+        sa.select(*_NAMED, runs.c.step, runs.c.run_id)
+        .select_from(_SOURCE)
+        .where(trajectories.c.trajectory_id == trajectory_id)
+    )
     row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else TrajectoryPage(**row, turns=_turns(connection, trajectory_id))
+    if row is None:
+        return None
+    head = dict(row)
+    newer, older = _neighbours(connection, trajectory_id, head.pop("run_id"))
+    return TrajectoryPage(**head, turns=_turns(connection, trajectory_id), newer=newer, older=older)
+
+
+def turn(connection: sa.Connection, trajectory_id: UUID, turn_index: int) -> TurnPage | None:
+    """One turn with its texts and its measurement; None where there is none of that number."""
+    query = (
+        sa.select(
+            turns.c.turn_index,
+            turns.c.messages_json,
+            turns.c.response,
+            turns.c.job_id,
+            candidates.c.source.label("candidate"),
+            evaluations.c.evaluation_id,
+            evaluations.c.baseline,
+            evaluations.c.measurement,
+        )
+        .select_from(
+            turns.outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
+            .outerjoin(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
+            .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)
+        )
+        .where(turns.c.trajectory_id == trajectory_id, turns.c.turn_index == turn_index)
+    )
+    row = connection.execute(query).mappings().one_or_none()
+    if row is None:
+        return None
+    found = dict(row)
+    messages, measurement = json.loads(found.pop("messages_json")), found.pop("measurement")
+    measured = found["evaluation_id"]
+    return TurnPage(
+        **found,
+        messages=tuple(Message(role=item["role"], content=item["content"]) for item in messages),
+        evaluation=None if measurement is None else codec.decode(measurement),
+        believed=NOTHING if measured is None else believed(connection, measured),
+    )
+
+
+def _neighbours(connection: sa.Connection, trajectory_id: UUID, run_id: UUID | None) -> tuple[UUID | None, UUID | None]:
+    key = trajectories.c.trajectory_id
+    near = sa.select(key).limit(1)
+    if run_id is not None:
+        near = near.where(trajectories.c.run_id == run_id)
+    newer = connection.scalar(near.where(key > trajectory_id).order_by(key))
+    return newer, connection.scalar(near.where(key < trajectory_id).order_by(key.desc()))
 
 
 def _listed(connection: sa.Connection, query: sa.Select[Any]) -> list[TrajectoryRow]:
@@ -155,25 +231,23 @@ def _numbers(connection: sa.Connection, trajectory_ids: list[UUID]) -> dict[UUID
     return {row.pop("trajectory_id"): row for row in found}
 
 
-def _turns(connection: sa.Connection, trajectory_id: UUID) -> tuple[TurnPage, ...]:
+def _turns(connection: sa.Connection, trajectory_id: UUID) -> tuple[TurnLine, ...]:
     query = (
         sa.select(
             turns.c.turn_index,
-            turns.c.messages_json,
-            turns.c.response,
+            sa.func.octet_length(turns.c.response).label("response_bytes"),
             turns.c.job_id,
-            candidates.c.source.label("candidate"),
             jobs.c.state,
             evaluations.c.evaluation_id,
             evaluations.c.status,
             evaluations.c.speedup,
             evaluations.c.speedup_ci_low,
             evaluations.c.speedup_ci_high,
-            verdicts.c.label.label("verdict"),
+            evaluations.c.candidate_us,
+            rows.LABEL.label("verdict"),
         )
         .select_from(
             turns.outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
-            .outerjoin(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
             .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)
             .outerjoin(
                 verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
@@ -182,9 +256,4 @@ def _turns(connection: sa.Connection, trajectory_id: UUID) -> tuple[TurnPage, ..
         .where(turns.c.trajectory_id == trajectory_id)
         .order_by(turns.c.turn_index)
     )
-    return tuple(_turn(dict(row)) for row in connection.execute(query).mappings())
-
-
-def _turn(row: dict[str, Any]) -> TurnPage:
-    messages = json.loads(row.pop("messages_json"))
-    return TurnPage(**row, messages=tuple(Message(role=item["role"], content=item["content"]) for item in messages))
+    return tuple(TurnLine(**row) for row in connection.execute(query).mappings())

@@ -28,6 +28,7 @@ attempts = sa.Table(
     sa.Column("label", sa.Text),  # that counts: a person's, else the detectors'; NULL: an answer without code
     sa.Column("speedup", sa.Double),  # as measured, whatever the verdict
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Index("ix_attempts_problem_id_status", "problem_id", "status"),
     sa.Index(
         "ix_attempts_problem_id_speedup",
         "problem_id",

@@ -1,95 +1,38 @@
-"""BROWSE: the list of evaluations with its filters, and one evaluation in full."""
+"""BROWSE: one evaluation in full, its timeline, and what an operator may do with it: measure again, judge again.
+
+The list of evaluations is `app.web.pages.candidates`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from uuid import UUID
 
 import flask
 import zstandard
-from werkzeug.exceptions import BadRequest
+from werkzeug.exceptions import NotFound, ServiceUnavailable
+from werkzeug.wrappers import Response
 
-from app import route
-from app.domain import result, where
-from app.domain.evaluation import Status
-from app.domain.job import JobState
-from app.domain.verdict import Label
-from app.store.browse import evaluation, evaluations, paging
-from app.store.rows import Cursor, Row, cursor_of
-from app.web import charts, checks, code, context
+from app import judge
+from app.domain import policy, result
+from app.domain.job import JobOptions, JobState
+from app.domain.problem import Problem
+from app.domain.request import Request
+from app.store import audit, evaluations, stale
+from app.store.browse import evaluation
+from app.web import code, context, measured, spans, tabular
+from app.web.identity import current_user, requires
 
 blueprint = flask.Blueprint("evaluations", __name__, url_prefix="/evaluations")
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "status": tuple(Status),
-    "verdict": tuple(Label),
-    "backend": where.BACKENDS,
-    "gpu": route.DEVICE_CLASSES,
-}
-"""Filter fields with a list to choose from, named as in the filter language."""
-
-FIELDS = (*CHOICES, "problem", "where")
-CHUNK_BYTES = 1 << 18
-
-_ORDER = ("reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "total")
-_STAGES = {name: place for place, name in enumerate(_ORDER)}
-"""Stages in the order in which they happen: JSONB does not keep it."""
+PIECE_BYTES = 1 << 18
+"""Of a compressed timeline in memory at a time: a 50 MB profile costs the server no more than a small one."""
 
 
 @blueprint.get("")
-def index() -> str | tuple[str, int]:
-    """Evaluations, newest first.  A filter that cannot be read is shown with what was expected, status 400."""
-    context.known_arguments(*FIELDS, "older_than", "newer_than")
-    asked = {name: context.argument(name) for name in FIELDS}
-    shown = {"asked": asked, "choices": CHOICES, "fields": where.FIELDS, "filtered": any(asked.values())}
-    try:
-        expression = _expression(asked)
-    except where.WhereError as error:
-        return flask.render_template("evaluations.html", error=str(error), **shown), 400
-    with context.database().snapshot() as connection:
-        page = evaluations.page(
-            connection,
-            expression,
-            older_than=_cursor("older_than"),
-            newer_than=_cursor("newer_than"),
-            limit=context.PAGE_ROWS,
-        )
-    return flask.render_template("evaluations.html", error=None, page=page, **_links(page, asked), **shown)
-
-
-def _expression(asked: dict[str, str]) -> where.Expression:
-    """The form as one expression; raises WhereError for the text of `where`, BadRequest for the rest."""
-    for name, choices in CHOICES.items():
-        if asked[name] and asked[name] not in choices:
-            raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {asked[name]!r}")
-    parts: list[where.Expression] = [
-        where.Compare(field=name, operator="~" if name == "problem" else "=", value=asked[name])
-        for name in (*CHOICES, "problem")
-        if asked[name]
-    ]
-    if asked["where"]:
-        parts.append(where.parse(asked["where"]))
-    return where.Everything() if not parts else parts[0] if len(parts) == 1 else where.And(operands=tuple(parts))
-
-
-def _cursor(name: str) -> Cursor | None:
-    text = context.argument(name)
-    try:
-        return Cursor.decode(text) if text else None
-    except ValueError as error:
-        raise BadRequest(f"{name}: {error}") from error
-
-
-def _links(page: paging.Page[Row], asked: dict[str, str]) -> dict[str, str | None]:
-    """URLs of the pages before and after this one."""
-
-    def link(**cursor: str) -> str:
-        return context.with_arguments("evaluations.index", **asked, **cursor)
-
-    return {
-        "previous": link(newer_than=cursor_of(page.rows[0]).encode()) if page.rows and page.has_previous else None,
-        "next": link(older_than=cursor_of(page.rows[-1]).encode()) if page.rows and page.has_next else None,
-    }
+def index() -> Response:
+    """The list has moved: one grid shows all there is."""
+    return flask.redirect(flask.url_for("candidates.index", **flask.request.args.to_dict()), 308)  # type: ignore[arg-type]
 
 
 def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
@@ -101,23 +44,30 @@ def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
 @blueprint.get("/<uuid:evaluation_id>")
 def page(evaluation_id: UUID) -> str:
     """Everything that was measured, and what is believed of it."""
-    found = _read(evaluation_id)
-    timing, correctness = found.evaluation.timing, found.evaluation.correctness
+    with context.database().snapshot() as connection:
+        found = evaluation.read(connection, evaluation_id) or context.missing("evaluation", evaluation_id)
+        others = evaluation.others(connection, found)
+    pointed = spans.of_candidate(found.believed.verdict.findings) if found.believed.verdict else ()
     return flask.render_template(
         "evaluation.html",
         page=found,
+        others=others,
         job=found.job,
         evaluation=found.evaluation,
-        verdict=found.verdict,
-        label=found.verdict.label if found.verdict else None,
+        m=measured.Measured(found.evaluation, found.baseline),
+        label=found.believed.label,
         candidate=code.listing(found.job.candidate),
         reference=code.listing(found.job.reference),
-        lines=checks.lines(correctness) if correctness else [],
-        stages=sorted(found.evaluation.stage_ms.items(), key=lambda stage: _STAGES.get(stage[0], len(_STAGES))),
-        plot=charts.dot_plot(timing) if timing else None,
-        size=(charts.WIDTH, charts.HEIGHT),
-        margins=(charts.LEFT, charts.RIGHT, charts.TOP, charts.BOTTOM),
+        spans=pointed,
+        marks=spans.marks(pointed),
+        notice=NOTICES.get(context.argument("done")),
     )
+
+
+NOTICES = {
+    "judged": "Judged again: the verdict below is that of the detectors of this version.",
+    "unchanged": "Judged again: nothing changed.",
+}
 
 
 @blueprint.get("/<uuid:evaluation_id>.json")
@@ -129,7 +79,7 @@ def as_json(evaluation_id: UUID) -> flask.Response:
             job_id=found.job.job_id,
             state=JobState(found.job.state),
             evaluation=found.evaluation,
-            verdict=found.verdict,
+            verdict=found.believed.effective,
             baseline=found.baseline,
             queue_ms=found.queue_ms,
             url=context.settings().web_url.rstrip("/") + flask.url_for("evaluations.page", evaluation_id=evaluation_id),
@@ -137,19 +87,141 @@ def as_json(evaluation_id: UUID) -> flask.Response:
     )
 
 
+TABLES = ("blocks", "checks", "kernels")
+
+
+@blueprint.get(f"/<uuid:evaluation_id>/<any({','.join(TABLES)}):name>.<{tabular.KINDS}:kind>")
+def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
+    """One of its tables: timed blocks, verified outputs, kernels of the profile."""
+    found = _read(evaluation_id).evaluation
+    rows: list[object] = []
+    if name == "blocks":
+        rows = list(found.timing.blocks) if found.timing else []
+    elif name == "kernels":
+        rows = list(found.profile.kernels) if found.profile else []
+    elif found.correctness:
+        rows = [
+            {"call": trial.call, "seed": trial.seed, "variant": trial.variant, **vars(output)}
+            for trial in found.correctness.trials
+            for output in trial.outputs
+        ]
+    return tabular.answer(kind, name, rows)
+
+
+@blueprint.get("/<uuid:evaluation_id>/timeline")
+def timeline_page(evaluation_id: UUID) -> str:
+    """The stored timeline, drawn by a script; the kernel table says the same in numbers."""
+    with context.database().snapshot() as connection:
+        found = evaluation.read(connection, evaluation_id) or context.missing("evaluation", evaluation_id)
+        stored = evaluation.timeline(connection, evaluation_id)
+    return flask.render_template(
+        "timeline.html", page=found, stored=stored, m=measured.Measured(found.evaluation, found.baseline)
+    )
+
+
 @blueprint.get("/<uuid:evaluation_id>/timeline.json")
 def timeline(evaluation_id: UUID) -> flask.Response:
-    """The stored timeline (Chrome trace events, opens in Perfetto), decompressed piece by piece."""
+    """The stored timeline (Chrome trace events, opens in Perfetto), piece by piece, as compressed as it is stored
+    where the browser understands that."""
     with context.database().snapshot() as connection:
-        found = evaluation.timeline(connection, evaluation_id) or context.missing(
-            "timeline for evaluation", evaluation_id
-        )
-    response = flask.Response(_pieces(found.body), mimetype="application/json")
+        stored = evaluation.timeline(connection, evaluation_id)
+    if stored is None:
+        raise NotFound(f"There is no timeline for evaluation {evaluation_id}.")
+    pieces = _pieces(evaluation_id, stored.stored_bytes)
+    as_stored = flask.request.accept_encodings.quality(stored.codec) > 0
+    body = pieces if as_stored else _decompressed(pieces)
+    response = flask.Response(body, mimetype="application/json")
+    if as_stored:
+        response.headers["Content-Encoding"] = stored.codec
+        response.content_length = stored.stored_bytes
+    response.headers["Vary"] = "Accept-Encoding"
     response.headers.set("Content-Disposition", "attachment", filename=f"timeline-{evaluation_id}.json")
     return response
 
 
-def _pieces(body: bytes) -> Iterator[bytes]:
-    with zstandard.ZstdDecompressor().stream_reader(body) as reader:
-        while piece := reader.read(CHUNK_BYTES):
+def _pieces(evaluation_id: UUID, stored_bytes: int) -> Iterator[bytes]:
+    """The body in slices, each in a short transaction of its own: a slow reader holds no connection."""
+    database = context.database()
+
+    def read() -> Iterator[bytes]:
+        for start in range(0, stored_bytes, PIECE_BYTES):
+            with database.snapshot() as connection:
+                piece = evaluation.timeline_piece(connection, evaluation_id, start, PIECE_BYTES)
             yield piece
+
+    return read()
+
+
+class _Source:
+    """What a decompressor reads from: whatever piece comes next, however much is asked for."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, _size: int) -> bytes:
+        return next(self._pieces, b"")
+
+
+def _decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Timelines compress a hundredfold and more: the output is bounded, not only the input."""
+    with zstandard.ZstdDecompressor().stream_reader(_Source(pieces)) as reader:  # type: ignore[arg-type]
+        while piece := reader.read(PIECE_BYTES):
+            yield piece
+
+
+@blueprint.post("/<uuid:evaluation_id>/rerun")
+@requires("operator")
+def rerun(evaluation_id: UUID) -> Response:
+    """Measure the same candidate again, as another job with new seeds."""
+    found = _read(evaluation_id)
+    intake = flask.current_app.extensions["assay"].get("intake")
+    if intake is None:
+        raise ServiceUnavailable("There is no broker: set ASSAY_BROKER_URL, so that jobs can be sent.")
+    job_id = intake.accept([_request(found)])[0].job_id
+    with context.database().begin() as connection:
+        audit.record(
+            connection, current_user(), "evaluation.rerun", f"evaluation {evaluation_id}", {"job_id": str(job_id)}
+        )
+    return flask.redirect(flask.url_for("jobs.page", job_id=job_id))
+
+
+def _request(found: evaluation.EvaluationPage) -> Request:
+    job = found.job
+    problem = Problem(
+        name=job.problem,
+        reference=job.reference,
+        source_set=job.source_set,
+        level=job.level,
+        entry_point=job.entry_point,
+    )
+    return Request(
+        problem=problem,
+        candidate=job.candidate,
+        backend=job.backend,
+        device_class=job.device_class,
+        device=job.device,
+        options=JobOptions(**job.options),
+        fresh=True,
+    )
+
+
+@blueprint.post("/<uuid:evaluation_id>/rejudge")
+@requires("operator")
+def rejudge(evaluation_id: UUID) -> Response:
+    """Ask the detectors of this version again; a verdict that comes out otherwise becomes the current one."""
+    with context.database().begin() as connection:
+        stored = evaluations.get(connection, evaluation_id) or context.missing("evaluation", evaluation_id)
+        before = evaluations.verdict(connection, evaluation_id)
+        known = before is not None and before.policy.partition("@")[0] in policy.POLICIES
+        asked = policy.find(before.policy) if before is not None and known else policy.DEFAULT
+        after = judge.judge(stored.subject, asked)
+        changed = before is None or replace(before, detectors={}) != replace(after, detectors={})
+        if before != after:
+            evaluations.add_verdict(connection, evaluation_id, after)
+        if before is None or before.label != after.label:
+            was = before.label if before else "not judged"
+            stale.mark(connection, evaluation_id, f"evaluation {evaluation_id}: {was} → {after.label}, judged again")
+        labels = {"before": before and str(before.label), "after": str(after.label)}
+        audit.record(connection, current_user(), "evaluation.rejudge", f"evaluation {evaluation_id}", labels)
+    done = "judged" if changed else "unchanged"
+    return flask.redirect(flask.url_for("evaluations.page", evaluation_id=evaluation_id, done=done))

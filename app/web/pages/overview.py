@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
 
 import flask
+from werkzeug.exceptions import BadRequest
 
 from app.domain.evaluation import Status
+from app.domain.metrics import Share
+from app.domain.user import Scope
 from app.domain.verdict import Label
 from app.domain.where import Everything
+from app.store import devices
 from app.store.browse import evaluations, overview
-from app.web import charts, context, filters
+from app.web import charts, context, filters, live, plots, quantities, tabular
+from app.web.identity import current_user
+from app.web.plots import Series
 
 LATEST = 10
 """Evaluations shown on the first page."""
-
 SILENT_LEASES = 3
 """A device not heard of for this many leases is shown as silent, whatever it said last."""
+WINDOWS = {"24": "24 hours", "72": "3 days", "336": "14 days"}
+"""Hours that the charts may go back."""
+BARS = 48
+"""Bars of the chart over time: longer windows put several hours into one."""
+TOPICS = ("evaluations", "jobs", "devices")
+TABLES = ("queues", "devices", "stages", "hours")
+STAGES = ("queue", "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile")
+"""In the order in which they happen; others, and the total, come last."""
+DETECTORS = 5
+"""Detectors with a line of their own."""
 
 blueprint = flask.Blueprint("overview", __name__)
 
@@ -26,47 +41,134 @@ blueprint = flask.Blueprint("overview", __name__)
 @blueprint.get("/")
 def page() -> str:
     """The whole page."""
-    shown = _shown()
-    return flask.render_template("overview.html", etag=f'"{_tag(shown)}"', **shown)
+    body, etag = live.fragment(_key(), TOPICS, _body)
+    return flask.render_template(
+        "overview.html", body=body, etag=etag, topics=",".join(TOPICS), hours=_hours(), windows=WINDOWS
+    )
 
 
 @blueprint.get("/overview/live")
-def live() -> flask.Response:
+def live_part() -> flask.Response:
     """What changes on it; 304 where nothing has."""
-    shown = _shown()
-    response = flask.make_response(flask.render_template("_overview.html", **shown))
-    response.set_etag(_tag(shown))
-    response.make_conditional(flask.request)
-    return response
+    return live.answer(_key(), TOPICS, _body)
 
 
-def _shown() -> dict[str, Any]:
+@blueprint.get("/overview/<any(queues,devices,hours,stages):what>.<any(json,csv):kind>")
+def table(what: str, kind: str) -> flask.Response:
+    """A table of the page as data."""
     with context.database().snapshot() as connection:
-        data = overview.read(connection)
+        data = overview.read(connection, hours=int(_hours()))
+    return tabular.answer(kind, what, getattr(data, what))
+
+
+def _hours() -> str:
+    asked = context.argument("hours") or next(iter(WINDOWS))
+    if asked not in WINDOWS:
+        raise BadRequest(f"hours: expected one of {', '.join(WINDOWS)}, got {asked!r}")
+    return asked
+
+
+def _key() -> str:
+    return f"overview {_hours()} {current_user().may(Scope.OPERATE)}"
+
+
+def _body() -> str:
+    hours = _hours()
+    with context.database().snapshot() as connection:
+        data = overview.read(connection, hours=int(hours))
         latest = evaluations.page(connection, Everything(), limit=LATEST).rows
-    hacks, valid = data.hacks_of_valid
     per_minute = [number for _, number in data.minutes]
-    return {
-        "data": data,
-        "latest": latest,
-        "waiting": sum(depth.queued for depth in data.queues),
-        "running": sum(depth.running for depth in data.queues),
-        "evaluated": sum(data.statuses.values()),
-        "last_hour": sum(per_minute),
-        "busiest": max(per_minute),
-        "bars": charts.sparkline([(filters.clock(minute), number) for minute, number in data.minutes]),
-        "hack_rate": hacks / valid if valid else None,
-        "silent": _silent(data.devices),
-        "statuses": {status: data.statuses[status] for status in Status if status in data.statuses},
-        "verdicts": {label: data.verdicts[label] for label in Label if label in data.verdicts},
-    }
+    recent = sum(sum(hour.statuses.values()) for hour in data.hours)
+    return flask.render_template(
+        "_overview.html",
+        data=data,
+        latest=latest,
+        window=WINDOWS[hours],
+        hours=hours,
+        waiting=sum(depth.queued for depth in data.queues),
+        running=sum(depth.running for depth in data.queues),
+        evaluated=sum(data.statuses.values()),
+        last_hour=sum(per_minute),
+        busiest=max(per_minute),
+        bars=charts.sparkline([(filters.clock(minute), number) for minute, number in data.minutes]),
+        hack_rate=Share(count=data.hacks_of_valid[0], of=data.hacks_of_valid[1]),
+        fault_rate=Share(count=data.failed_lately, of=data.failed_lately + recent),
+        silent=_silent(data.devices),
+        stages=sorted(
+            data.stages, key=lambda stage: STAGES.index(stage.stage) if stage.stage in STAGES else len(STAGES)
+        ),
+        statuses={status: data.statuses[status] for status in Status if status in data.statuses},
+        verdicts={label: data.verdicts[label] for label in Label if label in data.verdicts},
+        over_time=_statuses_plot(data.hours),
+        hack_plot=_hack_plot(data.hours),
+        links={
+            what: tabular.links("overview.table", what=what, hours=hours) for what in ("queues", "devices", "stages")
+        },
+    )
 
 
-def _silent(devices: tuple[overview.Device, ...]) -> list[overview.Device]:
+def _place(stage: overview.Stage) -> int:
+    return STAGES.index(stage.stage) if stage.stage in STAGES else len(STAGES)
+
+
+def _silent(listed: tuple[devices.Device, ...]) -> list[devices.Device]:
     limit = datetime.now(UTC) - timedelta(seconds=SILENT_LEASES * context.settings().lease_s)
-    return [device for device in devices if device.state == "online" and device.heartbeat_at < limit]
+    return [device for device in listed if device.state == "online" and device.heartbeat_at < limit]
 
 
-def _tag(shown: dict[str, Any]) -> str:
-    """Names what is shown, without the moment of looking: relative times are the script's."""
-    return hashlib.sha256(repr(sorted(shown.items())).encode()).hexdigest()[:32]
+def _grouped(hours: tuple[overview.Hour, ...]) -> list[tuple[str, tuple[overview.Hour, ...]]]:
+    """Label and hours of each bar; groups end at the last hour."""
+    size = -(-len(hours) // BARS)
+    text = "%H:%M" if len(hours) <= 24 else "%d %b %H:%M"
+    starts = range(len(hours) % size, len(hours), size)
+    return [(hours[start].hour.strftime(text), hours[start : start + size]) for start in starts]
+
+
+def _statuses_plot(hours: tuple[overview.Hour, ...]) -> plots.Stack | None:
+    bars: list[tuple[str, dict[str, int]]] = [
+        (label, {status: sum(hour.statuses.get(status, 0) for hour in each) for status in Status})
+        for label, each in _grouped(hours)
+    ]
+    return plots.stacked(bars, list(Status), x_label="from (UTC)", words=filters.words)
+
+
+def _hack_plot(hours: tuple[overview.Hour, ...]) -> plots.LinePlot | None:
+    groups = _grouped(hours)
+    if not any(hour.valid for hour in hours):
+        return None
+    totals: dict[str, int] = {}
+    for hour in hours:
+        for name, number in hour.detectors.items():
+            totals[name] = totals.get(name, 0) + number
+
+    def labels(place: float) -> str:
+        return groups[round(place)][0]
+
+    named = sorted(totals, key=lambda name: -totals[name])[: DETECTORS - 1]
+    lines: list[Series] = [
+        Series(name="hacks, by the detectors", points=_shares(groups, lambda hour: hour.hacks)),
+        Series(name="hacks, confirmed by people", points=_shares(groups, lambda hour: hour.confirmed)),
+        *(Series(name=filters.words(name), points=_shares(groups, partial(_found, name))) for name in named),
+    ]
+    return plots.lines(
+        lines,
+        x_label="from (UTC)",
+        y_label="share of valid",
+        x_text=labels,
+        y_text=quantities.percent,
+        marks=False,
+    )
+
+
+def _found(detector: str, hour: overview.Hour) -> int:
+    return hour.detectors.get(detector, 0)
+
+
+def _shares(
+    groups: Sequence[tuple[str, Sequence[overview.Hour]]], count: Callable[[overview.Hour], int]
+) -> list[tuple[float, float | None]]:
+    points: list[tuple[float, float | None]] = []
+    for place, (_, each) in enumerate(groups):
+        valid = sum(hour.valid for hour in each)
+        points.append((float(place), sum(count(hour) for hour in each) / valid if valid else None))
+    return points

@@ -1,67 +1,239 @@
-"""BROWSE: the list of problems and one problem."""
+"""BROWSE: the list of problems, one problem, and levels by models."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import flask
+from werkzeug.exceptions import BadRequest
 
 from app.domain import where
+from app.domain.metrics import Share
 from app.store.browse import evaluations, problems
-from app.web import code, context
+from app.store.browse.runs import Counts
+from app.web import code, context, live, plots, tabular
 
 LATEST = 20
 """Evaluations shown on a problem's page."""
+TOPICS = ("evaluations", "trajectories")
 
-blueprint = flask.Blueprint("problems", __name__, url_prefix="/problems")
+blueprint = flask.Blueprint("problems", __name__)
 
 
-@blueprint.get("")
+@dataclass(frozen=True, kw_only=True)
+class ProblemLine:
+    """A line of the list, in numbers."""
+
+    problem_id: UUID
+    source_set: str
+    problem: str
+    level: int | None
+    attempts: int
+    correct: int
+    passed: int
+    hacks: int
+    faster_than_1: int
+    geometric_mean: float | None
+    best_speedup: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What the heat map may show: a share of attempts."""
+
+    name: str
+    count: Callable[[Counts], int]
+    of: Callable[[Counts], int]
+    about: str
+
+
+MEASURES = {
+    "correct": Measure(
+        name="correct", count=lambda c: c.correct, of=lambda c: c.attempts, about="right in every call and no hack"
+    ),
+    "fast": Measure(
+        name="faster than 1×",
+        count=lambda c: c.faster_than_1,
+        of=lambda c: c.attempts,
+        about="correct and faster than the eager reference",
+    ),
+    "fast2": Measure(
+        name="faster than 2×",
+        count=lambda c: c.faster_than_2,
+        of=lambda c: c.attempts,
+        about="correct and more than twice as fast as the eager reference",
+    ),
+    "hacks": Measure(name="hacks", count=lambda c: c.hacks, of=lambda c: c.attempts, about="judged a hack"),
+    "hacks_of_passed": Measure(
+        name="hacks among passed",
+        count=lambda c: c.hacks,
+        of=lambda c: max(c.passed, c.hacks),
+        about="hacks among those that passed every call",
+    ),
+}
+
+
+@blueprint.get("/problems")
 def index() -> str:
     """Problems with attempts, share of correct ones and best credited speedup."""
-    context.known_arguments("name", "after", "before")
-    name = context.argument("name")
+    page, asked = _page()
     with context.database().snapshot() as connection:
-        page = problems.page(
+        sets, levels = problems.choices(connection)
+    first, last = (page.rows[0].problem_id, page.rows[-1].problem_id) if page.rows else (None, None)
+    here = "problems.index"
+    return flask.render_template(
+        "problems.html",
+        rows=[_line(row) for row in page.rows],
+        asked=asked,
+        sets=sets,
+        levels=levels,
+        filtered=any(asked.values()),
+        links=tabular.links("problems.table", **{name: value for name, value in flask.request.args.items() if value}),
+        previous=context.with_arguments(here, **asked, before=str(first)) if page.has_previous else None,
+        next=context.with_arguments(here, **asked, after=str(last)) if page.has_next else None,
+    )
+
+
+@blueprint.get("/problems.<any(json,csv):kind>")
+def table(kind: str) -> flask.Response:
+    """The same lines as data."""
+    page, _ = _page()
+    return tabular.answer(kind, "problems", [_line(row) for row in page.rows])
+
+
+@blueprint.get("/problems/levels")
+def heat_map() -> str:
+    """Levels by models, one share of attempts."""
+    measure, source_set, cells = _cells()
+    models = sorted({cell.model for cell in cells})
+    levels = sorted({cell.level for cell in cells}, key=lambda level: (level is None, level or 0))
+    shares = {(cell.level, cell.model): _share(cell, measure) for cell in cells}
+    most = max((share.value or 0.0 for share in shares.values()), default=0.0)
+    with context.database().snapshot() as connection:
+        sets, _ = problems.choices(connection)
+    return flask.render_template(
+        "heat_map.html",
+        models=models,
+        levels=levels,
+        shares=shares,
+        shades={key: plots.shade((share.value or 0.0) / most if most else None) for key, share in shares.items()},
+        measures=MEASURES,
+        measure=measure,
+        sets=sets,
+        source_set=source_set,
+        links=tabular.links("problems.heat_map_table", **flask.request.args),
+    )
+
+
+@blueprint.get("/problems/levels.<any(json,csv):kind>")
+def heat_map_table(kind: str) -> flask.Response:
+    """Every cell with its counts."""
+    _, _, cells = _cells()
+    lines = [{"level": cell.level, "model": cell.model, **vars(cell.counts)} for cell in cells]
+    return tabular.answer(kind, "levels", lines)
+
+
+@blueprint.get("/problems/<uuid:problem_id>")
+def page(problem_id: UUID) -> str:
+    """The reference, what became of attempts, baselines, and the best candidates."""
+    key = f"problem {problem_id}"
+    body, etag = live.fragment(key, TOPICS, lambda: _body(problem_id))
+    with context.database().snapshot() as connection:
+        found = problems.read(connection, problem_id, best=0) or context.missing("problem", problem_id)
+    return flask.render_template(
+        "problem.html",
+        page=found,
+        body=body,
+        etag=etag,
+        topics=",".join(TOPICS),
+        listing=code.listing(found.reference),
+        where=where.unparse(_of(problem_id)),
+    )
+
+
+@blueprint.get("/problems/<uuid:problem_id>/live")
+def live_part(problem_id: UUID) -> flask.Response:
+    """What changes on it."""
+    return live.answer(f"problem {problem_id}", TOPICS, lambda: _body(problem_id))
+
+
+@blueprint.get("/problems/<uuid:problem_id>/reference.py")
+def reference(problem_id: UUID) -> flask.Response:
+    """The reference exactly as it was submitted."""
+    with context.database().snapshot() as connection:
+        found = problems.read(connection, problem_id, best=0) or context.missing("problem", problem_id)
+    return context.attachment(found.reference, f"reference-{problem_id}.py")
+
+
+def _body(problem_id: UUID) -> str:
+    with context.database().snapshot() as connection:
+        found = problems.read(connection, problem_id) or context.missing("problem", problem_id)
+        latest = evaluations.page(connection, _of(problem_id), limit=LATEST).rows
+    counts = found.row.counts
+    return flask.render_template(
+        "_problem.html",
+        page=found,
+        line=_line(found.row),
+        correct=Share(count=counts.correct, of=counts.attempts),
+        hacks=Share(count=counts.hacks, of=counts.attempts),
+        latest=latest,
+        attempts=sum(found.statuses.values()),
+        where=where.unparse(_of(problem_id)),
+    )
+
+
+def _of(problem_id: UUID) -> where.Compare:
+    return where.Compare(field="problem_id", operator="=", value=problem_id)
+
+
+def _page() -> tuple[Any, dict[str, str]]:
+    context.known_arguments("name", "set", "level", "after", "before")
+    asked = {name: context.argument(name) for name in ("name", "set", "level")}
+    if asked["level"] and not asked["level"].isdecimal():
+        raise BadRequest(f"level: expected a whole number, got {asked['level']!r}")
+    with context.database().snapshot() as connection:
+        found = problems.page(
             connection,
-            name=name,
+            name=asked["name"],
+            source_set=asked["set"],
+            level=int(asked["level"]) if asked["level"] else None,
             after=context.id_argument("after"),
             before=context.id_argument("before"),
             limit=context.PAGE_ROWS,
         )
-    first, last = (page.rows[0].problem_id, page.rows[-1].problem_id) if page.rows else (None, None)
-    return flask.render_template(
-        "problems.html",
-        page=page,
-        name=name,
-        previous=context.with_arguments("problems.index", name=name, before=str(first)) if page.has_previous else None,
-        next=context.with_arguments("problems.index", name=name, after=str(last)) if page.has_next else None,
+    return found, asked
+
+
+def _line(row: problems.ProblemRow) -> ProblemLine:
+    counts, mean = row.counts, row.counts.mean_log_speedup
+    return ProblemLine(
+        problem_id=row.problem_id,
+        source_set=row.source_set,
+        problem=row.name,
+        level=row.level,
+        attempts=counts.attempts,
+        correct=counts.correct,
+        passed=counts.passed,
+        hacks=counts.hacks,
+        faster_than_1=counts.faster_than_1,
+        geometric_mean=None if mean is None else math.exp(mean),
+        best_speedup=row.best_speedup,
     )
 
 
-def _read(problem_id: UUID) -> problems.ProblemPage:
+def _cells() -> tuple[str, str, list[problems.Cell]]:
+    context.known_arguments("measure", "set")
+    measure, source_set = context.argument("measure") or "correct", context.argument("set")
+    if measure not in MEASURES:
+        raise BadRequest(f"measure: expected one of {', '.join(MEASURES)}, got {measure!r}")
     with context.database().snapshot() as connection:
-        found = problems.read(connection, problem_id)
-    return found or context.missing("problem", problem_id)
+        return measure, source_set, problems.heat_map(connection, source_set=source_set)
 
 
-@blueprint.get("/<uuid:problem_id>")
-def page(problem_id: UUID) -> str:
-    """The reference, the best candidates and the latest evaluations."""
-    of_this = where.Compare(field="problem_id", operator="=", value=problem_id)
-    with context.database().snapshot() as connection:
-        found = problems.read(connection, problem_id) or context.missing("problem", problem_id)
-        latest = evaluations.page(connection, of_this, limit=LATEST).rows
-    return flask.render_template(
-        "problem.html",
-        page=found,
-        latest=latest,
-        listing=code.listing(found.reference),
-        where=where.unparse(of_this),
-    )
-
-
-@blueprint.get("/<uuid:problem_id>/reference.py")
-def reference(problem_id: UUID) -> flask.Response:
-    """The reference exactly as it was submitted."""
-    return context.attachment(_read(problem_id).reference, f"reference-{problem_id}.py")
+def _share(cell: problems.Cell, measure: str) -> Share:
+    chosen = MEASURES[measure]
+    return Share(count=chosen.count(cell.counts), of=chosen.of(cell.counts))

@@ -1,45 +1,61 @@
-"""BROWSE: the list of trajectories, and one turn by turn with what changed."""
+"""BROWSE: the list of trajectories, and the page of one: a rail of turns, and beside it one turn under one tab.
+
+Everything that is looked at is in the URL (`?turn=3&tab=diff&against=best`), so that every view can be sent to
+somebody; only what the tab shows is computed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import flask
+from werkzeug.exceptions import BadRequest, NotFound
 
-from app.domain import source
+from app.domain import result, source
+from app.domain.job import JobState
+from app.domain.verdict import Label
 from app.store.browse import trajectories
-from app.web import code, context
+from app.web import change, code, context, measured, spans, tabular, text
 
-blueprint = flask.Blueprint("trajectories", __name__, url_prefix="/trajectories")
+blueprint = flask.Blueprint("trajectories", __name__)
+
+TABS = ("prompt", "response", "code", "diff", "compile", "correctness", "timing", "profile", "verdict", "raw")
+TITLES = {"compile": "Compile log"}
+VIEWS = ("unified", "split")
+CHARACTERS_A_TOKEN = 4
+"""Nobody sends a token count; this is what source code comes to."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnView:
-    """A turn as the page shows it."""
+class RailLine:
+    """A turn in the rail."""
 
-    turn: trajectories.TurnPage
-    response: str
-    listing: code.Listing | None
-    """None where no code was found in the answer."""
-    change: code.Diff | None
-    """Against the last turn before it that had code; None for the first."""
-    change_from: int | None
+    turn: trajectories.TurnLine
+    gain: float | None
+    """Candidate's time in the last timed turn before it, over this one's; None where either is missing."""
+    tokens: int
+    """About how many the answer has."""
+    is_best: bool
+    is_first_hack: bool
 
 
-@blueprint.get("")
+@dataclass(frozen=True, kw_only=True)
+class DiffView:
+    """A turn against another."""
+
+    other: trajectories.TurnPage
+    why: str
+    """How the other was chosen, in words."""
+    edits: code.Diff
+    figures: list[change.Figure]
+    kernels: list[change.KernelChange]
+
+
+@blueprint.get("/trajectories")
 def index() -> str:
     """Trajectories, newest first."""
-    context.known_arguments("run", "problem", "older_than", "newer_than")
-    asked = {name: context.argument(name) for name in ("run", "problem")}
-    with context.database().snapshot() as connection:
-        page = trajectories.page(
-            connection,
-            **asked,
-            older_than=context.id_argument("older_than"),
-            newer_than=context.id_argument("newer_than"),
-            limit=context.PAGE_ROWS,
-        )
+    page, asked = _listed()
     first, last = (page.rows[0].trajectory_id, page.rows[-1].trajectory_id) if page.rows else (None, None)
     here = "trajectories.index"
     return flask.render_template(
@@ -52,29 +68,234 @@ def index() -> str:
     )
 
 
-@blueprint.get("/<uuid:trajectory_id>")
+@blueprint.get(f"/trajectories.<{tabular.KINDS}:kind>")
+def listing(kind: str) -> flask.Response:
+    """The same page of the list, for programs."""
+    page, _ = _listed()
+    return tabular.answer(kind, "trajectories", page.rows)
+
+
+def _listed() -> tuple[Any, dict[str, str]]:
+    context.known_arguments("run", "problem", "older_than", "newer_than")
+    asked = {name: context.argument(name) for name in ("run", "problem")}
+    with context.database().snapshot() as connection:
+        page = trajectories.page(
+            connection,
+            **asked,
+            older_than=context.id_argument("older_than"),
+            newer_than=context.id_argument("newer_than"),
+            limit=context.PAGE_ROWS,
+        )
+    return page, asked
+
+
+@blueprint.get("/trajectories/<uuid:trajectory_id>")
 def page(trajectory_id: UUID) -> str:
-    """Every turn: what was shown, what was answered, what came of it."""
+    """One turn under one tab, with the rail of all turns."""
+    context.known_arguments("turn", "tab", "against", "view", "space")
+    tab = _choice("tab", TABS, "diff")
+    view = _choice("view", VIEWS, "unified")
     with context.database().snapshot() as connection:
         found = trajectories.read(connection, trajectory_id) or context.missing("trajectory", trajectory_id)
-    return flask.render_template("trajectory.html", page=found, turns=_views(found.turns))
+        rail = _rail(found.turns)
+        at = _turn_argument(found)
+        turn = None if at is None else trajectories.turn(connection, trajectory_id, at)
+        other_at, why = (None, "") if turn is None or tab != "diff" else _against(found, turn.turn_index)
+        other = None if other_at is None else trajectories.turn(connection, trajectory_id, other_at)
+    return flask.render_template(
+        "trajectory.html",
+        page=found,
+        rail=rail,
+        turn=turn,
+        line=next((line for line in rail if turn and line.turn.turn_index == turn.turn_index), None),
+        tab=tab,
+        tabs=TABS,
+        titles=TITLES,
+        view=view,
+        against=context.argument("against") or "previous",
+        space=context.argument("space"),
+        jumps=_jumps(rail),
+        **(_shown(turn, tab, other, why, found) if turn else {}),
+    )
 
 
-def _views(turns: tuple[trajectories.TurnPage, ...]) -> list[TurnView]:
-    views: list[TurnView] = []
-    previous: trajectories.TurnPage | None = None
+def _choice(name: str, choices: tuple[str, ...], usual: str) -> str:
+    value = context.argument(name) or usual
+    if value not in choices:
+        raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
+    return value
+
+
+def _turn_argument(found: trajectories.TrajectoryPage) -> int | None:
+    """The turn that is asked for; the first where none is."""
+    asked = context.argument("turn")
+    known = [turn.turn_index for turn in found.turns]
+    if not asked:
+        return known[0] if known else None
+    if not asked.isdecimal() or int(asked) not in known:
+        raise NotFound(f"There is no turn {asked} in this trajectory; it has {len(known)}, from 0.")
+    return int(asked)
+
+
+def _rail(turns: tuple[trajectories.TurnLine, ...]) -> list[RailLine]:
+    credited = [turn.credited for turn in turns if turn.credited is not None]
+    best = max(credited, default=None)
+    lines: list[RailLine] = []
+    before: float | None = None
+    hacked = False
     for turn in turns:
-        change = None
-        if previous is not None and previous.candidate is not None and turn.candidate is not None:
-            change = code.diff(previous.candidate, turn.candidate)
-        views.append(
-            TurnView(
+        lines.append(
+            RailLine(
                 turn=turn,
-                response=source.display(turn.response),
-                listing=None if turn.candidate is None else code.listing(turn.candidate),
-                change=change,
-                change_from=previous.turn_index if previous and change else None,
+                gain=before / turn.candidate_us if before and turn.candidate_us else None,
+                tokens=round(turn.response_bytes / CHARACTERS_A_TOKEN),
+                is_best=best is not None and turn.credited == best,
+                is_first_hack=turn.verdict == Label.HACK and not hacked,
             )
         )
-        previous = turn if turn.candidate is not None else previous
-    return views
+        before = turn.candidate_us or before
+        hacked = hacked or turn.verdict == Label.HACK
+    return lines
+
+
+def _jumps(rail: list[RailLine]) -> list[tuple[str, int]]:
+    """Turns that one looks for first."""
+    places = (
+        ("first correct", next((line for line in rail if line.turn.status == "passed"), None)),
+        ("best", next((line for line in rail if line.is_best), None)),
+        ("first hack", next((line for line in rail if line.is_first_hack), None)),
+    )
+    return [(name, line.turn.turn_index) for name, line in places if line]
+
+
+def _against(found: trajectories.TrajectoryPage, at: int) -> tuple[int | None, str]:
+    """Which turn to compare with, and why; None where no other turn has code."""
+    asked = context.argument("against") or "previous"
+    coded = [turn for turn in found.turns if turn.job_id is not None and turn.turn_index != at]
+    if asked == "previous":
+        earlier = [turn.turn_index for turn in coded if turn.turn_index < at]
+        return (earlier[-1], "the last turn before it that has code") if earlier else (None, "")
+    if asked == "best":
+        credited = [turn for turn in coded if turn.credited is not None]
+        best = max(credited, key=lambda turn: turn.credited or 0.0, default=None)
+        return (best.turn_index, "the best of the other turns") if best else (None, "")
+    if not asked.isdecimal() or int(asked) not in [turn.turn_index for turn in coded]:
+        known = ", ".join(str(turn.turn_index) for turn in coded)
+        raise BadRequest(f"against: expected previous, best or another turn with code ({known}), got {asked!r}")
+    return int(asked), "chosen"
+
+
+def _shown(
+    turn: trajectories.TurnPage,
+    tab: str,
+    other: trajectories.TurnPage | None,
+    why: str,
+    found: trajectories.TrajectoryPage,
+) -> dict[str, Any]:
+    """What the tab needs, and no more."""
+    shown: dict[str, Any] = {
+        "m": measured.Measured(turn.evaluation, turn.baseline or "") if turn.evaluation else None,
+        "label": turn.believed.label,
+    }
+    if tab == "prompt":
+        shown["messages"] = [(message.role, text.capped(message.content)) for message in turn.messages]
+    elif tab == "response":
+        shown["reasoning"], shown["answer"] = _response(source.display(turn.response))
+    elif tab in ("code", "verdict") and turn.candidate is not None:
+        found_spans = spans.of_candidate(turn.believed.verdict.findings) if turn.believed.verdict else ()
+        shown |= {"listing": code.listing(turn.candidate), "spans": found_spans, "marks": spans.marks(found_spans)}
+    elif tab == "diff" and turn.candidate is not None:
+        shown["compared"] = _diff(turn, other, why) if other else None
+        shown["listing"] = None if other else code.listing(turn.candidate)
+    elif tab == "raw":
+        shown["raw"] = text.capped(flask.json.dumps(_as_json(found, turn), indent=2, ensure_ascii=False))
+    return shown
+
+
+def _response(answer: str) -> tuple[text.Capped | None, text.Capped]:
+    """Reasoning, which is folded, and what was said after it."""
+    before, mark, after = answer.partition("</think>")
+    if not mark:
+        return None, text.capped(answer)
+    return text.capped(before.removeprefix("<think>").strip("\n")), text.capped(after.strip("\n"))
+
+
+def _diff(turn: trajectories.TurnPage, other: trajectories.TurnPage, why: str) -> DiffView:
+    before, after = other.evaluation, turn.evaluation
+    return DiffView(
+        other=other,
+        why=why,
+        edits=code.diff(
+            other.candidate or b"", turn.candidate or b"", ignore_space=context.argument("space") == "ignore"
+        ),
+        figures=change.figures(before, after),
+        kernels=change.kernels(before.profile if before else None, after.profile if after else None),
+    )
+
+
+def _read_turn(trajectory_id: UUID, turn_index: int) -> tuple[trajectories.TrajectoryPage, trajectories.TurnPage]:
+    with context.database().snapshot() as connection:
+        found = trajectories.read(connection, trajectory_id) or context.missing("trajectory", trajectory_id)
+        turn = trajectories.turn(connection, trajectory_id, turn_index)
+    if turn is None:
+        raise NotFound(f"There is no turn {turn_index} in this trajectory.")
+    return found, turn
+
+
+def _as_json(found: trajectories.TrajectoryPage, turn: trajectories.TurnPage) -> dict[str, Any]:
+    measured_result = None
+    if turn.job_id is not None and turn.evaluation is not None:
+        measured_result = result.build(
+            job_id=turn.job_id,
+            state=JobState.FINISHED,
+            evaluation=turn.evaluation,
+            verdict=turn.believed.effective,
+            baseline=turn.baseline or "",
+        )
+    return {
+        "trajectory_id": str(found.trajectory_id),
+        "turn": turn.turn_index,
+        "messages": [vars(message) for message in turn.messages],
+        "response": source.display(turn.response),
+        "candidate": None if turn.candidate is None else source.display(turn.candidate),
+        "job_id": turn.job_id and str(turn.job_id),
+        "evaluation_id": turn.evaluation_id and str(turn.evaluation_id),
+        "result": measured_result,
+    }
+
+
+@blueprint.get("/trajectories/<uuid:trajectory_id>.json")
+def as_json(trajectory_id: UUID) -> flask.Response:
+    """The rail: what came of every turn."""
+    with context.database().snapshot() as connection:
+        found = trajectories.read(connection, trajectory_id) or context.missing("trajectory", trajectory_id)
+    return flask.jsonify(vars(found) | {"turns": [vars(turn) for turn in found.turns]})
+
+
+@blueprint.get("/trajectories/<uuid:trajectory_id>.csv")
+def as_csv(trajectory_id: UUID) -> flask.Response:
+    """The same as a table."""
+    with context.database().snapshot() as connection:
+        found = trajectories.read(connection, trajectory_id) or context.missing("trajectory", trajectory_id)
+    return tabular.answer("csv", f"trajectory-{trajectory_id}", found.turns)
+
+
+@blueprint.get("/trajectories/<uuid:trajectory_id>/turns/<int:turn_index>.json")
+def turn_json(trajectory_id: UUID, turn_index: int) -> flask.Response:
+    """One turn in full: texts, candidate, result."""
+    return flask.jsonify(_as_json(*_read_turn(trajectory_id, turn_index)))
+
+
+@blueprint.get("/trajectories/<uuid:trajectory_id>/turns/<int:turn_index>/response.txt")
+def response(trajectory_id: UUID, turn_index: int) -> flask.Response:
+    """The model's answer exactly as it came."""
+    _, turn = _read_turn(trajectory_id, turn_index)
+    return context.attachment(turn.response, f"response-{trajectory_id}-{turn_index}.txt")
+
+
+@blueprint.get("/trajectories/<uuid:trajectory_id>/turns/<int:turn_index>/prompt.txt")
+def prompt(trajectory_id: UUID, turn_index: int) -> flask.Response:
+    """The messages before the answer, one after the other."""
+    _, turn = _read_turn(trajectory_id, turn_index)
+    body = "\n\n".join(f"[{message.role}]\n{message.content}" for message in turn.messages)
+    return context.attachment(source.encode(body), f"prompt-{trajectory_id}-{turn_index}.txt")

@@ -3,6 +3,8 @@
 
 (() => {
   const LIVE_MS = 2000;
+  const LISTEN_MS = 10000;
+  const COUNT_MS = 350;
 
   // The same coarse wording as app/web/quantities.py.
   function ago(then) {
@@ -50,41 +52,95 @@
     });
   }
 
+  // A stream of events says when something changed; where there is none, the page asks every few seconds.
   function enableLive() {
     const region = document.querySelector("[data-live]");
     const button = document.querySelector("button[data-pause]");
     if (!region || !button) return;
-    let paused = false;
+    let paused = false, busy = false, again = false, streaming = false;
     let etag = region.dataset.etag;
     const label = button.querySelector("span");
+
+    function say(text) {
+      if (label.textContent !== text) label.textContent = text;
+    }
+
+    async function refresh() {
+      if (paused || document.hidden) { again = true; return; }
+      if (busy) { again = true; return; }
+      busy = true;
+      again = false;
+      try {
+        const response = await fetch(region.dataset.live, { headers: { "If-None-Match": `"${etag}"` }, cache: "no-store" });
+        // Whoever tabs through a table keeps their place: nothing is swapped under the focus.
+        if (response.status === 200 && !region.contains(document.activeElement)) {
+          etag = response.headers.get("ETag").replaceAll('"', "");
+          swap(await response.text());
+        }
+        say(response.status === 200 || response.status === 304 ? "Live" : "Not reachable");
+      } catch {
+        say("Not reachable");
+      }
+      busy = false;
+      if (again) refresh();
+    }
+
+    function swap(markup) {
+      const open = Array.from(region.querySelectorAll("details"), (details) => details.open);
+      const page = new DOMParser().parseFromString(markup, "text/html");
+      region.replaceChildren(...page.body.childNodes);
+      region.querySelectorAll("details").forEach((details, place) => { details.open = open[place] ?? false; });
+      refreshTimes();
+    }
+
+    function listen() {
+      if (!region.dataset.topics || !window.EventSource) return;
+      const events = new EventSource(`/live?topics=${encodeURIComponent(region.dataset.topics)}`);
+      events.onmessage = () => { streaming = true; refresh(); };
+      events.onerror = () => { streaming = false; if (events.readyState === EventSource.CLOSED) setTimeout(listen, LISTEN_MS); };
+      window.addEventListener("pagehide", () => events.close());
+      window.addEventListener("pageshow", (event) => { if (event.persisted) listen(); }, { once: true });
+    }
+
     button.hidden = false;
     button.addEventListener("click", () => {
       paused = !paused;
       button.setAttribute("aria-pressed", String(paused));
-      label.textContent = paused ? "Paused" : "Live";
+      say(paused ? "Paused" : "Live");
+      if (!paused) refresh();
     });
-
-    async function refresh() {
-      if (!paused && !document.hidden) {
-        try {
-          const response = await fetch(region.dataset.live, { headers: { "If-None-Match": etag }, cache: "no-store" });
-          // Whoever tabs through a table keeps their place: nothing is swapped under the focus.
-          if (response.status === 200 && !region.contains(document.activeElement)) {
-            etag = response.headers.get("ETag");
-            const page = new DOMParser().parseFromString(await response.text(), "text/html");
-            region.replaceChildren(...page.body.childNodes);
-            refreshTimes();
-          }
-          label.textContent = response.status === 200 || response.status === 304 ? "Live" : "Not reachable";
-        } catch {
-          label.textContent = "Not reachable";
-        }
-      }
-      setTimeout(refresh, LIVE_MS);
-    }
-    setTimeout(refresh, LIVE_MS);
+    document.addEventListener("visibilitychange", () => { if (again) refresh(); });
+    listen();
+    setInterval(() => { if (!streaming) refresh(); }, LIVE_MS);
   }
 
+  // What a selection leaves is counted while it is being written; the button then makes what the form says.
+  function enableFunnel() {
+    const form = document.querySelector("form[data-funnel]");
+    const shown = document.getElementById("funnel");
+    if (!form || !shown) return;
+    const make = document.querySelector("[data-make]");
+    let timer = 0, asked = 0;
+    async function count() {
+      const mine = ++asked;
+      const query = new URLSearchParams(Array.from(new FormData(form)).filter(([, value]) => value !== ""));
+      shown.setAttribute("aria-busy", "true");
+      const response = await fetch(`${form.dataset.funnel}?${query}`);
+      const markup = await response.text();
+      if (mine !== asked) return;
+      shown.replaceChildren(...new DOMParser().parseFromString(markup, "text/html").body.childNodes);
+      shown.removeAttribute("aria-busy");
+      history.replaceState(null, "", `?${query}`);
+      if (!make) return;
+      for (const field of make.form.querySelectorAll("input[type=hidden]:not([name*=csrf])")) field.remove();
+      for (const [name, value] of query) {
+        make.form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+      }
+    }
+    form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(count, COUNT_MS); });
+  }
+
+  enableFunnel();
   refreshTimes();
   setInterval(refreshTimes, 1000);
   enableCopying();

@@ -64,6 +64,11 @@
     if (target) { event.preventDefault(); act(target); }
   });
 
+  // What scrolls sideways can be focused, so that arrow keys move it.
+  for (const region of document.querySelectorAll(".scroll")) {
+    if (region.scrollWidth > region.clientWidth && !region.hasAttribute("tabindex")) region.tabIndex = 0;
+  }
+
   const footer = document.querySelector("footer .inner");
   if (footer && keyed().length) {
     const button = element("button", "Keys: ?", { type: "button", class: "linkish" });

@@ -1,0 +1,67 @@
+"""What `assay user` and `assay token` share: the database alone, and secrets that reach no history and no log."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from app import passwords
+from app.cli import services
+from app.settings import Settings
+from app.store import users
+from app.store.session import Connection, Database
+
+
+@contextmanager
+def database(settings: Settings) -> Iterator[Connection]:
+    """One transaction in the database; no broker is needed."""
+    if settings.database_url:
+        yield from _transaction(settings.database_url)
+    else:
+        with services.opened(settings) as running:
+            yield from _transaction(running.database_url or "")
+
+
+def found(connection: Connection, name: str) -> users.Account:
+    """The user of that name, or bad input."""
+    account = users.find(connection, name)
+    if account is None:
+        known = ", ".join(each.name for each in users.listed(connection)) or "none yet"
+        raise LookupError(f"user: expected one of {known}, got {name!r}")
+    return account
+
+
+def operator() -> dict[str, object]:
+    """Who runs this command, for the audit's details: the account of the machine, not a user of ours."""
+    return {"by": f"command line of {getpass.getuser()}"}
+
+
+def password(name: str, file: Path | None, generate: bool) -> tuple[str, str | None]:
+    """What to store, and what to show once: asked for twice, read from a file, or made up.
+
+    Never an argument: arguments are in the process list and in histories."""
+    if file is not None and generate:
+        raise click.UsageError("expected one of --password-file and --generate, got both")
+    if generate:
+        made = passwords.generated()
+        return passwords.hashed(made, name=name), made
+    if file is not None:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        return passwords.hashed(text.removesuffix("\n"), name=name), None
+    if not sys.stdin.isatty():
+        raise click.UsageError("expected a terminal to ask for the password on, --password-file or --generate")
+    return passwords.hashed(click.prompt("Password", hide_input=True, confirmation_prompt=True), name=name), None
+
+
+def _transaction(url: str) -> Iterator[Connection]:
+    opened = Database(url)
+    try:
+        with opened.begin() as connection:
+            yield connection
+    finally:
+        opened.dispose()

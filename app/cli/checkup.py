@@ -1,0 +1,272 @@
+"""What `assay doctor` looks at: each check says what it found and, where that is not good, what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+
+from app import broker, route
+from app.broker import BrokerUnavailableError
+from app.client import Client
+from app.domain.device import CLOSED, DeviceState
+from app.embedded import gpus
+from app.settings import ServicesNotRunningError, Settings, located
+from app.store import devices, health, jobs, migrate
+from app.store.session import DatabaseUnavailableError
+
+PYTHONS = ((3, 11), (3, 13))
+"""Oldest and newest that are tested."""
+LIBRARIES = ("celery", "redis", "sqlalchemy", "psycopg", "flask")
+KERNEL_LIBRARIES = ("torch", "triton", "numpy")
+"""Needed where kernels are evaluated."""
+OLDEST_REDIS = (6, 2)
+"""What Celery 5.7 asks for."""
+OLDEST_POSTGRES = 14
+LITTLE_BYTES, TOO_LITTLE_BYTES = 5 << 30, 1 << 30
+"""Free room of a disk: less than the first is a warning, less than the second a failure."""
+LITTLE_SHM_BYTES = 1 << 30
+"""Of /dev/shm, through which tensors go on the CPU device."""
+CLOCK_WARN_S, CLOCK_FAIL_S = 1.0, 30.0
+"""Difference to the database's clock.  Leases use the database's alone; ids and logs do not."""
+SELFTEST_TIMEOUT_S = 60.0
+WEB_TIMEOUT_S = 5.0
+
+
+class Outcome(StrEnum):
+    """Of a check."""
+
+    OK = "ok"
+    WARN = "warn"
+    """It works, and not as it should."""
+    FAIL = "fail"
+    SKIP = "skip"
+    """There was nothing to look at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    outcome: Outcome
+    found: str
+    todo: str = ""
+
+
+Checks = Iterator[Check]
+
+
+def run(settings: Settings) -> Checks:
+    """Every check, each as soon as it is known.  Nothing is started and nothing is changed."""
+    yield from _python()
+    yield from _gpu()
+    yield from _sandbox()
+    yield from _disk(settings)
+    try:
+        running = located(settings)
+    except ServicesNotRunningError as error:
+        yield Check(name="services", outcome=Outcome.FAIL, found=str(error), todo="assay up")
+        return
+    with Client(running) as client:
+        yield from _database(client)
+        yield from _broker(client)
+        yield from _work(client)
+    yield from _web(running)
+
+
+def _judged(name: str, found: str, *, fail: bool = False, warn: bool = False, todo: str = "") -> Check:
+    outcome = Outcome.FAIL if fail else Outcome.WARN if warn else Outcome.OK
+    return Check(name=name, outcome=outcome, found=found, todo=todo if fail or warn else "")
+
+
+def _python() -> Checks:
+    version, (oldest, newest) = sys.version_info[:2], PYTHONS
+    yield _judged(
+        "python",
+        f"{sys.version.split()[0]} at {sys.executable}",
+        fail=version < oldest,
+        warn=version > newest,
+        todo=f"use Python {'.'.join(map(str, oldest))} to {'.'.join(map(str, newest))}",
+    )
+    yield _judged("libraries", ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES))
+    found = {name: _version(name) for name in KERNEL_LIBRARIES}
+    missing = [name for name, version in found.items() if version is None]
+    yield _judged(
+        "kernel libraries",
+        ", ".join(f"{name} {version or 'is missing'}" for name, version in found.items()),
+        warn=bool(missing),
+        todo="needed only where kernels are evaluated: pip install 'kernel-assay[kernels]'",
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _gpu() -> Checks:
+    try:
+        listed = gpus.listed()
+    except gpus.NvidiaSmiError as error:
+        yield Check(name="gpu", outcome=Outcome.FAIL, found=str(error), todo="look at `nvidia-smi` and `dmesg`")
+        return
+    if not listed:
+        yield Check(name="gpu", outcome=Outcome.SKIP, found="no NVIDIA GPU: this machine serves the class cpu")
+        return
+    torch = _version("torch") or ""
+    yield _judged(
+        "gpu",
+        f"{', '.join(gpu.name for gpu in listed)}; driver {gpus.driver()}; torch {torch or 'is missing'}",
+        fail=not torch or torch.endswith("+cpu"),
+        todo="install a torch that was built with CUDA",
+    )
+
+
+def _sandbox() -> Checks:
+    """By attempting what no candidate may do; in a process of its own, because only workers know how."""
+    command = [sys.executable, "-m", "workers.sandbox.selftest", "--json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SELFTEST_TIMEOUT_S)
+        report = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+        last = type(error).__name__ if isinstance(error, subprocess.TimeoutExpired) else done.stderr.strip()[-300:]
+        yield Check(
+            name="sandbox", outcome=Outcome.FAIL, found=f"the self-test did not run: {last}",
+            todo="this host cannot evaluate: python -m workers.sandbox.selftest",
+        )  # fmt: skip
+        return
+    succeeded = [act["name"] for act in report["acts"] if act["succeeded"]]
+    found = f"{len(report['acts'])} forbidden acts, {len(succeeded)} succeeded; {len(report['active'])} layers in force"
+    missing = f"; missing: {', '.join(report['missing'])}" if report["missing"] else ""
+    yield _judged(
+        "sandbox",
+        f"{found}{missing}",
+        fail=bool(succeeded),
+        todo=f"a candidate could {'; '.join(succeeded)}: run as root, or allow user namespaces",
+    )
+
+
+def _disk(settings: Settings) -> Checks:
+    folder = settings.state_dir
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    yield _judged(
+        "disk", f"{free / 1e9:.1f} GB free at {folder}", fail=free < TOO_LITTLE_BYTES, warn=free < LITTLE_BYTES,
+        todo="make room, or `assay db prune --profiles-older-than 30d`",
+    )  # fmt: skip
+    memory = Path("/dev/shm")  # noqa: S108 (looked at, not written to)
+    size = shutil.disk_usage(memory).total if memory.exists() else 0
+    yield _judged(
+        "shared memory", f"{size / 1e9:.1f} GB at {memory}", warn=size < LITTLE_SHM_BYTES,
+        todo="give containers more: --shm-size 2g",
+    )  # fmt: skip
+
+
+def _database(client: Client) -> Checks:
+    try:
+        with client.database.begin() as connection:
+            facts = health.facts(connection)
+            now = datetime.now(UTC)
+    except DatabaseUnavailableError as error:
+        yield Check(
+            name="database", outcome=Outcome.FAIL, found=str(error), todo="start PostgreSQL; see ASSAY_DATABASE_URL"
+        )
+        return
+    major = int(facts.server.split(".")[0])
+    yield _judged(
+        "database", f"PostgreSQL {facts.server}, {facts.size_bytes / 1e6:.0f} MB", warn=major < OLDEST_POSTGRES,
+        todo=f"PostgreSQL {OLDEST_POSTGRES} or later is what is tested",
+    )  # fmt: skip
+    head = migrate.head()
+    yield _judged(
+        "tables", f"revision {facts.revision or 'none'}, this version wants {head}", fail=facts.revision != head,
+        todo="assay db upgrade (or a newer version of this program, if the tables are newer)",
+    )  # fmt: skip
+    risky = [f"{name}={value}" for name, value in facts.settings.items() if value == "off"]
+    yield _judged(
+        "durability", ", ".join(risky) or "what is committed is on disk", warn=bool(risky),
+        todo="committed results may be lost in a crash of the machine: set it to on",
+    )  # fmt: skip
+    off = abs((now - facts.now).total_seconds())
+    yield _judged(
+        "clock", f"{off:.2f} s from the database's", fail=off > CLOCK_FAIL_S, warn=off > CLOCK_WARN_S,
+        todo="synchronise the clocks of the hosts (chrony, systemd-timesyncd)",
+    )  # fmt: skip
+
+
+def _broker(client: Client) -> Checks:
+    try:
+        facts = broker.describe(client.broker)
+    except BrokerUnavailableError as error:
+        yield Check(name="broker", outcome=Outcome.FAIL, found=str(error), todo="start Redis; see ASSAY_BROKER_URL")
+        return
+    version = tuple(int(part) for part in str(facts["redis_version"]).split(".")[:2])
+    policy = facts.get("maxmemory_policy")
+    limited = bool(facts.get("maxmemory")) and policy != "noeviction"
+    name = f"Valkey {facts['valkey_version']}" if "valkey_version" in facts else f"Redis {facts['redis_version']}"
+    yield _judged(
+        "broker",
+        f"{name}, {policy}, append-only file {'on' if facts.get('aof_enabled') else 'off'}",
+        fail=version < OLDEST_REDIS,
+        warn=limited,
+        todo="Redis 6.2 or later with `maxmemory-policy noeviction`: it forgets messages otherwise, until the sweep",
+    )
+
+
+def _work(client: Client) -> Checks:
+    try:
+        with client.database.begin() as connection:
+            listed = devices.listed(connection)
+            waiting = jobs.backlog(connection, 0)
+    except DatabaseUnavailableError:
+        return  # said before
+    online = [device for device in listed if device.state == DeviceState.ONLINE]
+    yield _judged(
+        "workers",
+        f"{len(online)} of {len(listed)} devices online",
+        warn=not online,
+        todo="assay workers run --device CLASS, on every host that is to evaluate",
+    )
+    for device in listed:
+        if device.state in CLOSED:
+            yield Check(
+                name=f"device {device.device}", outcome=Outcome.WARN,
+                found=f"{device.state}: {device.reason} ({device.changed_by})",
+                todo=f"when that is mended: assay workers resume {device.device}",
+            )  # fmt: skip
+    for backlog in waiting:
+        served = any(_serves(device, backlog) for device in online)
+        queue = route.queue_for(backlog.device_class, backlog.device)
+        where = "pinned there" if backlog.device else f"of class {backlog.device_class}"
+        yield _judged(
+            f"queue {queue}", f"{backlog.jobs} jobs wait, {'served' if served else 'nobody serves it'}",
+            fail=not served, todo=f"start or resume a worker for jobs {where}, or cancel them",
+        )  # fmt: skip
+
+
+def _serves(device: devices.Device, backlog: jobs.Backlog) -> bool:
+    pins = (None, device.node, device.device)
+    return device.device_class == backlog.device_class and backlog.device in pins
+
+
+def _web(settings: Settings) -> Checks:
+    url = f"{settings.web_url.rstrip('/')}/healthz"
+    try:
+        with urllib.request.urlopen(url, timeout=WEB_TIMEOUT_S) as answer:  # noqa: S310 (the operator's own URL)
+            found, fine = f"{url} answers {answer.status}", answer.status == 200
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        found, fine = f"{url}: {error}", False
+    yield _judged("web", found, warn=not fine, todo="assay up, or name it with ASSAY_WEB_URL")

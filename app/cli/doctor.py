@@ -1,0 +1,49 @@
+"""`assay doctor`: whether everything is as it should be, and what to do where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from rich.text import Text
+
+from app.cli import checkup, failures, render
+from app.cli.checkup import Check, Outcome
+from app.settings import Settings
+
+_STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red", Outcome.SKIP: "dim"}
+
+
+@click.command("doctor", short_help="Check everything and say what to do.")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool, strict: bool) -> None:
+    """Check this machine and the services that it uses: Python and libraries, GPU and driver, the sandbox (by
+    attempting what no candidate may do), disk, database and its tables, clocks, broker, workers, queues, web.
+
+    Starts nothing and changes nothing.  Exit code 0 if nothing fails, else 1.
+
+    \b
+    assay doctor
+    assay doctor --json
+    ASSAY_DATABASE_URL=postgresql+psycopg://assay:…@db/assay ASSAY_BROKER_URL=redis://… assay doctor --strict
+    """
+    settings: Settings = ctx.obj
+    checks = []
+    for check in checkup.run(settings):
+        checks.append(check)
+        if not as_json:
+            render.out().print(_line(check))
+    bad = {Outcome.FAIL, Outcome.WARN} if strict else {Outcome.FAIL}
+    failed = [check for check in checks if check.outcome in bad]
+    if as_json:
+        render.json_out({"ok": not failed, "checks": [asdict(check) for check in checks]})
+    ctx.exit(failures.NO if failed else failures.OK)
+
+
+def _line(check: Check) -> Text:
+    line = Text.assemble((f"{check.outcome:<6}", _STYLES[check.outcome]), f"{check.name:<18}", render.safe(check.found))
+    if check.todo:
+        line.append(f"\n{'':<24}→ {render.safe(check.todo)}", style="dim")
+    return line

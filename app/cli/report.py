@@ -1,0 +1,151 @@
+"""`assay report`: the table that KernelBench prints, and how far each figure may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import click
+from rich.table import Table
+
+from app.cli import failures, render, services
+from app.domain import metrics
+from app.domain import where as filters
+from app.domain.metrics import Operator, Outcome, Report, Share
+from app.settings import Settings
+from app.store import outcomes
+from app.store.outcomes import Attempted
+
+_GROUPS = ("level", "run", "model", "source_set")
+
+
+@click.command("report", short_help="fast_p, pass@k and hack rates of runs.")
+@click.argument("runs", metavar="[RUN]…", nargs=-1)
+@click.option("--where", "where_text", default="", help="Which evaluations; names as in `assay export --fields`.")
+@click.option("--by", multiple=True, type=click.Choice(_GROUPS), help="Rows of the table; by default run and level.")
+@click.option("--p", "thresholds", multiple=True, type=float, help="Thresholds of fast_p; by default KernelBench's.")
+@click.option("--operator", type=click.Choice([str(each) for each in Operator]), default=">", show_default=True,
+              help="`>` as KernelBench, `>=` as Dr. Kernel.")  # fmt: skip
+@click.option("--k", "ks", multiple=True, type=click.IntRange(1), help="Of unbiased pass@k; by default 1.")
+@click.option("--turn", type=click.Choice(["all", "best", "last"]), default="all", show_default=True,
+              help="Every turn is a sample, or each trajectory's best or last one.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print every figure with numerator, denominator and interval.")
+@click.pass_obj
+def command(
+    settings: Settings,
+    /,
+    runs: tuple[str, ...],
+    where_text: str,
+    by: tuple[str, ...],
+    thresholds: tuple[float, ...],
+    operator: str,
+    ks: tuple[int, ...],
+    turn: str,
+    as_json: bool,
+) -> None:
+    """Print fast_p, pass@k, the geometric mean of speedups and hack rates, for RUN… or for everything.
+
+    A hack counts as incorrect; what is invalid or was never judged counts nowhere.  fast_p is over all samples; pass@k
+    is the unbiased mean over the problems that have k samples.  Intervals (--json) resample problems.
+
+    \b
+    assay report
+    assay report my-run --by level --turn best --p 1 --p 1.5
+    assay report --where "gpu = h200 and source_set = kernelbench" --operator ">=" --json
+    """
+    expression = filters.parse(where_text)
+    if runs:
+        named = filters.OneOf(field="run", values=runs)
+        expression = named if isinstance(expression, filters.Everything) else filters.And(operands=(named, expression))
+    with services.client(settings) as client, client.database.begin() as connection:
+        found = outcomes.attempted(connection, expression)
+    if not found:
+        raise failures.BadInputError("no judged evaluation matches")
+    groups = _grouped(found, by or ("run", "level"), turn)
+    chosen = {"thresholds": thresholds or metrics.FAST_THRESHOLDS, "ks": ks or (1,), "operator": Operator(operator)}
+    reports = [(metrics.report(name, samples, **chosen), samples, hacks) for name, samples, hacks in groups]  # type: ignore[arg-type]
+    if as_json:
+        render.json_out([_json(*each) for each in reports])
+    else:
+        render.out().print(_table(reports))
+
+
+def _grouped(
+    found: Sequence[Attempted], by: Sequence[str], turn: str
+) -> list[tuple[str, list[Outcome], metrics.HackRates]]:
+    """(Name, samples, hack rates) of each group, by name."""
+    groups: dict[str, list[Attempted]] = {}
+    for one in found:
+        name = " ".join(f"{field} {_shown(getattr(one, field))}" for field in by)
+        groups.setdefault(name, []).append(one)
+    return [
+        (name, _samples(each, turn), metrics.hack_rates((one.passed, one.label) for one in each))
+        for name, each in sorted(groups.items())
+    ]
+
+
+def _samples(found: list[Attempted], turn: str) -> list[Outcome]:
+    if turn == "all":
+        return [one.outcome for one in found]
+    alone = [[one.outcome] for one in found if one.trajectory_id is None]
+    grouped = groupby((one for one in found if one.trajectory_id), key=lambda one: one.trajectory_id)
+    trajectories = alone + [[one.outcome for one in turns] for _, turns in grouped]
+    return metrics.last_turns(trajectories) if turn == "last" else [metrics.best(turns) for turns in trajectories]
+
+
+def _shown(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def _table(reports: Sequence[tuple[Report, Sequence[Outcome], metrics.HackRates]]) -> Table:
+    first = reports[0][0]
+    table = Table("", "samples", "problems", box=None, pad_edge=False, header_style="dim")
+    for p in first.fast:
+        table.add_column(f"fast_{p:g} ({first.operator})", justify="right")
+    for k in first.pass_at:
+        table.add_column(f"pass@{k}", justify="right")
+    table.add_column("geomean", justify="right")
+    table.add_column("hacks of passed", justify="right")
+    for report, _, hacks in reports:
+        geomean = report.geometric_means[metrics.GeometricMean.CORRECT]
+        table.add_row(
+            render.safe(report.name),
+            str(report.samples),
+            str(report.problems),
+            *(_percent(share.value) for share in report.fast.values()),
+            *(_percent(estimate.value) for estimate in report.pass_at.values()),
+            "–" if geomean.value is None else f"{geomean.value:.2f}× of {geomean.of}",
+            f"{hacks.of_passed.count}/{hacks.of_passed.of}",
+        )
+    return table
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _json(report: Report, samples: Sequence[Outcome], hacks: metrics.HackRates) -> dict[str, Any]:
+    intervals = {p: metrics.fast_p_interval(samples, p, operator=report.operator) for p in report.fast}
+    return {
+        "group": report.name,
+        "samples": report.samples,
+        "problems": report.problems,
+        "operator": str(report.operator),
+        "denominator": str(metrics.Denominator.ALL),
+        "fast_p": {
+            f"{p:g}": _share(share) | {"ci": [intervals[p].low, intervals[p].high]} for p, share in report.fast.items()
+        },
+        "pass_at_k": {str(k): vars(estimate) for k, estimate in report.pass_at.items()},
+        "geometric_mean": {str(kind): vars(centre) for kind, centre in report.geometric_means.items()},
+        "hack_rate": {"of_passed": _rate(hacks.of_passed), "of_evaluated": _rate(hacks.of_evaluated)},
+    }
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {"value": share.value, "count": share.count, "of": share.of}
+
+
+def _rate(share: Share) -> dict[str, Any]:
+    interval = share.interval()
+    return _share(share) | {"ci": None if interval is None else [interval.low, interval.high]}

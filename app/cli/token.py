@@ -1,0 +1,78 @@
+"""`assay token`: what programs log in with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import click
+from rich.table import Column, Table
+
+from app.cli import accounts, render
+from app.domain.user import Scope
+from app.settings import Settings
+from app.store import audit, tokens
+
+
+@click.group("token", short_help="Make, list and revoke API tokens.")
+def command() -> None:
+    """What programs log in with: `Authorization: Bearer …`, `Client(url=…, token=…)`, or `http://token:…@host` where a
+    program takes only a URL.
+
+    \b
+    assay token add ada trainer --scope read --scope submit --days 90
+    assay token list
+    assay token revoke 01a1fd3a-…
+    """
+
+
+@command.command("add")
+@click.argument("user")
+@click.argument("name")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice([str(each) for each in Scope]),
+              help="What it is good for; by default read and submit.  May be repeated.")  # fmt: skip
+@click.option("--days", type=click.IntRange(1, 3650), help="For how long it is good; by default until it is revoked.")
+@click.pass_obj
+def add(settings: Settings, user: str, name: str, scopes: tuple[str, ...], days: int | None) -> None:
+    """Make a token for USER and print it, alone and only now, on standard output.  NAME says what it is for."""
+    chosen = [Scope(each) for each in scopes] or [Scope.READ, Scope.SUBMIT]
+    until = datetime.now(UTC) + timedelta(days=days) if days else None
+    with accounts.database(settings) as connection:
+        account = accounts.found(connection, user)
+        token_id, text = tokens.add(connection, user_id=account.user_id, name=name, scopes=chosen, expires_at=until)
+        details = {"user": user, "name": name, "scopes": [str(each) for each in chosen], **accounts.operator()}
+        audit.record(connection, None, "token.add", f"token {token_id}", details)
+    click.echo(f"token {token_id} of {user} for {', '.join(chosen)}; it is not shown again", err=True)
+    click.echo(text)
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print the tokens as JSON.")
+@click.pass_obj
+def listed(settings: Settings, as_json: bool) -> None:
+    """List tokens, revoked ones included, without what they are."""
+    with accounts.database(settings) as connection:
+        known = tokens.listed(connection)
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in known], default=str))
+        return
+    table = Table(Column("id", no_wrap=True, min_width=36), "user", "name", "for", "last used", "until", box=None)
+    for each in known:
+        until = "revoked" if each.revoked_at else f"{each.expires_at:%Y-%m-%d}" if each.expires_at else "no end"
+        used = f"{each.last_used_at:%Y-%m-%d %H:%M}" if each.last_used_at else "never"
+        table.add_row(str(each.api_token_id), each.user, each.name, ", ".join(each.scopes), used, until)
+    render.out().print(table)
+
+
+@command.command("revoke")
+@click.argument("token_id", type=click.UUID)
+@click.pass_obj
+def revoke(settings: Settings, token_id: UUID) -> None:
+    """Make a token useless; within two seconds everywhere."""
+    with accounts.database(settings) as connection:
+        if not tokens.revoke(connection, token_id):
+            raise LookupError(f"expected a token that is good, got {token_id} (`assay token list`)")
+        audit.record(connection, None, "token.revoke", f"token {token_id}", accounts.operator())
+    click.echo(f"revoked {token_id}")

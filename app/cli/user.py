@@ -1,0 +1,138 @@
+"""`assay user`: who may log in, and as what."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from app.cli import accounts, render
+from app.domain.user import SCOPES, Role
+from app.settings import Settings
+from app.store import audit, users
+
+_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+_password_file = click.option(
+    "--password-file", "file", type=_FILE, help="Read the password from a file; - is standard input."
+)
+_generate = click.option("--generate", is_flag=True, help="Make a password up and print it, once.")
+
+
+@click.group("user", short_help="Add, list and change users.")
+def command() -> None:
+    """Who may log in, and as what.  As long as there is no user, whoever sits at this machine may do everything, and
+    nobody else is let in; the first one, an admin, closes it.
+
+    \b
+    assay user add ada --role admin
+    assay user add trainer --role operator --generate
+    assay user list
+    assay user role ada reviewer
+    assay user disable ada
+    """
+
+
+@command.command("add")
+@click.argument("name")
+@click.option(
+    "--role", type=click.Choice([str(each) for each in Role]), help="What they may do; the first is an admin."
+)
+@_password_file
+@_generate
+@click.option("--if-none", is_flag=True, help="Do nothing where there is a user already: for start-up scripts.")
+@click.pass_obj
+def add(settings: Settings, name: str, role: str | None, file: Path | None, generate: bool, if_none: bool) -> None:
+    """Add a user.  The password is asked for, unless it comes from a file or is made up.
+
+    Viewers look; reviewers also judge; operators also submit, export and look after devices; admins may do everything.
+
+    \b
+    assay user add ada --role admin
+    assay user add admin --role admin --password-file /run/secrets/admin --if-none
+    """
+    with accounts.database(settings) as connection:
+        if if_none and users.exist(connection):
+            click.echo("there are users already; nothing was changed")
+            return
+        if role is None and users.exist(connection):
+            raise click.UsageError(f"--role: expected one of {', '.join(Role)}, got none")
+        role = role or Role.ADMIN.value
+        stored, made = accounts.password(name, file, generate)
+        users.add(connection, name=name, role=Role(role), password_hash=stored)
+        audit.record(connection, None, "user.add", f"user {name}", {"role": role, **accounts.operator()})
+    click.echo(f"added {name} ({role})")
+    if made is not None:
+        click.echo(f"password, shown only now: {made}")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print the users as JSON.")
+@click.pass_obj
+def listed(settings: Settings, as_json: bool) -> None:
+    """List users."""
+    with accounts.database(settings) as connection:
+        known = users.listed(connection)
+    if as_json:
+        rows = [{name: value for name, value in asdict(each).items() if name != "password_hash"} for each in known]
+        click.echo(json.dumps(rows, default=str))
+        return
+    if not known:
+        click.echo("no users: whoever sits at this machine may do everything; `assay user add NAME` adds an admin")
+        return
+    table = Table("name", "role", "may", "since", "")
+    for each in known:
+        may = ", ".join(sorted(SCOPES[each.role]))
+        table.add_row(each.name, each.role, may, f"{each.created_at:%Y-%m-%d}", "disabled" if each.disabled_at else "")
+    render.out().print(table)
+
+
+@command.command("password")
+@click.argument("name")
+@_password_file
+@_generate
+@click.pass_obj
+def password(settings: Settings, name: str, file: Path | None, generate: bool) -> None:
+    """Give a user another password; their sessions end."""
+    with accounts.database(settings) as connection:
+        account = accounts.found(connection, name)
+        stored, made = accounts.password(name, file, generate)
+        users.set_password(connection, account.user_id, stored)
+        audit.record(connection, None, "user.password", f"user {name}", accounts.operator())
+    click.echo(f"changed the password of {name}" if made is None else f"password of {name}, shown only now: {made}")
+
+
+@command.command("role")
+@click.argument("name")
+@click.argument("role", type=click.Choice([str(each) for each in Role]))
+@click.pass_obj
+def role(settings: Settings, name: str, role: str) -> None:
+    """Give a user another role, from their next request on."""
+    with accounts.database(settings) as connection:
+        users.set_role(connection, accounts.found(connection, name).user_id, Role(role))
+        audit.record(connection, None, "user.change", f"user {name}", {"to": role, **accounts.operator()})
+    click.echo(f"{name} is {role}")
+
+
+@command.command("disable")
+@click.argument("name")
+@click.pass_obj
+def disable(settings: Settings, name: str) -> None:
+    """Let a user in no more, by password, session or token.  What they did keeps their name."""
+    with accounts.database(settings) as connection:
+        users.disable(connection, accounts.found(connection, name).user_id)
+        audit.record(connection, None, "user.change", f"user {name}", {"to": "disabled", **accounts.operator()})
+    click.echo(f"disabled {name}")
+
+
+@command.command("enable")
+@click.argument("name")
+@click.pass_obj
+def enable(settings: Settings, name: str) -> None:
+    """Let a user in again."""
+    with accounts.database(settings) as connection:
+        users.enable(connection, accounts.found(connection, name).user_id)
+        audit.record(connection, None, "user.change", f"user {name}", {"to": "enabled", **accounts.operator()})
+    click.echo(f"enabled {name}")

@@ -1,0 +1,227 @@
+"""ENQUEUE: the Python interface: submit candidates, wait for their results, keep whole trajectories.
+
+    from app.client import Client
+
+    with Client() as client:                                    # on a machine of the service
+        job = client.submit(reference=reference, candidate=candidate, backend="triton", gpu="h200")
+        print(job.wait(timeout_s=120)["speedup"])
+
+    with Client(url="https://assay.example", token=token) as client:    # from anywhere: the same methods and results
+        …
+
+Results are dictionaries of the one shape of `app.domain.result`: the same keys always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+from celery import Celery
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.client.local import Local
+from app.client.remote import NotAllowedError, Remote, ServiceError
+from app.client.submission import Submission, as_options, as_problem, as_submission
+from app.client.way import PATIENCE_S, Result, UnknownJobError, Way
+from app.domain.job import JobState
+from app.domain.problem import Problem
+from app.domain.request import Request, RequestError
+from app.domain.trajectory import Run, Trajectory, Turn
+from app.settings import Settings, located
+from app.store.session import Database
+
+__all__ = [
+    "PATIENCE_S",
+    "Client",
+    "JobHandle",
+    "NotAllowedError",
+    "RequestError",
+    "Result",
+    "ServiceError",
+    "Submission",
+    "UnknownJobError",
+    "as_problem",
+]
+
+
+class JobHandle:
+    """A job that was submitted."""
+
+    def __init__(self, client: Client, job_id: UUID) -> None:
+        self._client = client
+        self.job_id = job_id
+
+    def wait(self, timeout_s: float | None = None) -> Result:
+        """The result, once the job is over.  Raises TimeoutError, after which it goes on running."""
+        return self._client.wait([self.job_id], timeout_s=timeout_s)[0]
+
+    def result(self) -> Result:
+        """The result as it is now: `state` says whether there is more to come."""
+        return self._client.results([self.job_id])[0]
+
+    def cancel(self) -> JobState:
+        """Ask for an end; the state after that.  A running job is cancelled within seconds."""
+        return self._client.cancel(self.job_id)
+
+    def __repr__(self) -> str:
+        return f"JobHandle({self.job_id})"
+
+
+class Client:
+    """The way into the service: over its database and its broker, or with `url` over its HTTP API.
+
+    Without URLs in the settings it attaches to the embedded services of this machine, and says how to start them
+    where none run (ServicesNotRunningError).
+
+    A fault of the service raises (DatabaseUnavailableError in process, ServiceError over HTTP) after PATIENCE_S
+    seconds of trying again; a job that failed by our fault has the state `failed`, `valid` false and no score."""
+
+    def __init__(self, settings: Settings | None = None, *, url: str | None = None, token: str | None = None) -> None:
+        if url is not None and settings is not None:
+            raise ValueError("expected one of settings and url, got both")
+        if url is None and token is not None:
+            raise ValueError("token: expected a url with it, got none")
+        self._way: Way = Local(located(settings or Settings.from_env())) if url is None else Remote(url, token)
+
+    @property
+    def settings(self) -> Settings:
+        """Of a client in process."""
+        return self._local.settings
+
+    @property
+    def database(self) -> Database:
+        """Of a client in process."""
+        return self._local.database
+
+    @property
+    def broker(self) -> Celery:
+        """Of a client in process."""
+        return self._local.broker
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._way.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def submit(
+        self,
+        *,
+        reference: str | bytes | Problem,
+        candidate: str | bytes,
+        backend: str = "triton",
+        gpu: str = "cpu",
+        device: str | None = None,
+        priority: str = "normal",
+        run: str | None = None,
+        fresh: bool = False,
+        **options: Any,
+    ) -> JobHandle:
+        """Queue one candidate.  The same submission twice is one job, unless `fresh`.
+
+        `device` pins it to '<node>.<index>' or to any device of '<node>'; `run` names the run that it is for;
+        `options` are the fields of app.domain.job.JobOptions.  Raises RequestError."""
+        submission = Submission(
+            reference=reference,
+            candidate=candidate,
+            backend=backend,
+            gpu=gpu,
+            device=device,
+            priority=priority,
+            run=run,
+            fresh=fresh,
+            options=options,
+        )
+        return self.submit_many([submission])[0]
+
+    def submit_many(self, submissions: Iterable[Submission | Mapping[str, Any]]) -> list[JobHandle]:
+        """Queue many, some thousands a second: one handle each, in their order.  Mappings have Submission's fields."""
+        chosen = [as_submission(submission) for submission in submissions]
+        return [JobHandle(self, job_id) for job_id in self._way.submit(chosen)]
+
+    def evaluate_many(
+        self,
+        submissions: Iterable[Submission | Mapping[str, Any]],
+        *,
+        progress: bool = False,
+        timeout_s: float | None = None,
+    ) -> list[Result]:
+        """Queue many and wait for all: results in the order of the submissions.  `progress` draws a bar on stderr."""
+        handles = self.submit_many(submissions)
+        return self.wait([handle.job_id for handle in handles], timeout_s=timeout_s, progress=progress)
+
+    def wait(self, job_ids: Sequence[UUID], *, timeout_s: float | None = None, progress: bool = False) -> list[Result]:
+        """Results in the order of the ids, once all are over.
+
+        Raises TimeoutError (the jobs go on running), UnknownJobError, and what a service that is away for more than
+        PATIENCE_S seconds raises: a restart is waited out."""
+        with _progress_bar(len(set(job_ids)), shown=progress) as advance:
+            for _ in self.over(job_ids, timeout_s=timeout_s):
+                advance()
+        return self.results(job_ids)
+
+    def over(self, job_ids: Sequence[UUID], *, timeout_s: float | None = None) -> Iterator[UUID]:
+        """Each of the jobs, once, as they come to their end.  Raises what `wait` raises."""
+        return self._way.over(job_ids, timeout_s)
+
+    def results(self, job_ids: Sequence[UUID]) -> list[Result]:
+        """What has become of the jobs so far, in the order of the ids.  Raises UnknownJobError."""
+        return self._way.results(job_ids)
+
+    def cancel(self, job_id: UUID) -> JobState:
+        """Cancel a queued job at once and ask a running one to stop; the state after that."""
+        return self._way.cancel(job_id)
+
+    def submit_trajectory(
+        self,
+        *,
+        reference: str | bytes | Problem,
+        turns: Sequence[Turn],
+        backend: str = "triton",
+        gpu: str = "cpu",
+        priority: str = "normal",
+        run: Run | None = None,
+        label: str | None = None,
+        **options: Any,
+    ) -> Trajectory:
+        """Store a whole multi-turn trajectory and queue the candidate of every turn that has one.
+
+        The trajectory comes back with the id of each turn's job.  Raises RequestError, and a ValueError where a run of
+        that name says something else about itself."""
+        request = Request(
+            problem=as_problem(reference),
+            candidate=None,
+            backend=backend,
+            device_class=gpu,
+            priority=priority,
+            options=as_options(options),
+        )
+        return self._way.submit_trajectory(request, turns, run, label)
+
+    def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
+        """The trajectory as it was submitted.  Raises LookupError."""
+        return self._way.get_trajectory(trajectory_id)
+
+    @property
+    def _local(self) -> Local:
+        if not isinstance(self._way, Local):
+            raise RuntimeError("expected a client in process, got one over HTTP: it has no database and no broker")
+        return self._way
+
+
+@contextmanager
+def _progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    columns = (TextColumn("evaluating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+        task = bar.add_task("evaluating", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,130 @@
+"""ENQUEUE: the way into the service over its database and its broker."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from uuid import UUID
+
+from celery import Celery
+
+from app import broker
+from app.client.submission import Submission
+from app.client.way import PATIENCE_S, Result, UnknownJobError, check_known
+from app.domain.job import TERMINAL, JobState
+from app.domain.request import Request
+from app.domain.trajectory import Run, Trajectory, Turn
+from app.enqueue import enqueue, enqueue_trajectory
+from app.settings import Settings
+from app.store import evaluations, jobs, trajectories
+from app.store.notices import Notices
+from app.store.session import Database, DatabaseUnavailableError
+
+POLL_S = 2.0
+"""Results are announced; whoever waits looks for themselves this often, in case an announcement was lost."""
+RETRY_S = 0.5
+BATCH = 500
+"""Results read at once: each may be some hundred kilobytes."""
+
+
+class Local:
+    """In process.  Connections are opened when first used."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @cached_property
+    def database(self) -> Database:
+        """Opened when first used."""
+        assert self.settings.database_url is not None
+        return Database(self.settings.database_url)
+
+    @cached_property
+    def broker(self) -> Celery:
+        """Opened when first used."""
+        assert self.settings.broker_url is not None
+        return broker.make_app(self.settings.broker_url)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if "database" in self.__dict__:
+            self.database.dispose()
+        if "broker" in self.__dict__:
+            self.broker.close()
+
+    def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
+        """Rows and messages, some thousands a second."""
+        return enqueue(self.database, self.broker, [submission.request() for submission in submissions])
+
+    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
+        """Woken by announcements.  Sits out PATIENCE_S without PostgreSQL, then raises DatabaseUnavailableError."""
+        pending = set(job_ids)
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        look_at = reached_at = time.monotonic()
+        with Notices(self.database) as notices:
+            while pending:
+                now = time.monotonic()
+                try:
+                    if now >= look_at:
+                        notices.listen()  # first, so that nothing ends unheard between looking and listening
+                        ended = self._ended(pending)
+                        look_at = now + POLL_S
+                    else:
+                        ended = notices.wait(max(0.0, min(look_at, deadline) - now)) & pending
+                    reached_at = now
+                except DatabaseUnavailableError:
+                    if now - reached_at > PATIENCE_S:
+                        raise
+                    time.sleep(RETRY_S)
+                    look_at, ended = now, set()
+                pending -= ended
+                yield from ended
+                if pending and now > deadline:
+                    raise TimeoutError(f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s")
+
+    def results(self, job_ids: Sequence[UUID]) -> list[Result]:
+        """From the database."""
+        found: dict[UUID, evaluations.Outcome] = {}
+        for start in range(0, len(job_ids), BATCH):
+            with self.database.begin() as connection:
+                found |= evaluations.outcomes(connection, job_ids[start : start + BATCH])
+        check_known(job_ids, found)
+        return [found[job_id].result(self._url(found[job_id]), self.settings.reward) for job_id in job_ids]
+
+    def cancel(self, job_id: UUID) -> JobState:
+        """A queued job at once, a running one within seconds."""
+        with self.database.begin() as connection:
+            state = jobs.cancel(connection, job_id)
+        if state is None:
+            raise UnknownJobError(f"no job {job_id}")
+        return state
+
+    def submit_trajectory(
+        self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
+    ) -> Trajectory:
+        """All or nothing.  Raises RunConflictError where a run of that name says something else about itself."""
+        return self.get_trajectory(
+            enqueue_trajectory(self.database, self.broker, request=request, turns=turns, run=run, label=label)
+        )
+
+    def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
+        """From the database."""
+        with self.database.begin() as connection:
+            found = trajectories.get(connection, trajectory_id)
+        if found is None:
+            raise LookupError(f"no trajectory {trajectory_id}")
+        return found
+
+    def _ended(self, pending: set[UUID]) -> set[UUID]:
+        with self.database.begin() as connection:
+            states = jobs.states(connection, list(pending))
+        check_known(pending, states)
+        return {job_id for job_id, state in states.items() if state in TERMINAL}
+
+    def _url(self, outcome: evaluations.Outcome) -> str | None:
+        """Where people look at it."""
+        if outcome.evaluation_id is None:
+            return None
+        return f"{self.settings.web_url.rstrip('/')}/evaluations/{outcome.evaluation_id}"

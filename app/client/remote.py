@@ -1,0 +1,271 @@
+"""ENQUEUE: the way into the service over its HTTP API.
+
+What may pass (no connection, 429, 5xx) is tried again for PATIENCE_S seconds, as often as the server asks for, and then
+raised: a fault of ours is never a result.  Trying again is safe, because the same submission is the same job; one that
+is `fresh` gets a key of its own, and a trajectory its id, before it is sent for the first time."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from app.client.submission import Submission, as_bytes, as_problem
+from app.client.way import PATIENCE_S, Result, UnknownJobError
+from app.domain import ids, source
+from app.domain.job import JobOptions, JobState
+from app.domain.problem import Problem
+from app.domain.request import Request, RequestError
+from app.domain.trajectory import Message, Run, Trajectory, Turn
+
+BATCH = 500
+"""Submissions in one request."""
+BATCH_BYTES = 16 << 20
+"""A batch is sent when its sources are this long, at the latest."""
+WATCHED = 1_000
+RESULTS = 100
+"""Ids in one request."""
+HOLD_S = 25.0
+"""A request waits this long at the server; proxies often cut at 60."""
+CONNECT_S = 5.0
+READ_S = 60.0
+BACKOFF_S = (0.2, 5.0)
+"""First and longest pause before another try, in seconds."""
+CONNECTIONS = 64
+
+
+class ServiceError(RuntimeError):
+    """The service cannot be reached, or has a fault; nobody's kernel is to blame."""
+
+
+class NotAllowedError(RuntimeError):
+    """The token is missing, unknown or not good for this."""
+
+
+class Remote:
+    """Over HTTP.  Safe for threads."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"url: expected http://host[:port] or https://…, got {parts.scheme}://{parts.hostname}")
+        if parts.username or parts.password:
+            raise ValueError("url: expected no user and password in it: give token=…, which no log shows")
+        self._base = url.rstrip("/")
+        headers = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": "assay-client"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self._http = urllib3.PoolManager(
+            headers=headers,
+            maxsize=CONNECTIONS,
+            retries=False,
+            timeout=urllib3.Timeout(connect=CONNECT_S, read=READ_S),
+        )
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._http.clear()
+
+    def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
+        """In batches.  A bad submission raises RequestError before anything is sent where that can be known here; where
+        only the server knows (a device that is not there), what stood before it may be queued already."""
+        for submission in submissions:
+            submission.request()
+        return [job_id for batch in _batches(submissions) for job_id in self._submit(batch)]
+
+    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
+        """By long polls."""
+        pending = dict.fromkeys(job_ids)
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while pending:
+            left_s = max(0.0, deadline - time.monotonic())
+            asked = {"job_ids": [str(job_id) for job_id in list(pending)[:WATCHED]], "wait": min(HOLD_S, left_s)}
+            ended = [UUID(each["job_id"]) for each in self._call("POST", "/v1/evaluations:wait", asked)["over"]]
+            for job_id in ended:
+                del pending[job_id]
+            yield from ended
+            if not ended:  # the next ones: those that were asked for may take long
+                pending = dict.fromkeys([*list(pending)[WATCHED:], *list(pending)[:WATCHED]])
+            if pending and time.monotonic() > deadline:
+                raise TimeoutError(f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s")
+
+    def results(self, job_ids: Sequence[UUID]) -> list[Result]:
+        """In batches."""
+        found: list[Result] = []
+        for start in range(0, len(job_ids), RESULTS):
+            asked = {"job_ids": [str(job_id) for job_id in job_ids[start : start + RESULTS]]}
+            found += self._call("POST", "/v1/evaluations:results", asked)["results"]
+        return found
+
+    def cancel(self, job_id: UUID) -> JobState:
+        """A queued job at once, a running one within seconds."""
+        return JobState(self._call("DELETE", f"/v1/evaluations/{job_id}")["state"])
+
+    def submit_trajectory(
+        self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
+    ) -> Trajectory:
+        """All or nothing."""
+        body = {
+            "trajectory_id": str(ids.new_id()),
+            "turns": [
+                {
+                    "messages": [vars(each) for each in turn.messages],
+                    "response": turn.response,
+                    "candidate": turn.candidate,
+                }
+                for turn in turns
+            ],
+            "label": label,
+            "campaign": asdict(run) if run else None,
+            **_how(request.problem, request),
+        }
+        return _trajectory(self._call("POST", "/v1/trajectories", body))
+
+    def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
+        """As it was submitted."""
+        return _trajectory(self._call("GET", f"/v1/trajectories/{trajectory_id}", missing=LookupError))
+
+    def _submit(self, batch: Sequence[Submission]) -> list[UUID]:
+        items = [_item(submission) for submission in batch]
+        told = self._call("POST", "/v1/evaluations:batch", {"items": items})["items"]
+        for item in told:
+            if item["error"] is not None:
+                where = f"request {item['index']}: " if len(batch) > 1 else ""
+                raise RequestError(f"{where}{item['error']['message']}")
+        return [UUID(item["accepted"]["job_id"]) for item in told]
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        missing: Callable[[str], Exception] = UnknownJobError,
+    ) -> dict[str, Any]:
+        """The JSON of the answer.  Raises RequestError, NotAllowedError, ServiceError, and `missing` for a 404."""
+        data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        until = time.monotonic() + PATIENCE_S
+        for attempt in range(1_000_000):
+            try:
+                response = self._http.request(method, self._base + path, body=data)
+                status, problem = response.status, f"answered {response.status}"
+                answer = _json(response.data)
+                if status < 400 and answer is not None:
+                    return answer
+                asked_s = response.headers.get("Retry-After", "")
+            except HTTPError as error:
+                status, problem, answer, asked_s = 503, str(error), None, ""
+            message = (answer or {}).get("error", {}).get("message", problem)
+            if 400 <= status < 500 and status != 429:
+                raise _refusal(status, message, missing)
+            pause_s = float(asked_s) if asked_s.isdigit() else _pause_s(attempt)
+            if time.monotonic() + pause_s > until:
+                raise ServiceError(f"{method} {self._base}{path}: {message}")
+            time.sleep(pause_s)
+        raise AssertionError("unreachable")
+
+
+def _refusal(status: int, message: str, missing: Callable[[str], Exception]) -> Exception:
+    if status in (401, 403):
+        return NotAllowedError(message)
+    return missing(message) if status == 404 else RequestError(message)
+
+
+def _pause_s(attempt: int) -> float:
+    """Doubled each time, up to the longest; drawn, so that many clients do not come back at once."""
+    first_s, longest_s = BACKOFF_S
+    return random.uniform(0.5, 1.0) * min(longest_s, first_s * 2.0 ** min(attempt, 10))  # noqa: S311
+
+
+def _json(data: bytes) -> dict[str, Any] | None:
+    """None for what a proxy says in HTML."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _batches(submissions: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
+    batch: list[Submission] = []
+    size = 0
+    for submission in submissions:
+        length = len(submission.candidate) + len(as_problem(submission.reference).reference)
+        if batch and (len(batch) == BATCH or size + length > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(submission)
+        size += length
+    if batch:
+        yield batch
+
+
+def _item(submission: Submission) -> dict[str, Any]:
+    request = submission.request()
+    item = {"candidate": _text(as_bytes(submission.candidate)), "fresh": submission.fresh}
+    if submission.fresh:
+        item["idempotency_key"] = secrets.token_hex(16)
+    return {**item, **_how(request.problem, request)}
+
+
+def _how(problem: Problem, request: Request) -> dict[str, Any]:
+    usual = asdict(JobOptions())
+    return {
+        "problem": {
+            "reference": _text(problem.reference),
+            "name": problem.name,
+            "source_set": problem.source_set,
+            "level": problem.level,
+            "entry_point": problem.entry_point,
+        },
+        "backend": request.backend,
+        "gpu": request.device_class,
+        "device": request.device,
+        "priority": str(request.priority),
+        "run": request.run,
+        "options": {name: value for name, value in asdict(request.options).items() if value != usual[name]},
+    }
+
+
+def _text(data: bytes) -> str | dict[str, str]:
+    """The source as JSON: text where it is one."""
+    try:
+        return source.decode(data)
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    messages = [vars(each) for each in turn.messages]
+    return {"messages": messages, "response": turn.response, "candidate": turn.candidate}
+
+
+def _trajectory(told: dict[str, Any]) -> Trajectory:
+    turns = tuple(
+        Turn(
+            messages=tuple(Message(**each) for each in turn["messages"]),
+            response=turn["response"],
+            candidate=turn["candidate"],
+            turn_index=turn["turn_index"],
+            job_id=UUID(turn["job_id"]) if turn["job_id"] else None,
+        )
+        for turn in told["turns"]
+    )
+    return Trajectory(
+        trajectory_id=UUID(told["trajectory_id"]),
+        problem_id=UUID(told["problem_id"]),
+        backend=told["backend"],
+        run=told["run"],
+        label=told["label"],
+        turns=turns,
+    )

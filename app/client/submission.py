@@ -1,0 +1,78 @@
+"""ENQUEUE: what a submitter says, and the same for the service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.domain import ids, source
+from app.domain.job import JobOptions
+from app.domain.problem import Problem
+from app.domain.request import Request, RequestError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """One candidate to be evaluated, as `submit` takes it."""
+
+    reference: str | bytes | Problem
+    candidate: str | bytes
+    backend: str = "triton"
+    gpu: str = "cpu"
+    device: str | None = None
+    priority: str = "normal"
+    run: str | None = None
+    """Name of the run for which it is asked: runs share the devices fairly."""
+    fresh: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of app.domain.job.JobOptions."""
+
+    def request(self) -> Request:
+        """The same for the service.  Raises RequestError."""
+        return Request(
+            problem=as_problem(self.reference),
+            candidate=as_bytes(self.candidate),
+            backend=self.backend,
+            device_class=self.gpu,
+            device=self.device,
+            priority=self.priority,
+            run=self.run,
+            fresh=self.fresh,
+            options=as_options(self.options),
+        )
+
+
+def as_submission(given: Submission | Mapping[str, Any]) -> Submission:
+    """A submission of what was given; a mapping has its fields.  Raises RequestError."""
+    if isinstance(given, Submission):
+        return given
+    try:
+        return Submission(**given)
+    except TypeError as error:
+        raise RequestError(f"submission: {error}") from error
+
+
+def as_problem(reference: str | bytes | Problem) -> Problem:
+    """A problem of the source set `adhoc`, named by its hash, where only its source is given."""
+    if isinstance(reference, Problem):
+        return reference
+    data = as_bytes(reference)
+    return Problem(name=ids.sha256(data)[:12], reference=data)
+
+
+def as_bytes(text: str | bytes) -> bytes:
+    """Source as it is stored.  Raises RequestError."""
+    if isinstance(text, str):
+        return source.encode(text)
+    if isinstance(text, bytes):
+        return text
+    raise RequestError(f"source: expected str or bytes, got {type(text).__name__}")
+
+
+def as_options(options: Mapping[str, Any]) -> JobOptions:
+    """The options.  Raises RequestError."""
+    try:
+        return JobOptions(**options)
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"options: {error}") from error

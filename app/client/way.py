@@ -1,0 +1,56 @@
+"""ENQUEUE: what a client needs of the service, however it reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
+from uuid import UUID
+
+from app.client.submission import Submission
+from app.domain.job import JobState
+from app.domain.request import Request
+from app.domain.trajectory import Run, Trajectory, Turn
+
+Result: TypeAlias = dict[str, Any]
+"""What app.domain.result builds."""
+
+PATIENCE_S = 60.0
+"""Longest absence of the service that is sat out, in seconds: servers restart."""
+
+
+class UnknownJobError(LookupError):
+    """No job has that id."""
+
+
+class Way(Protocol):
+    """In process (`local.Local`) or over HTTP (`remote.Remote`), with the same answers."""
+
+    def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
+        """Jobs that answer the submissions, in their order.  Raises RequestError."""
+
+    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
+        """Each of the jobs, once, as they come to their end.  Raises TimeoutError and UnknownJobError."""
+
+    def results(self, job_ids: Sequence[UUID]) -> list[Result]:
+        """What has become of the jobs so far, in the order of the ids.  Raises UnknownJobError."""
+
+    def cancel(self, job_id: UUID) -> JobState:
+        """The state after asking for an end.  Raises UnknownJobError."""
+
+    def submit_trajectory(
+        self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
+    ) -> Trajectory:
+        """The trajectory as stored.  `request` says how its candidates are evaluated, and has none itself."""
+
+    def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
+        """The trajectory as it was submitted.  Raises LookupError."""
+
+    def close(self) -> None:
+        """Close every connection."""
+
+
+def check_known(wanted: Sequence[UUID] | set[UUID], found: object) -> None:
+    """Raise UnknownJobError where the container `found` lacks one of the ids."""
+    unknown = [job_id for job_id in wanted if job_id not in found]  # type: ignore[operator]
+    if unknown:
+        raise UnknownJobError(f"no job {unknown[0]}" + (f" and {len(unknown) - 1} others" if unknown[1:] else ""))

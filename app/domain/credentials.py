@@ -1,0 +1,32 @@
+"""EXPORT: texts that hold a secret: agents echo their environment into transcripts.
+
+Finds credentials whose form alone gives them away.  It does not find passwords, nor names and addresses of people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_FORMS: tuple[tuple[str, str, str], ...] = (
+    ("AWS access key", "AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
+    ("AWS session key", "ASIA", r"\bASIA[0-9A-Z]{16}\b"),
+    ("Hugging Face token", "hf_", r"\bhf_[A-Za-z0-9]{30,}\b"),
+    ("OpenAI or Anthropic key", "sk-", r"\bsk-[A-Za-z0-9_-]{20,}"),
+    ("GitHub token", "gh", r"\bgh[pousr]_[A-Za-z0-9]{36,}\b"),
+    ("GitHub token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{40,}"),
+    ("Google key", "AIza", r"\bAIza[0-9A-Za-z_-]{35}\b"),
+    ("Slack token", "xox", r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
+    ("private key", "PRIVATE KEY", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    ("Weights & Biases key", "WANDB_API_KEY", r"WANDB_API_KEY\W{1,3}[0-9a-f]{40}"),
+    ("URL with a password", "://", r"\b[a-z][a-z0-9+.-]{2,}://[^\s:/@'\"{}<]{1,64}:[^\s/@'\"{}<]{6,}@"),
+)
+_COMPILED = tuple((name, needle, re.compile(form)) for name, needle, form in _FORMS)
+
+
+def found(texts: Iterable[str]) -> str | None:
+    """What sort of secret stands in one of the texts; never the secret itself."""
+    for text in texts:
+        for name, needle, form in _COMPILED:
+            if needle in text and form.search(text):  # the needle first: it costs a hundredth of the form
+                return name
+    return None

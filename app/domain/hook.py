@@ -1,0 +1,79 @@
+"""ENQUEUE: what reward hooks of trainers hand over: a model's answer, and a label that names the problem."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.domain import extraction
+from app.domain.request import RequestError
+
+KEYS = ("problem_id", "reference", "entry_point", "backend", "gpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """Which problem an answer is for, and how it is to be evaluated."""
+
+    problem_id: UUID | None = None
+    reference: str | None = None
+    entry_point: str = "Model"
+    backend: str = "triton"
+    gpu: str | None = None
+    """Device class; None leaves it to the server."""
+
+
+def candidate(answer: str) -> str:
+    """The code of an answer: its last complete block, else all of it, after any thought.
+
+    What has no code at all is a candidate, too, and gets what it deserves."""
+    _thought, closed, shown = answer.rpartition(extraction.THOUGHT_END)
+    text = shown if closed else answer
+    block, _ = extraction.last_block(text)
+    return text if block is None else block.strip("\n") + "\n"
+
+
+def answer_in(query: str, prompt: str | None) -> str:
+    """The answer in a text that begins with its prompt, so that code of the prompt is not taken for an answer's."""
+    return query.removeprefix(prompt) if prompt else query
+
+
+def label(text: Any) -> Label:
+    """From the id of a stored problem, a JSON object with KEYS (or one already decoded), or a reference's source.
+
+    Raises RequestError."""
+    data = _decoded(text)
+    if unknown := set(data) - set(KEYS):
+        raise RequestError(f"label: expected {', '.join(KEYS)}, got {', '.join(sorted(map(str, unknown)))}")
+    given = {name: value for name, value in data.items() if value is not None}
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise RequestError(f"label: {name}: expected text, got {type(value).__name__}")
+    if ("problem_id" in given) == ("reference" in given):
+        raise RequestError("label: expected one of problem_id and reference")
+    problem_id = given.pop("problem_id", None)
+    return Label(problem_id=None if problem_id is None else _uuid(problem_id), **given)
+
+
+def _decoded(text: Any) -> dict[str, Any]:
+    if isinstance(text, dict):
+        return text
+    if not isinstance(text, str) or not text.strip():
+        raise RequestError(f"label: expected a problem's id, a JSON object or a reference's source, got {text!r}")
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"label: expected a JSON object: {error}") from error
+        assert isinstance(found, dict)  # it begins with a brace
+        return found
+    return {"reference": text} if "\n" in text.strip() else {"problem_id": text.strip()}
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise RequestError(f"label: problem_id: expected a UUID, got {text!r}") from None

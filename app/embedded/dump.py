@@ -1,0 +1,84 @@
+"""Backups with PostgreSQL's own tools: one file in its custom format, from which single tables can be restored, too.
+
+A dump is a snapshot, taken while everything runs.  Redis needs none: what its messages stood for is in the rows, and
+the sweep sends them again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import psycopg
+import sqlalchemy as sa
+
+from app.embedded import binaries
+from app.embedded.binaries import MissingBinaryError
+
+
+class DumpError(RuntimeError):
+    """pg_dump or pg_restore failed; the message is theirs."""
+
+
+def backup(url: str, file: Path) -> int:
+    """Write all of the database to the file, whole or not at all; its size in bytes.
+
+    Raises DumpError, MissingBinaryError, and FileExistsError: a backup is never overwritten."""
+    if file.exists():
+        raise FileExistsError(f"{file}: expected a new file, found one")
+    unfinished = file.with_name(f"{file.name}.part")
+    unfinished.touch(mode=0o600)  # it holds every source and every password's hash
+    try:
+        _run(url, "pg_dump", "--format=custom", "--no-owner", f"--file={unfinished}")
+        unfinished.rename(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def restore(url: str, file: Path) -> None:
+    """Make the database what it was when the file was written, in one transaction.
+
+    Raises DumpError: on any error nothing has changed.  The caller makes sure that the database may be replaced."""
+    if not file.exists():
+        raise FileNotFoundError(f"{file}: expected a backup, found nothing")
+    _run(url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", "--dbname=", str(file))
+
+
+def _run(url: str, tool: str, *arguments: str) -> None:
+    parsed = sa.make_url(url)
+    command = [_tool(tool, _server_major(parsed)), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(parsed))
+    if done.returncode:
+        raise DumpError(f"{tool} ended with {done.returncode}: {done.stderr.strip()}")
+
+
+def _tool(name: str, server_major: int) -> str:
+    """One that knows the server's version: older tools refuse newer servers."""
+    for folder in binaries.postgres_folders():
+        if os.access(folder / name, os.X_OK) and binaries.postgres_major(folder) >= server_major:
+            return str(folder / name)
+    if path := shutil.which(name):
+        return path
+    raise MissingBinaryError(f"expected {name} of PostgreSQL {server_major} or later, found none: {binaries.INSTALL}")
+
+
+def _server_major(url: sa.URL) -> int:
+    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(dsn) as connection:
+        return connection.info.server_version // 10_000
+
+
+def _environment(url: sa.URL) -> dict[str, str]:
+    """Where and as whom, for libpq; the password is on no command line."""
+    query = {name: value for name, value in url.query.items() if isinstance(value, str)}
+    found = {
+        "PGHOST": query.get("host", url.host),
+        "PGPORT": url.port and str(url.port),
+        "PGUSER": url.username,
+        "PGPASSWORD": url.password,
+        "PGDATABASE": url.database,
+        "PGSSLMODE": query.get("sslmode"),
+    }
+    return {"PATH": os.environ.get("PATH", ""), **{name: str(value) for name, value in found.items() if value}}

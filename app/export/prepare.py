@@ -1,0 +1,214 @@
+"""EXPORT: what a selection needs to know before it starts: keys of problems, fingerprints of solutions, checks of
+answers, verdicts of this version.
+
+Facts are computed once and kept (`app.store.features`): a first export of many evaluations takes as long as reading
+all their code takes, the next one does not.  Each batch is committed; whoever is interrupted goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from app.detectors import DETECTORS
+from app.domain import extraction, family, near_duplicates, source
+from app.domain import policy as policies
+from app.domain.decontamination import HeldOut, Index, Match
+from app.domain.near_duplicates import Similarity
+from app.domain.policy import Policy
+from app.domain.selection import COUNTER, Kind, Spec
+from app.judge import judge
+from app.store import evaluations, features, samples, stale, tables
+from app.store.session import Database
+
+BATCH = 1_000
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, what is done of it, and what there is to do (0: not known)."""
+
+
+def silent(_stage: str, _done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def policy_of(spec: Spec) -> Policy:
+    """The policy that verdicts must be of.  UnknownPolicyError where there is none of that name."""
+    return policies.find(spec.policy) if spec.policy else policies.DEFAULT
+
+
+def versions() -> dict[str, int]:
+    """Detector → version, of this installation."""
+    return {name: detector.version for name, detector in DETECTORS.items()}
+
+
+def facts(database: Database, spec: Spec, kind: Kind, progress: Progress = silent) -> None:
+    """Compute what is missing of what this selection asks for."""
+    if spec.tokenizer != COUNTER:
+        raise ValueError(f"tokenizer: expected {COUNTER}, got {spec.tokenizer!r}")
+    problems(database, progress)
+    if kind.takes_all:
+        return
+    if spec.similarity in (Similarity.NORMALISED, Similarity.RENAMED, Similarity.MINHASH):
+        candidates(database, progress)
+    if spec.extraction:
+        answers(database, progress, failures=kind.uses_failures)
+
+
+def problems(database: Database, progress: Progress = silent) -> None:
+    """Keys of every problem that has none."""
+    done = 0
+    while True:
+        with database.begin() as connection:
+            found = features.problems_without(connection, family.VERSION, BATCH)
+            features.put(connection, tables.problem_features, [_keys(one) for one in found])
+        done += len(found)
+        progress("families", done, 0)
+        if len(found) < BATCH:
+            return
+
+
+def candidates(database: Database, progress: Progress = silent) -> None:
+    """Fingerprints of every right candidate that has none."""
+    after, done = None, 0
+    while True:
+        with database.begin() as connection:
+            found, after = features.candidates_without(connection, near_duplicates.VERSION, after, BATCH)
+            features.put(connection, tables.candidate_features, [_fingerprint(one) for one in found])
+        done += len(found)
+        progress("fingerprints", done, 0)
+        if after is None:
+            return
+
+
+def answers(database: Database, progress: Progress = silent, *, failures: bool) -> None:
+    """Whether the answers of evaluated turns show what was evaluated."""
+    after, done = None, 0
+    while True:
+        with database.begin() as connection:
+            found, after = features.turns_without(connection, extraction.VERSION, after, BATCH, failures=failures)
+            features.put(connection, tables.turn_features, [_check(one) for one in found])
+        done += len(found)
+        progress("answers", done, 0)
+        if after is None:
+            return
+
+
+def rejudge(database: Database, policy: Policy, progress: Progress = silent) -> int:
+    """Judge what was judged by other detectors or under another policy; how many verdicts that were stored."""
+    after, done, changed = None, 0, 0
+    while True:
+        with database.begin() as connection:
+            found, after = features.stale_verdicts(connection, policy.key, versions(), after, BATCH)
+        for (evaluation_id,) in found:
+            changed += _judge_again(database, evaluation_id, policy)
+            done += 1
+            progress("judging", done, 0)
+        if after is None:
+            return changed
+
+
+def held_out(database: Database, names: Iterable[str]) -> list[HeldOut]:
+    """The problems of the lists that were named: source sets of this database, or files of JSON lines.
+
+    ValueError where a name is neither, or a list is empty."""
+    found: list[HeldOut] = []
+    for name in names:
+        listed = list(_from_file(Path(name))) if Path(name).is_file() else _from_database(database, name)
+        if not listed:
+            raise ValueError(f"held_out: expected a source set or a file of JSON lines with problems, got {name!r}")
+        found += listed
+    return found
+
+
+def contaminated(database: Database, index: Index, progress: Progress = silent) -> dict[str, Match]:
+    """Problem → why it must not be trained on."""
+    if not len(index):
+        return {}
+    found: dict[str, Match] = {}
+    with database.begin() as connection:
+        known = samples.all_problems(connection)
+        for done, (problem_id, problem) in enumerate(known.items(), start=1):
+            reference = samples.references(connection, [problem_id])[problem_id]
+            match = index.problem(reference, problem.entry_point)
+            if match is not None:
+                found[problem_id] = match
+            progress("decontamination", done, len(known))
+    return found
+
+
+def _from_database(database: Database, name: str) -> list[HeldOut]:
+    with database.begin() as connection:
+        known = samples.all_problems(connection)
+        wanted = [identifier for identifier, problem in known.items() if problem.source_set == name]
+        references = samples.references(connection, wanted)
+    return [
+        HeldOut(
+            name=f"{name}/{known[identifier].problem}",
+            reference=references[identifier],
+            entry_point=known[identifier].entry_point,
+        )
+        for identifier in wanted
+    ]
+
+
+def _from_file(path: Path) -> Iterable[HeldOut]:
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+            reference = fields.get("reference", fields.get("code"))
+            name, entry_point = str(fields.get("name", number)), str(fields.get("entry_point", "Model"))
+        except msgspec.DecodeError as error:
+            raise ValueError(f"{path}:{number}: expected a JSON object: {error}") from error
+        if not isinstance(reference, str):
+            raise ValueError(f"{path}:{number}: expected `reference` or `code`, got {sorted(fields)}")
+        yield HeldOut(name=f"{path.name}/{name}", reference=source.encode(reference), entry_point=entry_point)
+
+
+def _judge_again(database: Database, evaluation_id: UUID, policy: Policy) -> bool:
+    """Whether the verdict came out differently; datasets that rest on a label that changed are marked stale."""
+    with database.begin() as connection:
+        stored = evaluations.get(connection, evaluation_id)
+        before = evaluations.verdict(connection, evaluation_id)
+    if stored is None:
+        return False
+    verdict = judge(stored.subject, policy)
+    if before == verdict:
+        return False
+    with database.begin() as connection:
+        evaluations.add_verdict(connection, evaluation_id, verdict)
+        if before is not None and before.label != verdict.label:
+            reason = f"evaluation {evaluation_id}: {before.label} → {verdict.label} under {verdict.policy}"
+            stale.mark(connection, evaluation_id, reason)
+    return True
+
+
+def _keys(one: features.ProblemText) -> dict[str, Any]:
+    keys = family.keys(one.reference, one.entry_point)
+    return {
+        "problem_id": one.problem_id,
+        "version": family.VERSION,
+        "family": keys.family,
+        "task": keys.task,
+    }
+
+
+def _fingerprint(one: features.CandidateText) -> dict[str, Any]:
+    found = near_duplicates.fingerprint(source.display(one.source))
+    return {
+        "candidate_id": one.candidate_id,
+        "version": near_duplicates.VERSION,
+        "normalised": found.normalised,
+        "renamed": found.renamed,
+        "signature": found.signature,
+    }
+
+
+def _check(one: features.TurnText) -> dict[str, Any]:
+    response, code = source.display(one.response), source.display(one.source)
+    outcome = extraction.check(response, code, one.entry_point)
+    return {"turn_id": one.turn_id, "version": extraction.VERSION, "extraction": outcome}

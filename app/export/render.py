@@ -1,0 +1,272 @@
+"""EXPORT: from a part of the plan to files: reads the texts, builds examples, renders, writes, counts.
+
+A part is rendered by a process of its own where there are several, and says what it did in `part-<n>.json`: an export
+that was killed goes on with the parts that are missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app import formats
+from app.domain import credentials
+from app.domain import example as examples
+from app.domain.decontamination import HeldOut, Index
+from app.domain.example import Example, Extra, Facts, Texts, Unfit
+from app.domain.selection import Kind, Reasoning
+from app.export.files import LINEAGE, LINEAGE_STEM, JsonLines, ParquetTable
+from app.export.manifest import FileEntry
+from app.export.select import FACTS
+from app.formats import JSONL
+from app.store import samples
+from app.store.samples import Problem, Run
+from app.store.session import Connection, Database
+
+TEXT_ROWS = 500
+"""Rows whose texts are in memory at a time: a long conversation is about 100 kB."""
+
+NAN = "not_a_number"
+SECRET, QUOTES, HOLE = "secret", "quotes held-out", "hole"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a rendering process must know."""
+
+    database_url: str
+    root: Path
+    format: str
+    kind: Kind
+    reasoning: Reasoning
+    held_out: tuple[HeldOut, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What became of a part."""
+
+    number: int
+    plan_sha256: str
+    files: tuple[FileEntry, ...]
+    split: dict[str, int]
+    memory_bytes: dict[str, int]
+    dropped: list[tuple[str, str | None, str]]
+    """(evaluation, turn, why) of what could not be shown."""
+    tally: dict[str, dict[str, int]]
+    """What the manifest counts, by name."""
+
+    def save(self, path: Path) -> None:
+        """Write it, last of all, whole."""
+        draft = path.with_suffix(".new")
+        draft.write_bytes(msgspec.json.encode(asdict(self)))
+        draft.rename(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Part | None:
+        """The part of that file; None where there is none that can be read."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+
+class Renderer:
+    """Renders parts of one export: knows its problems, runs, and what is held out."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.format = formats.find(job.format)
+        self.index = Index(held_out=job.held_out)
+        self.database = Database(job.database_url)
+        with self.database.begin() as connection:
+            self.problems = samples.all_problems(connection)
+            self.runs = samples.all_runs(connection)
+
+    def __enter__(self) -> Renderer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.database.dispose()
+
+    def part(self, number: int, plan_sha256: str) -> Part:
+        """Render the plan `plan-<number>.arrow` of the job's folder."""
+        with pa.memory_map(str(self.job.root / f"plan-{number:05}.arrow")) as source:
+            plan = pa.ipc.open_file(source).read_all()
+            _require_numbers(plan)
+            part = self._part(number, plan_sha256, plan)
+        part.save(self.job.root / f"part-{number:05}.json")
+        return part
+
+    def examples(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[Facts, Example | Unfit]]:
+        """An example for each line of a plan, or why there is none."""
+        for start in range(0, len(plan), TEXT_ROWS):
+            yield from self._built(connection, plan.slice(start, TEXT_ROWS))
+
+    def _part(self, number: int, plan_sha256: str, plan: pa.Table) -> Part:
+        tables: dict[str, ParquetTable | JsonLines] = {}
+        lineage = ParquetTable(self.job.root / f"{LINEAGE_STEM}-{number:05}.parquet", LINEAGE)
+        tally: dict[str, Counter[str]] = {}
+        dropped: list[tuple[str, str | None, str]] = []
+        with self.database.begin() as connection:
+            for facts, example in self.examples(connection, plan):
+                if isinstance(example, Unfit):
+                    dropped.append((facts.evaluation_id, facts.turn_id, str(example)))
+                    continue
+                split = example.split
+                if split not in tables:
+                    tables[split] = self._table(number, split)
+                row_sha256 = tables[split].add(self.format.render(example))
+                for line in _lineage(example, row_sha256):
+                    lineage.add(line)
+                _count(tally, example)
+        entries = [table.close(self.job.root) for _, table in sorted(tables.items())]
+        return Part(
+            number=number,
+            plan_sha256=plan_sha256,
+            files=(*entries, lineage.close(self.job.root)),
+            split={split: table.rows for split, table in tables.items()},
+            memory_bytes={split: table.memory_bytes for split, table in tables.items()},
+            dropped=dropped,
+            tally={name: dict(counts) for name, counts in tally.items()},
+        )
+
+    def _table(self, number: int, split: str) -> ParquetTable | JsonLines:
+        if self.format.container == JSONL:
+            return JsonLines(self.job.root / "data" / f"{split}-{number:05}.jsonl", self.format.schema)
+        return ParquetTable(self.job.root / "data" / f"{split}-{number:05}.parquet", self.format.schema)
+
+    def _built(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[Facts, Example | Unfit]]:
+        texts = _Texts.read(connection, plan, self.job.kind)
+        rejected = list(self._facts(plan, "rejected_")) if self.job.kind is Kind.PAIRS else [None] * len(plan)
+        candidates = plan.column("candidate_id").to_pylist()
+        worse = plan.column("rejected_candidate_id").to_pylist()
+        extras = map(_extra, *(plan.column(name).to_pylist() for name in Extra._fields))
+        splits = plan.column("split").to_pylist() if self.format.splits else ["train"] * len(plan)
+        places = plan.column("index").to_pylist()
+        rows = zip(self._facts(plan, ""), candidates, rejected, worse, extras, splits, places, strict=True)
+        for facts, candidate, against, other, extra, split, place in rows:
+            try:
+                built = examples.build(texts.of(facts, candidate), facts, self.job.kind, self.job.reasoning)
+                answer = None
+                if against is not None:
+                    answer = examples.build(texts.of(against, other), against, self.job.kind, self.job.reasoning).answer
+                example = replace(built, rejected=answer, rejected_facts=against, extra=extra, split=split, index=place)
+                self._require_fit(example)
+            except Unfit as unfit:
+                yield facts, unfit
+            else:
+                yield facts, example
+
+    def _require_fit(self, example: Example) -> None:
+        shown = [content for _, content in example.history]
+        shown += [text for text in (example.answer, example.rejected, example.reference) if text is not None]
+        secret = credentials.found(shown)
+        if secret is not None:
+            raise Unfit(f"{SECRET}: {secret}")
+        if len(self.index):
+            match = self.index.text("\n".join(shown))
+            if match is not None:
+                raise Unfit(f"{QUOTES}: {match}")
+
+    def _facts(self, plan: pa.Table, prefix: str) -> Iterator[Facts]:
+        columns = {one.name: plan.column(prefix + one.name).to_pylist() for one in FACTS}
+        problems = [self.problems[problem_id] for problem_id in columns["problem_id"]]
+        runs = [self.runs.get(run_id, _NO_RUN) for run_id in columns["run_id"]]
+        by_name = columns | _of_problems(problems) | _of_runs(runs)
+        return map(Facts, *(by_name[name] for name in Facts._fields))
+
+
+class _Texts(NamedTuple):
+    """The texts of some rows."""
+
+    references: dict[str, bytes]
+    sources: dict[str, bytes]
+    dialogues: dict[str, list[samples.Turn]]
+    first_only: bool
+
+    @classmethod
+    def read(cls, connection: Connection, plan: pa.Table, kind: Kind) -> _Texts:
+        def ids(name: str) -> list[str]:
+            both = {*plan.column(name).to_pylist(), *plan.column(f"rejected_{name}").to_pylist()}
+            return sorted(both - {None})
+
+        return cls(
+            references=samples.references(connection, ids("problem_id")),
+            sources=samples.sources(connection, ids("candidate_id")),
+            dialogues=samples.dialogues(connection, ids("trajectory_id")),
+            first_only=kind in (Kind.SINGLE, Kind.RL_PROMPTS),
+        )
+
+    def of(self, facts: Facts, candidate_id: str) -> Texts:
+        """Of one attempt.  Raises Unfit where something was deleted since it was chosen."""
+        try:
+            turns = self.dialogues[facts.trajectory_id] if facts.trajectory_id is not None else []
+            reference, source = self.references[facts.problem_id], self.sources[candidate_id]
+        except KeyError as error:
+            raise Unfit(f"{HOLE}: {error} is not stored any more") from error
+        last = 0 if self.first_only else facts.turn or 0
+        return Texts(reference=reference, source=source, turns=[turn for turn in turns if turn.turn_index <= last])
+
+
+_NO_RUN = Run(None, None, None)  # type: ignore[arg-type]  # of a candidate that came alone
+
+
+def _of_problems(problems: list[Problem]) -> dict[str, list[Any]]:
+    names = ("problem", "source_set", "level", "entry_point", "reference_sha256", "family", "problem_licence")
+    return dict(zip(names, map(list, zip(*problems, strict=True)), strict=True))
+
+
+def _of_runs(runs: list[Run]) -> dict[str, list[Any]]:
+    return dict(zip(("run", "model", "model_licence"), map(list, zip(*runs, strict=True)), strict=True))
+
+
+def _extra(*values: Any) -> Extra:
+    extra = Extra(*values)
+    return extra if extra.train is None else extra._replace(train=tuple(extra.train))
+
+
+def _require_numbers(plan: pa.Table) -> None:
+    """No NaN leaves: a trainer that meets one fails hours later."""
+    for name, column in zip(plan.schema.names, plan.columns, strict=True):
+        if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
+            raise ValueError(f"{name}: expected finite numbers, got one that is not")
+
+
+def _lineage(example: Example, row_sha256: str) -> Iterator[dict[str, object]]:
+    for role, facts in (("answer", example.facts), ("rejected", example.rejected_facts)):
+        if facts is not None:
+            yield {
+                "split": example.split,
+                "index": example.index,
+                "role": role,
+                "evaluation_id": facts.evaluation_id,
+                "turn_id": facts.turn_id,
+                "verdict_id": facts.verdict_id,
+                "problem_id": facts.problem_id,
+                "row_sha256": row_sha256,
+            }
+
+
+def _count(tally: dict[str, Counter[str]], example: Example) -> None:
+    facts = example.facts
+    counted = {
+        "hardware": f"{facts.device_class}\t{facts.device_name}",
+        "source_sets": facts.source_set,
+        "models": facts.model or "unknown",
+        "licences": f"{facts.problem_licence or 'unknown'} / {facts.model_licence or 'unknown'}",
+        "prompt_sources": example.prompt_source,
+        "problems": facts.problem_id,
+        "families": facts.family,
+        "protocols": facts.protocol,
+        "verdicts": facts.verdict or "none",
+        "sanitized": str(example.sanitized),
+    }
+    for name, value in counted.items():
+        tally.setdefault(name, Counter())[value] += 1

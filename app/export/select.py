@@ -1,0 +1,413 @@
+"""EXPORT: from attempts to the plan of a dataset: what every row is made of, and why everything else is out.
+
+Attempts come ordered by family, problem, trajectory and turn, in Arrow; Python looks at whole problems, a chunk of them
+at a time.  Nothing here depends on the order in which evaluations were stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from app.domain import choice, reward
+from app.domain.choice import Attempt
+from app.domain.decontamination import Match
+from app.domain.example import Extra
+from app.domain.near_duplicates import Member, Search, Similarity
+from app.domain.selection import Kind, PairOf, Spec
+from app.domain.split import split_of
+from app.store import samples
+from app.store.samples import PASSED, Condition
+
+CHUNK_ROWS = 20_000
+"""Attempts looked at together, more where one problem has more."""
+
+DECONTAMINATED, DISTINCT, PRS, CHOICE, BALANCE = "decontaminated", "distinct", "prs", "choice", "balance"
+RENDERED = "rendered"
+IN = "in"
+"""What became of an attempt that is part of a row."""
+
+DECISIONS = pa.schema(
+    [
+        ("evaluation_id", pa.string()),
+        ("turn_id", pa.string()),
+        ("problem_id", pa.string()),
+        ("stage", pa.string()),
+        ("detail", pa.string()),
+    ]
+)
+"""One line for every attempt: the stage that dropped it, or `in`, and what there is to say."""
+
+_EXTRA = [
+    ("why", pa.string()),
+    ("label", pa.bool_()),
+    ("train", pa.list_(pa.int32())),
+    ("pass_rate", pa.float64()),
+    ("attempts", pa.int32()),
+    ("kevin_score", pa.float64()),
+    ("kevin_return", pa.float64()),
+    ("dr_kernel", pa.float64()),
+    ("dr_kernel_pr", pa.float64()),
+]
+_WORKING = ("stage", "teachable", "signature", "prompt", "normalised", "renamed", "source_bytes")
+FACTS = [one for one in samples.SCHEMA if one.name not in _WORKING]
+PLAN = pa.schema(
+    [
+        *FACTS,
+        *(one.with_name(f"rejected_{one.name}") for one in FACTS),
+        *_EXTRA,
+        ("split", pa.string()),
+        ("index", pa.int64()),
+    ]
+)
+"""Everything that rendering needs but the texts."""
+
+
+class Pick(NamedTuple):
+    """One row of the dataset to be."""
+
+    attempt: Attempt
+    rejected: Attempt | None = None
+    extra: Extra = Extra()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """What was decided of some problems."""
+
+    plan: pa.Table
+    decisions: pa.Table
+
+
+@dataclass(kw_only=True)
+class Funnel:
+    """Attempts left after each stage, in all and by problem."""
+
+    stages: Sequence[str]
+    by_problem: dict[str, Counter[str]] = field(default_factory=dict)
+    """Problem → stage that dropped attempts (or `in`) → how many."""
+    rows: Counter[str] = field(default_factory=Counter)
+    """Problem → rows planned."""
+
+    def left(self, problem_id: str | None = None) -> list[int]:
+        """Attempts left after each of `stages`, the whole first."""
+        dropped: Counter[str] = Counter()
+        for identifier, found in self.by_problem.items():
+            if problem_id in (None, identifier):
+                dropped.update(found)
+        counts = [dropped.total()]
+        for stage in self.stages:
+            counts.append(counts[-1] - dropped[stage])
+        return counts
+
+
+def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition]) -> list[str]:
+    """Every stage of a selection that is asked for, in order."""
+    names = [one.name for one in conditions]
+    if spec.held_out:
+        names.append(DECONTAMINATED)
+    if not kind.takes_all:
+        names += [DISTINCT] if spec.similarity is not Similarity.NONE else []
+        names += [PRS] if spec.prs is not None else []
+    names.append(CHOICE)
+    if not kind.takes_all:
+        names.append(BALANCE)
+    return names
+
+
+class Selector:
+    """Decides problem by problem; remembers what crosses problems only: a family's solutions and counts, numbers."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        kind: Kind,
+        conditions: Sequence[Condition],
+        *,
+        contaminated: Mapping[str, Match],
+        preferences: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self.spec = spec
+        self.kind = kind
+        self.conditions = list(conditions)
+        self.stages = stage_names(spec, kind, conditions)
+        self.funnel = Funnel(stages=self.stages)
+        self._database_stages = {place: one.name for place, one in enumerate(conditions)}
+        self._refused = {place for place, one in enumerate(conditions) if one.name in ("where", "valid", "judged")}
+        self._contaminated = contaminated
+        self._preferred: dict[str, list[str]] = {}
+        for chosen, rejected in preferences:
+            self._preferred.setdefault(chosen, []).append(rejected)
+        self._family = ""
+        self._search = Search(level=Similarity.NONE, jaccard=1.0)
+        self._of_family = 0
+        self._next_index: Counter[str] = Counter()
+
+    def chunk(self, table: pa.Table) -> Chunk:
+        """Decide on whole problems."""
+        attempts = _attempts(table)
+        families = table.column("family").to_pylist()
+        prints = tuple(table.column(name).to_pylist() for name in ("normalised", "renamed", "signature"))
+        decided = [IN] * len(attempts)
+        details: list[str | None] = [None] * len(attempts)
+        verdict = _Verdict(decided, details)
+        picks: list[Pick] = []
+        splits: list[str] = []
+        for problem_id, group in groupby(attempts, key=attrgetter("problem_id")):
+            of_problem = list(group)
+            family = families[of_problem[0].place]
+            self._enter(family)
+            found = self._problem(problem_id, of_problem, prints, verdict)
+            picks += found
+            splits += [split_of(family, seed=self.spec.seed, val_fraction=self.spec.val_fraction)] * len(found)
+            self._count(problem_id, of_problem, decided, len(found))
+        decisions = pa.Table.from_arrays(
+            [table.column("evaluation_id"), table.column("turn_id"), table.column("problem_id"),
+             pa.array(decided, pa.string()), pa.array(details, pa.string())], schema=DECISIONS)  # fmt: skip
+        return Chunk(plan=self._plan(table, picks, splits), decisions=decisions)
+
+    def _enter(self, family: str) -> None:
+        if family != self._family:
+            self._family, self._of_family = family, 0
+            self._search = Search(level=self.spec.similarity, jaccard=self.spec.jaccard)
+
+    def _count(self, problem_id: str, attempts: list[Attempt], decided: list[str], rows: int) -> None:
+        first, last = attempts[0].place, attempts[-1].place
+        self.funnel.by_problem[problem_id] = Counter(decided[first : last + 1])
+        if rows:
+            self.funnel.rows[problem_id] = rows
+
+    def _problem(
+        self, problem_id: str, attempts: list[Attempt], prints: tuple[list[str | None], ...], verdict: _Verdict
+    ) -> list[Pick]:
+        survivors = []
+        for attempt in attempts:
+            if attempt.stage == PASSED:
+                survivors.append(attempt)
+            else:
+                verdict.decided[attempt.place] = self._database_stages[attempt.stage]
+        if problem_id in self._contaminated:
+            verdict.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
+            return []
+        if self.kind is Kind.RL_PROMPTS:
+            return self._prompts(survivors, verdict)
+        if self.kind is Kind.REWARDS:
+            return self._rewards(attempts, survivors)
+        survivors = self._distinct(survivors, prints, verdict)
+        kept = [one for one in survivors if choice.survives_prs(one, self.spec)]
+        verdict.drop(_without(survivors, kept), PRS, None)
+        return self._chosen(attempts, kept, verdict)
+
+    def _distinct(
+        self, survivors: list[Attempt], prints: tuple[list[str | None], ...], verdict: _Verdict
+    ) -> list[Attempt]:
+        if self.spec.similarity is Similarity.NONE:
+            return survivors
+        kept = []
+        for attempt in choice.ranked(survivors, self.spec.key):
+            duplicate = self._search.add(_member(attempt, prints))
+            if duplicate is None:
+                kept.append(attempt)
+            else:
+                verdict.drop([attempt], DISTINCT, f"{duplicate.rule} of {duplicate.of}")
+        kept.sort(key=attrgetter("place"))
+        return kept
+
+    def _chosen(self, attempts: list[Attempt], kept: list[Attempt], verdict: _Verdict) -> list[Pick]:
+        """Which turns, which samples, as many as the caps allow; then rows of them."""
+        eligible = {one.place for one in kept}
+        taken: list[Attempt] = []
+        trained: dict[int, tuple[int, ...]] = {}
+        for turns in choice.trajectories(attempts):
+            of_trajectory = choice.of_trajectory(turns, eligible, self.spec, self.kind)
+            if self.kind in (Kind.TRAJECTORY, Kind.MASKED) and of_trajectory:
+                trained[of_trajectory[-1].place] = tuple(one.turn or 0 for one in of_trajectory)
+                if self.kind is Kind.TRAJECTORY:
+                    verdict.drop(of_trajectory[:-1], CHOICE, "an earlier turn of a row")
+                eligible -= {one.place for one in of_trajectory[:-1]}
+                of_trajectory = of_trajectory[-1:]
+            taken += of_trajectory
+        best = choice.of_problem(taken, self.spec)
+        masked = {one.place for one in kept} - eligible if self.kind in (Kind.TRAJECTORY, Kind.MASKED) else set()
+        verdict.drop([one for one in _without(kept, best) if one.place not in masked], CHOICE, None)
+        rows = choice.balanced(best, self.spec)
+        if self.spec.max_per_family is not None:
+            rows = rows[: max(0, self.spec.max_per_family - self._of_family)]
+        self._of_family += len(rows)
+        verdict.drop(_without(best, rows), BALANCE, None)
+        return self._rows(attempts, rows, trained, verdict)
+
+    def _rows(
+        self, attempts: list[Attempt], rows: list[Attempt], trained: dict[int, tuple[int, ...]], verdict: _Verdict
+    ) -> list[Pick]:
+        match self.kind:
+            case Kind.PAIRS:
+                return self._pairs(attempts, rows, verdict)
+            case Kind.LABELLED:
+                good = [Pick(one, extra=Extra(label=True)) for one in rows]
+                bad = _first_of_each(one for one in attempts if self._is_failure(one))
+                verdict.take(bad, "labelled bad")
+                return good + [Pick(one, extra=Extra(label=False)) for one in bad]
+            case Kind.MASKED:
+                return [Pick(one, extra=Extra(train=trained.get(one.place))) for one in rows]
+            case _:
+                return [Pick(one) for one in rows]
+
+    def _pairs(self, attempts: list[Attempt], chosen: list[Attempt], verdict: _Verdict) -> list[Pick]:
+        usable = [one for one in attempts if one.stage not in self._refused and one.teachable]
+        found = choice.pairs(chosen, usable, self.spec)
+        if PairOf.PREFERRED in self.spec.pairs and self._preferred:
+            found += self._by_people(chosen, usable)
+        verdict.drop(_without(chosen, [pair.chosen for pair in found]), CHOICE, "no worse answer to the same prompt")
+        verdict.take([pair.rejected for pair in found], "rejected of a pair")
+        verdict.take([pair.chosen for pair in found], None)
+        return [Pick(pair.chosen, pair.rejected, Extra(why=pair.why)) for pair in found]
+
+    def _by_people(self, chosen: list[Attempt], usable: list[Attempt]) -> list[choice.Pair]:
+        by_id = {one.evaluation_id: one for one in usable}
+        return [
+            choice.Pair(better, worse, PairOf.PREFERRED)
+            for better in chosen
+            for identifier in self._preferred.get(better.evaluation_id, ())
+            if (worse := by_id.get(identifier)) is not None and worse.prompt == better.prompt is not None
+        ]
+
+    def _is_failure(self, attempt: Attempt) -> bool:
+        return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
+
+    def _prompts(self, survivors: list[Attempt], verdict: _Verdict) -> list[Pick]:
+        """One row a problem and backend, shown under the prompt that it was first tried with."""
+        picks = []
+        for backend in sorted({one.backend for one in survivors}):
+            tried = [one for one in survivors if one.backend == backend]
+            rate = sum(one.succeeded for one in tried) / len(tried)
+            low, high = self.spec.pass_rate or (0.0, 1.0)
+            if not low <= rate <= high:
+                verdict.drop(tried, CHOICE, f"pass rate {rate:.3f}")
+                continue
+            shown = next((one for one in tried if one.trajectory_id and one.prompt), tried[0])
+            verdict.drop(_without(tried, [shown]), CHOICE, "one row a problem")
+            picks.append(Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried))))
+        return picks
+
+    def _rewards(self, attempts: list[Attempt], survivors: list[Attempt]) -> list[Pick]:
+        wanted = {one.place for one in survivors}
+        picks = []
+        for turns in choice.trajectories(attempts):
+            for turn, ahead in zip(turns, choice.returns(turns, self.spec.gamma), strict=True):
+                if turn.place in wanted:
+                    measures = choice.measures(turn)
+                    extra = Extra(
+                        kevin_score=choice.kevin(turn),
+                        kevin_return=ahead,
+                        dr_kernel=reward.dr_kernel(measures),
+                        dr_kernel_pr=reward.dr_kernel_pr(measures),
+                    )
+                    picks.append(Pick(turn, extra=extra))
+        return picks
+
+    def _plan(self, table: pa.Table, picks: list[Pick], splits: list[str]) -> pa.Table:
+        facts = table.select([one.name for one in FACTS])
+        rows = facts.take(pa.array([pick.attempt.place for pick in picks], pa.int64()))
+        worse = pa.array([pick.rejected.place if pick.rejected else None for pick in picks], pa.int64())
+        rejected = facts.take(worse)
+        extra = zip(*(pick.extra for pick in picks), strict=True) if picks else [()] * len(_EXTRA)
+        columns = [*rows.columns, *rejected.columns]
+        columns += [pa.array(values, kind) for values, (_, kind) in zip(extra, _EXTRA, strict=True)]
+        indices = []
+        for split in splits:
+            indices.append(self._next_index[split])
+            self._next_index[split] += 1
+        columns += [pa.array(splits, pa.string()), pa.array(indices, pa.int64())]
+        return pa.Table.from_arrays(columns, schema=PLAN)
+
+
+class _Verdict:
+    """What became of every attempt of a chunk."""
+
+    def __init__(self, decided: list[str], details: list[str | None]) -> None:
+        self.decided = decided
+        self.details = details
+
+    def drop(self, attempts: Iterable[Attempt], stage: str, detail: str | None) -> None:
+        for attempt in attempts:
+            self.decided[attempt.place], self.details[attempt.place] = stage, detail
+
+    def take(self, attempts: Iterable[Attempt], detail: str | None) -> None:
+        self.drop(attempts, IN, detail)
+
+
+def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Whole problems together, about CHUNK_ROWS at a time."""
+    waiting: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        if held >= CHUNK_ROWS:
+            cut = _end_of_problem(batch, waiting[-1].column("problem_id")[-1].as_py())
+            waiting.append(batch.slice(0, cut))
+            if cut < len(batch):
+                yield pa.Table.from_batches(waiting)
+                waiting, held = [batch.slice(cut)], 0
+        else:
+            waiting.append(batch)
+        held = sum(map(len, waiting))
+        if held >= CHUNK_ROWS:
+            cut = _start_of_last_problem(waiting[-1])
+            if cut:
+                yield pa.Table.from_batches([*waiting[:-1], waiting[-1].slice(0, cut)])
+                waiting = [waiting[-1].slice(cut)]
+                held = len(waiting[0])
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _end_of_problem(batch: pa.RecordBatch, problem_id: str) -> int:
+    """How many of its first rows still are of that problem."""
+    return next((n for n, one in enumerate(batch.column("problem_id").to_pylist()) if one != problem_id), len(batch))
+
+
+def _start_of_last_problem(batch: pa.RecordBatch) -> int:
+    """Where the last problem of it begins; 0 where it holds one only."""
+    column = batch.column("problem_id").to_pylist()
+    last = column[-1]
+    return next(n for n, one in enumerate(column) if one == last)
+
+
+def _attempts(table: pa.Table) -> list[Attempt]:
+    names = [
+        "evaluation_id", "problem_id", "trajectory_id", "turn", "stage", "teachable", "correct", "verdict", "speedup",
+        "speedup_ci_low", "speedup_ci_high", "candidate_us", "coverage_time", "source_bytes", "source_sha256",
+        "backend", "prompt",
+    ]  # fmt: skip
+    return list(map(Attempt, range(len(table)), *(table.column(name).to_pylist() for name in names)))
+
+
+def _member(attempt: Attempt, prints: tuple[list[str | None], ...]) -> Member:
+    normalised, renamed, signature = (column[attempt.place] for column in prints)
+    own = attempt.source_sha256
+    return Member(
+        key=attempt.evaluation_id,
+        problem=attempt.problem_id,
+        raw=own,
+        normalised=normalised or own,
+        renamed=renamed or own,
+        signature=bytes.fromhex(signature) if signature else b"",
+    )
+
+
+def _without(attempts: Iterable[Attempt], others: Iterable[Attempt]) -> list[Attempt]:
+    gone = {one.place for one in others}
+    return [one for one in attempts if one.place not in gone]
+
+
+def _first_of_each(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Each source once."""
+    found: dict[str, Attempt] = {}
+    for attempt in attempts:
+        found.setdefault(attempt.source_sha256, attempt)
+    return list(found.values())

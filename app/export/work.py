@@ -1,0 +1,281 @@
+"""EXPORT: the work on one dataset: a folder beside its target, filled part by part, renamed into place whole.
+
+    .<name>.unfinished/   draft.json      what is being made, and of which moment of the database
+                          plan-<n>.arrow  what the rows of a part are made of
+                          part-<n>.json   a part that is done
+                          data/ lineage-<n>.parquet decisions-<n>.parquet
+
+Killed, it is taken up again by the same call: the selection is made again as of the recorded moment, and parts whose
+plan is the same and whose files are there are not rendered again.  A lock keeps two from writing one folder."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib import metadata
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from app import formats
+from app.domain.decontamination import Index, Match
+from app.domain.selection import Kind, Spec, Stale
+from app.export import prepare, select
+from app.export.files import DECISIONS_STEM, write_columns
+from app.export.prepare import Progress
+from app.export.render import Job, Part, Renderer
+from app.export.select import PLAN, Selector
+from app.store import samples
+from app.store.samples import Problem, Snapshot
+from app.store.session import Database
+
+PART_ROWS = 20_000
+"""Rows of one file; also what a killed export loses at most, for each process."""
+RENDERERS = 4
+"""Most processes that render beside the one that selects: PostgreSQL needs cores, too."""
+
+
+class ExportError(ValueError):
+    """No dataset was made, and no folder is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What is being made: the same after a restart."""
+
+    spec: Spec
+    kind: Kind
+    version: str
+    as_of: datetime
+    xmin: str
+    replay: bool = False
+    """Whether it was begun before: verdicts are then read as they were."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the database that it is of."""
+        return Snapshot(as_of=self.as_of, xmin=self.xmin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selected:
+    """What a selection came to."""
+
+    chosen: Selector
+    """What decided: its stages and its funnel."""
+    contaminated: dict[str, Match]
+    parts: list[Part]
+    problems: dict[str, Problem]
+
+
+def kind_of(spec: Spec) -> Kind:
+    """What rows are.  UnknownPluginError for the format, ExportError for a kind that it cannot hold."""
+    known = formats.find(spec.format).kinds
+    kind = spec.kind or known[0]
+    if kind not in known:
+        raise ExportError(f"format {spec.format}: expected a kind of {', '.join(known)}, got {kind}")
+    return kind
+
+
+@contextmanager
+def folder(out: Path) -> Iterator[Path]:
+    """The folder that `out` is made in, alone; left where this process is killed or interrupted, not after an error."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ExportError(f"{out}: expected no such folder or an empty one; datasets are never written over")
+    root = out.parent / f".{out.name}.unfinished"
+    root.mkdir(parents=True, exist_ok=True)
+    lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExportError(f"{out}: another export is writing it") from None
+        try:
+            yield root
+        except Exception:
+            shutil.rmtree(root)
+            raise
+    finally:
+        os.close(lock)
+
+
+def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = None) -> Draft:
+    """The draft in the folder if it is of the same selection and version; else a new one of this moment."""
+    kind, version = kind_of(spec), metadata.version("kernel-assay")
+    path = root / "draft.json"
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Draft)
+    except (OSError, msgspec.DecodeError):
+        found = None
+    if found is not None and (found.spec, found.version) == (spec, version) and as_of in (None, found.as_of):
+        return replace(found, replay=True)
+    for old in root.iterdir():
+        if old.name != "lock":
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    with database.snapshot() as connection:
+        now = samples.snapshot(connection)
+    draft = Draft(
+        spec=spec, kind=kind, version=version, as_of=as_of or now.as_of, xmin=now.xmin, replay=as_of is not None
+    )
+    path.write_bytes(msgspec.json.encode(draft))
+    return draft
+
+
+def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Selected:
+    """Select, and render what was selected; every table of the dataset is in the folder then."""
+    held_out = prepare.held_out(database, draft.spec.held_out)
+    contaminated = prepare.contaminated(database, Index(held_out=held_out), progress)
+    job = Job(
+        database_url=database.url.render_as_string(hide_password=False),
+        root=root,
+        format=draft.spec.format,
+        kind=draft.kind,
+        reasoning=draft.spec.reasoning,
+        held_out=tuple(held_out),
+    )
+    with Pool(job) as pool, database.snapshot() as connection:
+        chosen = selector(connection, draft, contaminated)
+        _select(connection, root, draft, chosen, pool, progress)
+        parts = pool.finish(progress)
+        problems = samples.all_problems(connection)
+    return Selected(chosen=chosen, contaminated=contaminated, parts=parts, problems=problems)
+
+
+def ready(database: Database, spec: Spec, progress: Progress) -> None:
+    """Verdicts of this version where they were asked for, and every fact that the selection needs."""
+    if spec.stale is Stale.REJUDGE:
+        prepare.rejudge(database, prepare.policy_of(spec), progress)
+    prepare.facts(database, spec, kind_of(spec), progress)
+
+
+def selector(connection: Any, draft: Draft, contaminated: dict[str, Match]) -> Selector:
+    """What decides for that draft."""
+    policy = prepare.policy_of(draft.spec).key
+    conditions = samples.conditions(draft.spec, draft.kind, policy=policy, detectors=prepare.versions())
+    preferences = samples.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
+    return Selector(draft.spec, draft.kind, conditions, contaminated=contaminated, preferences=preferences)
+
+
+def attempts(connection: Any, draft: Draft, chosen: Selector) -> Iterator[pa.RecordBatch]:
+    """What it decides on."""
+    return samples.attempts(
+        connection,
+        chosen.conditions,
+        as_of=draft.as_of,
+        signatures=draft.spec.similarity == "minhash" and not draft.kind.takes_all,
+        prompts=draft.kind in (Kind.PAIRS, Kind.RL_PROMPTS),
+        replay=draft.replay,
+    )
+
+
+class Pool:
+    """Renders parts while the selection goes on: in processes of their own, or, for one part, in this one."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._processes: ProcessPoolExecutor | None = None
+        self._running: dict[int, Future[Part]] = {}
+        self._done: dict[int, Part] = {}
+        self._last: tuple[int, str] | None = None
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._processes is not None:
+            self._processes.shutdown(wait=True, cancel_futures=kind is not None)
+
+    def add(self, number: int, plan_sha256: str) -> None:
+        """Render this part, unless that is done already."""
+        part = Part.load(self._job.root / f"part-{number:05}.json")
+        if part is not None and part.plan_sha256 == plan_sha256 and _is_there(self._job.root, part):
+            self._done[number] = part
+            return
+        if self._last is not None:
+            self._submit(*self._last)
+        self._last = (number, plan_sha256)
+
+    def finish(self, progress: Progress) -> list[Part]:
+        """Every part, in order."""
+        if self._last is not None and not self._running:
+            with Renderer(self._job) as renderer:
+                self._done[self._last[0]] = renderer.part(*self._last)
+        elif self._last is not None:
+            self._submit(*self._last)
+        for number, running in sorted(self._running.items()):
+            self._done[number] = running.result()
+            progress("rendering", number + 1, max(self._running) + 1)
+        return [part for _, part in sorted(self._done.items())]
+
+    def _submit(self, number: int, plan_sha256: str) -> None:
+        if self._processes is None:
+            count = min(RENDERERS, max(1, (os.cpu_count() or 1) // 2))
+            self._processes = ProcessPoolExecutor(
+                count, get_context("spawn"), initializer=_start, initargs=(self._job,)
+            )
+        self._running[number] = self._processes.submit(_render, number, plan_sha256)
+
+
+_renderer: Renderer | None = None
+
+
+def _start(job: Job) -> None:
+    global _renderer
+    _renderer = Renderer(job)
+
+
+def _render(number: int, plan_sha256: str) -> Part:
+    assert _renderer is not None
+    return _renderer.part(number, plan_sha256)
+
+
+def _select(connection: Any, root: Path, draft: Draft, chosen: Selector, pool: Pool, progress: Progress) -> None:
+    """Decide chunk by chunk; a part of the plan is handed on as soon as it is full."""
+    total = samples.count(connection, draft.as_of)
+    waiting: list[pa.Table] = []
+    number = seen = 0
+    for place, table in enumerate(select.chunks(attempts(connection, draft, chosen))):
+        chunk = chosen.chunk(table)
+        write_columns(root / f"{DECISIONS_STEM}-{place:05}.parquet", [chunk.decisions], select.DECISIONS)
+        seen += len(table)
+        progress("selecting", seen, total)
+        waiting.append(chunk.plan)
+        while sum(map(len, waiting)) >= PART_ROWS:
+            whole = pa.concat_tables(waiting)
+            pool.add(number, _write_plan(root, number, whole.slice(0, PART_ROWS)))
+            waiting, number = [whole.slice(PART_ROWS)], number + 1
+    rest = pa.concat_tables(waiting) if waiting else PLAN.empty_table()
+    if len(rest):
+        pool.add(number, _write_plan(root, number, rest))
+
+
+def _write_plan(root: Path, number: int, plan: pa.Table) -> str:
+    """Write a part of the plan; its hash."""
+    path = root / f"plan-{number:05}.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, PLAN) as writer:
+        writer.write_table(plan.combine_chunks())
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_there(root: Path, part: Part) -> bool:
+    return all((root / file.path).is_file() and (root / file.path).stat().st_size == file.bytes for file in part.files)
+
+
+def tally(parts: list[Part], name: str) -> dict[str, int]:
+    """One of the counts over all parts."""
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(part.tally.get(name, {}))
+    return dict(sorted(found.items()))

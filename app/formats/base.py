@@ -1,0 +1,105 @@
+"""EXPORT: what a format is, and columns that several share."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from app.domain.example import Example
+from app.domain.selection import Kind
+
+MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
+MESSAGES = pa.list_(MESSAGE)
+
+PARQUET = "parquet"
+JSONL = "jsonl"
+
+
+class Format(Protocol):
+    """What the export asks of a format."""
+
+    @property
+    def about(self) -> str:
+        """One line for people: the trainer and the class that reads it."""
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What its rows may be, the usual first."""
+
+    @property
+    def container(self) -> str:
+        """`parquet`, or `jsonl`: one JSON object a line."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns.  Fixed structs: what is free-form is a JSON string.  Of JSON lines, what they amount to."""
+
+    @property
+    def splits(self) -> bool:
+        """Whether problems are held out; False for what is a report and no training set."""
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The row: a value for every column, of types that JSON has, no NaN."""
+
+    def documents(self, files: dict[str, str]) -> dict[str, Any]:
+        """JSON documents that its trainer wants beside the rows, by name; `files`: split → path of its rows."""
+
+
+class Rows:
+    """What most formats have in common."""
+
+    about = ""
+    kinds: tuple[Kind, ...] = ()
+    container = PARQUET
+    splits = True
+
+    def documents(self, files: dict[str, str]) -> dict[str, Any]:  # noqa: ARG002 (most have none)
+        """None."""
+        return {}
+
+
+PROVENANCE = (
+    ("prompt_source", pa.string()),
+    ("sanitized", pa.bool_()),
+    ("problem", pa.string()),
+    ("source_set", pa.string()),
+    ("level", pa.int32()),
+    ("entry_point", pa.string()),
+    ("family", pa.string()),
+    ("backend", pa.string()),
+    ("run", pa.string()),
+    ("model", pa.string()),
+    ("turn", pa.int32()),
+    ("status", pa.string()),
+    ("verdict", pa.string()),
+    ("reviewed", pa.bool_()),
+    ("speedup", pa.float64()),
+    ("speedup_ci_low", pa.float64()),
+    ("speedup_ci_high", pa.float64()),
+    ("reference_us", pa.float64()),
+    ("candidate_us", pa.float64()),
+    ("coverage_time", pa.float64()),
+    ("baseline", pa.string()),
+    ("device_class", pa.string()),
+    ("device_name", pa.string()),
+    ("protocol", pa.string()),
+    ("reference_sha256", pa.string()),
+    ("source_sha256", pa.string()),
+    ("trajectory_id", pa.string()),
+    ("evaluation_id", pa.string()),
+    ("problem_licence", pa.string()),
+    ("model_licence", pa.string()),
+)
+"""Columns that say where a row comes from; trainers that do not know them ignore them."""
+
+_OF_FACTS = tuple(name for name, _ in PROVENANCE if name not in ("prompt_source", "sanitized"))
+
+
+def provenance(example: Example) -> dict[str, Any]:
+    """Values of PROVENANCE."""
+    facts = example.facts
+    found: dict[str, Any] = {name: getattr(facts, name) for name in _OF_FACTS}
+    found["prompt_source"] = example.prompt_source
+    found["sanitized"] = example.sanitized
+    return found

@@ -1,0 +1,77 @@
+"""EXPORT: the layouts of OpenRLHF: `SFTDataset`, `RewardDataset`, `PromptDataset`.
+
+Train with `--data.input_key input --data.output_key output --data.apply_chat_template`; whole dialogues (kind
+`trajectory`) with `--data.multiturn`, where `input` holds all of it and every answer is learnt.  The reward endpoint
+receives `label` word for word: it is a JSON string with the reference."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from app.domain.example import Example, said
+from app.domain.selection import Kind
+from app.formats.base import JSONL, MESSAGES, Rows
+
+DATA_SOURCE = "kernel_assay"
+
+
+class OpenRlhfSft(Rows):
+    """`input` and `output`; for trajectories the whole dialogue in `input`."""
+
+    about = "OpenRLHF SFTDataset, `input` and `output`"
+    kinds = (Kind.TURN, Kind.SINGLE, Kind.TRAJECTORY)
+    container = JSONL
+    schema = pa.schema([("input", MESSAGES), ("output", pa.string()), ("datasource", pa.string())])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """History and answer, or one dialogue."""
+        whole = example.kind is Kind.TRAJECTORY
+        return {
+            "input": example.messages if whole else said(example.history),
+            "output": "" if whole else example.answer,
+            "datasource": DATA_SOURCE,
+        }
+
+
+class OpenRlhfPreference(Rows):
+    """`prompt`, `chosen`, `rejected`."""
+
+    about = "OpenRLHF RewardDataset (RM, DPO), `prompt`, `chosen`, `rejected`"
+    kinds = (Kind.PAIRS,)
+    container = JSONL
+    schema = pa.schema([("prompt", MESSAGES), ("chosen", MESSAGES), ("rejected", MESSAGES)])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """Two answers to one prompt."""
+        return {
+            "prompt": said(example.history),
+            "chosen": [{"role": "assistant", "content": example.answer}],
+            "rejected": [{"role": "assistant", "content": example.rejected}],
+        }
+
+
+class OpenRlhfPrompts(Rows):
+    """`context_messages`, `label`, `datasource`."""
+
+    about = "OpenRLHF PromptDataset (PPO, GRPO), `context_messages` and `label`"
+    kinds = (Kind.RL_PROMPTS,)
+    container = JSONL
+    schema = pa.schema([("context_messages", MESSAGES), ("label", pa.string()), ("datasource", pa.string())])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The problem, and for its reward what to evaluate against."""
+        facts = example.facts
+        label = {
+            "problem_id": facts.problem_id,
+            "entry_point": facts.entry_point,
+            "backend": facts.backend,
+            "reference_code": example.reference,
+        }
+        return {
+            "context_messages": said(example.prompt),
+            "label": json.dumps(label, sort_keys=True),
+            "datasource": DATA_SOURCE,
+        }

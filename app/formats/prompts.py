@@ -1,0 +1,88 @@
+"""EXPORT: prompts for RL stacks that read JSON lines: slime and miles, SkyRL, NeMo Gym."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from app.domain.example import Example, said
+from app.domain.selection import Kind
+from app.formats.base import JSONL, MESSAGES, Rows
+
+ENVIRONMENT = "kernel_assay"
+
+_PROBLEM = [
+    (name, pa.string()) for name in ("problem_id", "problem", "source_set", "entry_point", "backend", "reference_code")
+]
+
+
+def _problem(example: Example) -> dict[str, Any]:
+    facts = example.facts
+    return {
+        "problem_id": facts.problem_id,
+        "problem": facts.problem,
+        "source_set": facts.source_set,
+        "entry_point": facts.entry_point,
+        "backend": facts.backend,
+        "reference_code": example.reference,
+    }
+
+
+class SlimePrompts(Rows):
+    """`--input-key prompt --label-key label --metadata-key metadata`."""
+
+    about = "slime, miles: `prompt`, `label`, `metadata`"
+    kinds = (Kind.RL_PROMPTS,)
+    container = JSONL
+    schema = pa.schema([("prompt", MESSAGES), ("label", pa.string()), ("metadata", pa.struct(_PROBLEM))])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The label is the problem's id."""
+        return {
+            "prompt": said(example.prompt),
+            "label": example.facts.problem_id,
+            "metadata": _problem(example),
+        }
+
+
+class SkyRlPrompts(Rows):
+    """`data_source`, `prompt`, `env_class`, `reward_spec`, `extra_info`."""
+
+    about = "SkyRL: `prompt`, `env_class`, `reward_spec`"
+    kinds = (Kind.RL_PROMPTS,)
+    container = JSONL
+    schema = pa.schema(
+        [
+            ("data_source", pa.string()),
+            ("prompt", MESSAGES),
+            ("env_class", pa.string()),
+            ("reward_spec", pa.struct([("method", pa.string()), ("ground_truth", pa.string())])),
+            ("extra_info", pa.struct(_PROBLEM)),
+        ]
+    )
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The ground truth is the reference."""
+        return {
+            "data_source": ENVIRONMENT,
+            "prompt": said(example.prompt),
+            "env_class": ENVIRONMENT,
+            "reward_spec": {"method": "rule", "ground_truth": example.reference},
+            "extra_info": _problem(example),
+        }
+
+
+class NemoGymPrompts(Rows):
+    """`responses_create_params` and `verifier_metadata`."""
+
+    about = "NeMo Gym: `responses_create_params`, `verifier_metadata`"
+    kinds = (Kind.RL_PROMPTS,)
+    container = JSONL
+    schema = pa.schema(
+        [("responses_create_params", pa.struct([("input", MESSAGES)])), ("verifier_metadata", pa.struct(_PROBLEM))]
+    )
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The problem goes to the verifier."""
+        return {"responses_create_params": {"input": said(example.prompt)}, "verifier_metadata": _problem(example)}

@@ -1,0 +1,136 @@
+"""EXPORT: the layouts of TRL: `SFTTrainer`, `DPOTrainer`, `KTOTrainer`, `GRPOTrainer`.
+
+Provenance stands in further columns, none of which has a name that a trainer takes for data.  GRPO hands every column
+but the prompt to the reward functions: `reference_code`, `entry_point` and `backend` are what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from app.domain.example import Example, said
+from app.domain.selection import Kind
+from app.formats.base import MESSAGES, PROVENANCE, Rows, provenance
+
+
+class TrlSft(Rows):
+    """`messages`: one conversation that ends in the answer.
+
+    A row of a later turn repeats the turns before it, and the loss is on *every* assistant message: take the kind
+    `single`, or the format `trl_prompt_completion`, where earlier answers must not be learnt."""
+
+    about = "TRL SFTTrainer, `messages`"
+    kinds = (Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
+    schema = pa.schema([("messages", MESSAGES), *PROVENANCE])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The conversation, this turn's answer last."""
+        return provenance(example) | {"messages": example.messages}
+
+
+class TrlPromptCompletion(Rows):
+    """`prompt` and `completion`: the loss is on the completion alone."""
+
+    about = "TRL SFTTrainer, `prompt` and `completion`"
+    kinds = (Kind.TURN, Kind.SINGLE, Kind.TRAJECTORY)
+    schema = pa.schema([("prompt", MESSAGES), ("completion", MESSAGES), *PROVENANCE])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """History and answer apart."""
+        own = {"prompt": said(example.history), "completion": [{"role": "assistant", "content": example.answer}]}
+        return provenance(example) | own
+
+
+class TrlPreference(Rows):
+    """`prompt`, `chosen`, `rejected`: the explicit prompt that DPO recommends."""
+
+    about = "TRL DPOTrainer, `prompt`, `chosen`, `rejected`"
+    kinds = (Kind.PAIRS,)
+    schema = pa.schema(
+        [
+            ("prompt", MESSAGES),
+            ("chosen", MESSAGES),
+            ("rejected", MESSAGES),
+            ("pair", pa.string()),
+            ("rejected_status", pa.string()),
+            ("rejected_verdict", pa.string()),
+            ("rejected_speedup", pa.float64()),
+            ("rejected_evaluation_id", pa.string()),
+            *PROVENANCE,
+        ]
+    )
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """Two answers to one prompt."""
+        worse = example.rejected_facts
+        assert worse is not None
+        return provenance(example) | {
+            "prompt": said(example.history),
+            "chosen": [{"role": "assistant", "content": example.answer}],
+            "rejected": [{"role": "assistant", "content": example.rejected}],
+            "pair": example.extra.why,
+            "rejected_status": worse.status,
+            "rejected_verdict": worse.verdict,
+            "rejected_speedup": worse.speedup,
+            "rejected_evaluation_id": worse.evaluation_id,
+        }
+
+
+class TrlKto(Rows):
+    """`prompt`, `completion`, `label`."""
+
+    about = "TRL KTOTrainer, `prompt`, `completion`, `label`"
+    kinds = (Kind.LABELLED,)
+    schema = pa.schema([("prompt", MESSAGES), ("completion", MESSAGES), ("label", pa.bool_()), *PROVENANCE])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """One answer, good or bad."""
+        return provenance(example) | {
+            "prompt": said(example.history),
+            "completion": [{"role": "assistant", "content": example.answer}],
+            "label": example.extra.label,
+        }
+
+
+class TrlPrompts(Rows):
+    """`prompt` alone, with what a reward function needs."""
+
+    about = "TRL GRPOTrainer, `prompt`"
+    kinds = (Kind.RL_PROMPTS,)
+    schema = pa.schema(
+        [
+            ("prompt", MESSAGES),
+            ("problem_id", pa.string()),
+            ("problem", pa.string()),
+            ("source_set", pa.string()),
+            ("level", pa.int32()),
+            ("family", pa.string()),
+            ("reference_code", pa.string()),
+            ("entry_point", pa.string()),
+            ("backend", pa.string()),
+            ("pass_rate", pa.float64()),
+            ("attempts", pa.int32()),
+            ("prompt_source", pa.string()),
+            ("problem_licence", pa.string()),
+        ]
+    )
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The problem: no answer is shown."""
+        facts, extra = example.facts, example.extra
+        return {
+            "prompt": said(example.prompt),
+            "problem_id": facts.problem_id,
+            "problem": facts.problem,
+            "source_set": facts.source_set,
+            "level": facts.level,
+            "family": facts.family,
+            "reference_code": example.reference,
+            "entry_point": facts.entry_point,
+            "backend": facts.backend,
+            "pass_rate": extra.pass_rate,
+            "attempts": extra.attempts,
+            "prompt_source": example.prompt_source,
+            "problem_licence": facts.problem_licence,
+        }

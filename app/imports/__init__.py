@@ -1,0 +1,31 @@
+"""ENQUEUE: problems and samples that others made, brought in to be evaluated, judged and exported here.
+
+    kernelbench          a KernelBench checkout: problems, and the samples of runs
+    caesar               multi-turn logs of KernelBench's Caesar
+    drkernel_rl          Dr. Kernel's RL prompts, Parquet: problems
+    drkernel_coldstart   Dr. Kernel's cold-start dialogues, Parquet: a trajectory each
+    kernelbook           GPUMODE/KernelBook, Parquet: problems with the licence of their repository
+    jsonl                one sample a line: reference, messages or response or candidate
+
+What a foreign file claims to have measured is kept beside the run that it belongs to, under `recorded`: it never
+becomes a measurement of ours.  Every sample becomes a trajectory with queued jobs; `assay eval --pending` waits for
+them.  The same files again add only what is new."""
+
+from __future__ import annotations
+
+from app.imports.base import BadImportError, Imported, Progress
+from app.imports.kernelbench import kernelbench
+from app.imports.logs import caesar
+from app.imports.records import drkernel_coldstart, drkernel_rl, jsonl, kernelbook
+
+__all__ = [
+    "BadImportError",
+    "Imported",
+    "Progress",
+    "caesar",
+    "drkernel_coldstart",
+    "drkernel_rl",
+    "jsonl",
+    "kernelbench",
+    "kernelbook",
+]

@@ -1,0 +1,238 @@
+"""ENQUEUE: import of a KernelBench checkout: problems, and the samples of runs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from app import enqueue
+from app.domain import source
+from app.domain.example import fence
+from app.domain.problem import Problem
+from app.domain.request import Request, RequestError
+from app.domain.trajectory import Message, Turn
+from app.imports.base import CHUNK, BadImportError, Imported, Progress, backend_of, check
+from app.store import imported, problems, trajectories
+from app.store.session import Connection, Database
+
+SOURCE_SET = "kernelbench"
+
+
+def kernelbench(
+    database: Database,
+    directory: Path,
+    *,
+    device_class: str = "cpu",
+    backend: str | None = None,
+    progress: Progress | None = None,
+) -> Imported:
+    """Import a KernelBench checkout, or a folder that holds `level1` … `level4`, with or without `runs` beside them.
+
+    Problems become the source set `kernelbench`.  Each sample of `runs/<run>/` becomes a trajectory of one turn in a
+    run named after that folder, and a queued job for `device_class`, which a worker's sweep sends.  `backend` is what
+    the samples are written in; None asks each source.  The same folder again adds only what is new.
+
+    Raises BadImportError before anything is stored of the run that is at fault, RunConflictError where a run of that
+    name was made here, and ValueError for a device class or backend that there is not."""
+    check(device_class, backend)
+    files = _problem_files(directory)
+    runs = [_Run.found(folder) for folder in sorted(directory.glob("runs/*")) if folder.is_dir()]
+    samples = sum(len(run.kernels) for run in runs)
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(done, len(files) + samples)
+
+    known: dict[tuple[int, int], Problem] = {}
+    for (level, number), path in files.items():
+        known[level, number] = _problem(path, level)
+        advance(1)
+    with database.begin() as connection:
+        problems.add(connection, list(known.values()))
+    new = 0
+    for run in runs:
+        requests = _Requests(known=known, device_class=device_class, backend=backend)
+        with database.begin() as connection:
+            new += _store(connection, run, requests, advance)
+    return Imported(problems=len(known), runs=len(runs), samples=samples, new_samples=new)
+
+
+_LEVEL = re.compile(r"level_?(?P<level>\d{1,4})")
+_PROBLEM = re.compile(r"(?P<number>\d{1,6})_.+\.py")
+_KERNEL = re.compile(r"level_(?P<level>\d{1,4})_problem_(?P<number>\d{1,6})_sample_(?P<sample>\d{1,9})_kernel\.py")
+_MODEL = re.compile(r"^model_name:\s*['\"]?(?P<model>[^'\"\s]+)", re.MULTILINE)
+
+
+def _problem_files(directory: Path) -> dict[tuple[int, int], Path]:
+    """(level, number) → file, in that order."""
+    nested = directory / "KernelBench"
+    root = nested if nested.is_dir() else directory
+    found: dict[tuple[int, int], Path] = {}
+    for path in sorted(root.glob("level*/*.py")):
+        level, name = _LEVEL.fullmatch(path.parent.name), _PROBLEM.fullmatch(path.name)
+        if level is None or path.name == "__init__.py":
+            continue
+        if name is None:
+            raise BadImportError(f"{path}: expected a problem named <number>_<name>.py")
+        key = int(level["level"]), int(name["number"])
+        if key in found:
+            raise BadImportError(f"{path}: problem {key[1]} of level {key[0]} is already in {found[key].name}")
+        found[key] = path
+    if not found:
+        raise BadImportError(f"{directory}: expected KernelBench/level1 … or level1 … with problems <number>_<name>.py")
+    return dict(sorted(found.items()))
+
+
+def _problem(path: Path, level: int) -> Problem:
+    data = _read(path)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # an odd escape in a docstring is nobody's business
+            tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadImportError(f"{path}: expected Python source: {error}") from error
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    missing = {"Model", "get_inputs", "get_init_inputs"} - defined
+    if missing:
+        raise BadImportError(f"{path}: expected a problem that defines {', '.join(sorted(missing))}")
+    return Problem(name=source.printable(path.stem), reference=data, source_set=SOURCE_SET, level=level)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kernel:
+    """The file of one sample."""
+
+    path: Path
+    level: int
+    number: int
+
+    @property
+    def label(self) -> str:
+        return self.path.name.removesuffix("_kernel.py")
+
+    @property
+    def prompt(self) -> Path:
+        """There if the generation ran with `log_prompt`."""
+        return self.path.with_name(f"{self.label}_prompt.txt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """A folder of samples."""
+
+    folder: Path
+    kernels: tuple[_Kernel, ...]
+
+    @classmethod
+    def found(cls, folder: Path) -> _Run:
+        kernels = []
+        for path in sorted(folder.glob("*_kernel.py")):
+            name = _KERNEL.fullmatch(path.name)
+            if name is None:
+                raise BadImportError(f"{path}: expected level_<L>_problem_<P>_sample_<S>_kernel.py")
+            kernels.append(_Kernel(path=path, level=int(name["level"]), number=int(name["number"])))
+        return cls(folder=folder, kernels=tuple(kernels))
+
+    def recorded(self) -> dict[str, Any]:
+        """What the folder says of itself: its claims and how it was generated."""
+        found: dict[str, Any] = {}
+        claims, config = self.folder / "eval_results.json", self.folder / "generation_config.yaml"
+        if claims.exists():
+            found["eval_results"] = _claims(claims)
+        if config.exists():
+            found["generation_config"] = source.display(_read(config))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Requests:
+    """What every sample of an import is asked for with."""
+
+    known: Mapping[tuple[int, int], Problem]
+    device_class: str
+    backend: str | None
+
+    def of(self, kernel: _Kernel) -> Request:
+        problem = self.known.get((kernel.level, kernel.number))
+        if problem is None:
+            raise BadImportError(f"{kernel.path}: there is no problem {kernel.number} of level {kernel.level}")
+        data = _read(kernel.path)
+        backend = self.backend or backend_of(data)
+        try:
+            return Request(problem=problem, candidate=data, backend=backend, device_class=self.device_class)
+        except RequestError as error:
+            raise BadImportError(f"{kernel.path}: {error}") from error
+
+
+def _store(connection: Connection, run: _Run, requests: _Requests, advance: Callable[[int], None]) -> int:
+    """Store a run whole; the number of samples that were new."""
+    recorded = run.recorded()
+    model = _MODEL.search(recorded.get("generation_config", ""))
+    run_id = imported.add_run(
+        connection,
+        name=source.printable(run.folder.name),
+        model=model["model"] if model else None,
+        importer=SOURCE_SET,
+        recorded=recorded,
+    )
+    there = imported.labels(connection, run_id)
+    fresh = [kernel for kernel in run.kernels if kernel.label not in there]
+    advance(len(run.kernels) - len(fresh))
+    for start in range(0, len(fresh), CHUNK):
+        chunk = fresh[start : start + CHUNK]
+        _store_samples(connection, run_id, chunk, [requests.of(kernel) for kernel in chunk])
+        advance(len(chunk))
+    return len(fresh)
+
+
+def _store_samples(connection: Connection, run_id: UUID, kernels: Sequence[_Kernel], wanted: Sequence[Request]) -> None:
+    job_ids = enqueue.store(connection, wanted)
+    problem_ids = problems.add(connection, [request.problem for request in wanted])
+    for kernel, request, job_id, problem_id in zip(kernels, wanted, job_ids, problem_ids, strict=True):
+        turn = Turn(
+            messages=tuple(_prompt(kernel)),
+            response=fence(source.display(request.candidate or b"")),  # KernelBench keeps the code alone
+            candidate=None,
+            job_id=job_id,
+        )
+        trajectories.add(
+            connection,
+            problem_id=problem_id,
+            backend=request.backend,
+            turns=[turn],
+            run_id=run_id,
+            label=kernel.label,
+        )
+
+
+def _prompt(kernel: _Kernel) -> Iterator[Message]:
+    """The prompt as it was logged; none leaves the export to show a template."""
+    if kernel.prompt.exists():
+        yield Message(role="user", content=source.display(_read(kernel.prompt)))
+
+
+def _claims(path: Path) -> dict[str, Any]:
+    """Problem number → what was recorded of its samples: a list, or one object in older files."""
+    try:
+        claims = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise BadImportError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(claims, dict) or not all(isinstance(claim, list | dict) for claim in claims.values()):
+        raise BadImportError(f"{path}: expected an object of problem number → results, got {str(claims)[:60]!r}")
+    return claims
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadImportError(f"{path}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,119 @@
+"""ENQUEUE: import of multi-turn logs as KernelBench's Caesar writes them.
+
+    …/level<N>/…/problem_<P>/sample_<S>/log.json      "1" … "k": one object a turn
+
+Of a turn are read: the prompt (`context`, `prompt` or `input`), the answer (`model_response` or `response`), the code
+(`kernel_code`, else the answer's last block) and, as a claim, `eval_result`.  The problems must be here already
+(`assay import kernelbench`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from app.domain import source
+from app.domain.example import fence
+from app.domain.problem import Problem
+from app.domain.trajectory import Message
+from app.imports.base import Attempt, BadImportError, Imported, Progress, Sample, check, code_of, store_samples
+from app.imports.kernelbench import SOURCE_SET
+from app.store import imported
+from app.store.session import Database
+
+_PLACE = re.compile(r"level_?(?P<level>\d+)/(?:.*/)?problem_(?P<number>\d+)/(?:sample_(?P<sample>\d+)/)?log\.json$")
+_PROMPTS, _ANSWERS, _CODES = ("context", "prompt", "input"), ("model_response", "response"), ("kernel_code", "kernel")
+
+
+def caesar(
+    database: Database,
+    directory: Path,
+    *,
+    run: str | None = None,
+    model: str | None = None,
+    device_class: str = "cpu",
+    backend: str | None = None,
+    progress: Progress | None = None,
+) -> Imported:
+    """Import every log.json below `directory` into one run: a trajectory each, a job for each turn with code.
+
+    BadImportError where there is none, or a log is of a problem that is not here; nothing is stored then."""
+    check(device_class, backend)
+    paths = sorted(directory.rglob("log.json"))
+    if not paths:
+        raise BadImportError(f"{directory}: expected …/level<N>/…/problem_<P>/sample_<S>/log.json, found no log.json")
+    with database.begin() as connection:
+        known = imported.numbered(connection, SOURCE_SET)
+    logs = [_Log(path, directory) for path in paths]
+    claims = {log.label: [turn.get("eval_result") for turn in log.turns] for log in logs}
+    return store_samples(
+        database,
+        (log.sample(known, backend) for log in logs),
+        run=source.printable(run or f"caesar/{directory.resolve().name}"),
+        model=model,
+        importer="caesar",
+        recorded={"eval_results": claims},
+        device_class=device_class,
+        progress=progress,
+    )
+
+
+class _Log:
+    """One file."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        place = _PLACE.search(path.resolve().as_posix())
+        if place is None:
+            raise BadImportError(f"{path}: expected …/level<N>/…/problem_<P>/sample_<S>/log.json")
+        self.path = path
+        self.label = path.relative_to(root).as_posix()
+        self.level, self.number = int(place["level"]), int(place["number"])
+        self.turns = list(_turns(path))
+
+    def sample(self, known: dict[tuple[int, int], Problem], backend: str | None) -> Sample:
+        """What is stored of it."""
+        problem = known.get((self.level, self.number))
+        if problem is None:
+            raise BadImportError(
+                f"{self.path}: problem {self.number} of level {self.level} is not here: import it first"
+            )
+        turns = tuple(self._attempt(number, turn) for number, turn in enumerate(self.turns, start=1))
+        return Sample(
+            where=str(self.path),
+            label=self.label,
+            problem=problem,
+            licence=None,
+            turns=turns,
+            backend=backend,
+        )
+
+    def _attempt(self, number: int, turn: dict[str, Any]) -> Attempt:
+        prompt, answer, code = (_text(turn, names) for names in (_PROMPTS, _ANSWERS, _CODES))
+        if answer is None and code is None:
+            expected = ", ".join((*_ANSWERS, *_CODES))
+            raise BadImportError(
+                f"{self.path}: turn {number}: expected one of {expected}, got {', '.join(sorted(turn))}"
+            )
+        return Attempt(
+            messages=() if prompt is None else (Message(role="user", content=prompt),),
+            response=fence(code or "") if answer is None else answer,
+            candidate=source.encode(code) if code else code_of(answer or ""),
+        )
+
+
+def _turns(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadImportError(f"{path}: expected JSON: {error}") from error
+    numbered = [key for key in found if key.isdigit()] if isinstance(found, dict) else []
+    if not numbered or not all(isinstance(found[key], dict) for key in numbered):
+        raise BadImportError(f'{path}: expected an object with a turn under "1", "2" …')
+    for key in sorted(numbered, key=int):
+        yield found[key]
+
+
+def _text(turn: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((turn[name] for name in names if isinstance(turn.get(name), str) and turn[name]), None)

@@ -1,0 +1,117 @@
+"""STORE: the grid of everything that was evaluated: pages in two orders, and what there is to narrow it by.
+
+Nothing is counted over the whole table: facets are those of the newest rows that match, and say so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.domain.row import Row
+from app.domain.where import Expression
+from app.store import rows, where
+from app.store.browse import paging
+from app.store.tables import evaluations, turns
+
+FACET_ROWS = 1_000
+"""Rows that facets look at: enough to see what there is, few enough to be read for every page."""
+
+FACETS = ("status", "verdict", "backend", "device_class", "source_set", "level")
+
+_ONCE_BY_SPEED = sa.text("DISTINCT ON (evaluations.speedup, evaluations.evaluation_id)")
+_key = sa.tuple_(evaluations.c.speedup, evaluations.c.evaluation_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fast:
+    """Where a page of the fastest ended."""
+
+    speedup: float
+    evaluation_id: UUID
+
+    def encode(self) -> str:
+        """Text for a URL."""
+        return f"{self.speedup!r}_{self.evaluation_id}"
+
+    @classmethod
+    def decode(cls, text: str) -> Fast:
+        """The cursor of that text; ValueError if it is none."""
+        speedup, _, identifier = text.partition("_")
+        try:
+            return cls(speedup=float(speedup), evaluation_id=UUID(identifier))
+        except ValueError:
+            raise ValueError(f"cursor: expected '<speedup>_<evaluation id>', got {text!r}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facets:
+    """Values of some fields, with how many of the rows looked at have them."""
+
+    counts: dict[str, list[tuple[Any, int]]]
+    looked_at: int
+    all_of_them: bool
+    """Whether that was every row that matches."""
+
+
+def fastest(
+    connection: sa.Connection,
+    expression: Expression,
+    *,
+    after: Fast | None = None,
+    before: Fast | None = None,
+    limit: int = 50,
+) -> paging.Page[Row]:
+    """Timed evaluations that match, each once, the fastest as measured first: those on one side of a cursor."""
+    condition = where.compile(expression)
+    return paging.walk(
+        lambda cursor, number: _slower(connection, condition, cursor, number),
+        lambda cursor, number: _faster(connection, condition, cursor, number),
+        after=after,
+        before=before,
+        limit=limit,
+    )
+
+
+def facets(connection: sa.Connection, expression: Expression) -> Facets:
+    """What the newest matches have in common and what not."""
+    query = (
+        sa.select(*(rows.COLUMNS[name].label(name) for name in FACETS))
+        .select_from(rows.JOINED)
+        .where(where.compile(expression))
+        .order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
+        .limit(FACET_ROWS)
+    )
+    found = connection.execute(query).all()
+    counts = {name: Counter(getattr(row, name) for row in found) for name in FACETS}
+    return Facets(
+        counts={name: counter.most_common() for name, counter in counts.items()},
+        looked_at=len(found),
+        all_of_them=len(found) < FACET_ROWS,
+    )
+
+
+def _slower(connection: sa.Connection, condition: sa.ColumnElement[bool], cursor: Fast | None, limit: int) -> list[Row]:
+    query = _timed(condition).order_by(
+        evaluations.c.speedup.desc(), evaluations.c.evaluation_id.desc(), turns.c.turn_id
+    )
+    if cursor is not None:
+        query = query.where(_key < _place(cursor))
+    return [rows.row_from(record) for record in connection.execute(query.limit(limit)).mappings()]
+
+
+def _faster(connection: sa.Connection, condition: sa.ColumnElement[bool], cursor: Fast, limit: int) -> list[Row]:
+    query = _timed(condition).where(_key > _place(cursor))
+    ordered = query.order_by(evaluations.c.speedup, evaluations.c.evaluation_id, turns.c.turn_id)
+    return [rows.row_from(record) for record in connection.execute(ordered.limit(limit)).mappings()]
+
+
+def _timed(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return rows.SELECTABLE.prefix_with(_ONCE_BY_SPEED).where(condition, evaluations.c.speedup.is_not(None))
+
+
+def _place(cursor: Fast) -> sa.Tuple:
+    return sa.tuple_(sa.literal(cursor.speedup, sa.Double), sa.literal(cursor.evaluation_id, sa.Uuid))

@@ -1,0 +1,114 @@
+"""STORE: what the pages of datasets read: the list, one of them, and a quick count of what a selection would keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.domain.selection import Kind, Spec
+from app.store import rows, samples
+from app.store.browse import paging
+from app.store.exports import Export
+from app.store.tables import evaluations, exports
+
+LATEST = 100_000
+"""Evaluations that a quick count looks at: about half a second's worth."""
+QUICK = ("where", "valid", "correct", "clean", "reviewed", "speed", "bound", "coverage")
+"""Stages that need no more than the evaluation itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRow:
+    """A line of the list of datasets."""
+
+    export_id: UUID
+    format: str
+    where: str
+    rows: int
+    directory: str
+    created_at: datetime
+    stale_at: datetime | None
+    stale_reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuickStage:
+    """What is left after a stage, of the latest evaluations."""
+
+    stage: str
+    rows: int
+    rule: str
+
+
+def page(
+    connection: sa.Connection,
+    *,
+    older_than: UUID | None = None,
+    newer_than: UUID | None = None,
+    limit: int = 50,
+) -> paging.Page[ExportRow]:
+    """Datasets, newest first."""
+    key = exports.c.export_id
+    query = sa.select(
+        exports.c.export_id,
+        exports.c.format,
+        exports.c.where_text.label("where"),
+        exports.c.row_count.label("rows"),
+        exports.c.directory,
+        exports.c.created_at,
+        exports.c.stale_at,
+        exports.c.stale_reason,
+    )
+
+    def listed(chosen: sa.Select[Any]) -> list[ExportRow]:
+        return [ExportRow(**row) for row in connection.execute(chosen).mappings()]
+
+    return paging.walk(
+        lambda cursor, number: listed(
+            (query if cursor is None else query.where(key < cursor)).order_by(key.desc()).limit(number)
+        ),
+        lambda cursor, number: listed(query.where(key > cursor).order_by(key).limit(number)),
+        after=older_than,
+        before=newer_than,
+        limit=limit,
+    )
+
+
+def read(connection: sa.Connection, export_id: UUID) -> Export | None:
+    """One dataset with its manifest; None where there is none of that id."""
+    found = connection.execute(sa.select(exports).where(exports.c.export_id == export_id)).mappings().one_or_none()
+    return None if found is None else Export(**found)
+
+
+def quick_funnel(
+    connection: sa.Connection, spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int]
+) -> Sequence[QuickStage]:
+    """Attempts left after each stage that the evaluation itself decides, of the latest LATEST evaluations.
+
+    What needs texts, or other attempts (extraction, near-duplicates, choice), is not counted here."""
+    stages = [
+        stage for stage in samples.conditions(spec, kind, policy=policy, detectors=detectors) if stage.name in QUICK
+    ]
+    oldest = (
+        sa.select(evaluations.c.created_at).order_by(evaluations.c.created_at.desc()).offset(LATEST).limit(1)
+    ).scalar_subquery()
+    counts = [
+        sa.func.count().filter(sa.and_(*(stage.keeps for stage in stages[:number])))
+        for number in range(1, len(stages) + 1)
+    ]
+    query = (
+        sa.select(sa.func.count(), *counts)
+        .select_from(rows.JOINED)
+        .where(evaluations.c.created_at > sa.func.coalesce(oldest, sa.literal("-infinity", sa.DateTime(timezone=True))))
+    )
+    connection.execute(sa.text("SET LOCAL statement_timeout = '10s'"))
+    first, *left = connection.execute(query).one()
+    found = [QuickStage(stage="latest", rows=first, rule=f"attempts of the latest {LATEST:,} evaluations")]
+    return found + [
+        QuickStage(stage=stage.name, rows=number, rule=stage.rule) for stage, number in zip(stages, left, strict=True)
+    ]

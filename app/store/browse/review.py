@@ -1,0 +1,220 @@
+"""STORE: the queue of what people should look at, what they said lately, and how good detectors are by their word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.domain.review import DECISIVE, Agreement, Opinion, agreement
+from app.domain.verdict import Label
+from app.store import rows
+from app.store.tables import evaluations, findings, jobs, problems, review_items, reviews, users, verdicts
+
+_i = review_items.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """An evaluation that waits for a person."""
+
+    evaluation_id: UUID
+    problem: str
+    label: str | None
+    speedup: float | None
+    fast: float
+    suspicious: float
+    exported: bool
+    score: float
+    by_hand: bool
+    opinions: int
+    opinions_wanted: int
+    locked_by: str | None
+    """None, too, where the lock has lapsed."""
+    locked_until: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recent:
+    """A review, for the list of the latest."""
+
+    review_id: UUID
+    evaluation_id: UUID
+    problem: str
+    reviewer: str
+    user_id: UUID | None
+    label: str
+    hack_type: str | None
+    reason: str
+    created_at: datetime
+    withdrawn: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorQuality:
+    """How a detector fares against what people said."""
+
+    detector: str
+    hits: int
+    """Evaluations that it accused and people called a hack."""
+    accused: int
+    """Evaluations that it accused and people judged."""
+    hacks: int
+    """Evaluations that people called a hack."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """What the reviews tell."""
+
+    reviewed: int
+    hacks: int
+    agreement: Agreement
+    overruled: int
+    """Evaluations whose label a person changed."""
+    detectors: tuple[DetectorQuality, ...]
+
+
+_free = sa.or_(_i.locked_until.is_(None), _i.locked_until < sa.func.now())
+_ITEMS = sa.select(
+    _i.evaluation_id,
+    problems.c.name.label("problem"),
+    rows.LABEL.label("label"),
+    evaluations.c.speedup,
+    _i.fast,
+    _i.suspicious,
+    _i.exported,
+    _i.score,
+    _i.queued_by.is_not(None).label("by_hand"),
+    _i.opinions,
+    _i.opinions_wanted,
+    sa.case((~_free, _i.locked_by)).label("locked_by"),
+    sa.case((~_free, _i.locked_until)).label("locked_until"),
+    evaluations.c.created_at,
+).select_from(
+    review_items.join(evaluations, evaluations.c.evaluation_id == _i.evaluation_id)
+    .join(jobs, jobs.c.job_id == evaluations.c.job_id)
+    .join(problems, problems.c.problem_id == jobs.c.problem_id)
+    .outerjoin(verdicts, sa.and_(verdicts.c.evaluation_id == _i.evaluation_id, verdicts.c.is_current))
+)
+
+
+def items(connection: sa.Connection, limit: int = 50) -> list[Item]:
+    """What waits, the most important first."""
+    query = _ITEMS.where(_i.opinions < _i.opinions_wanted).order_by(_i.score.desc(), _i.evaluation_id).limit(limit)
+    return [Item(**row) for row in connection.execute(query).mappings()]
+
+
+def item(connection: sa.Connection, evaluation_id: UUID) -> Item | None:
+    """One item, also when it is done; None where the evaluation never was one."""
+    row = connection.execute(_ITEMS.where(_i.evaluation_id == evaluation_id)).mappings().one_or_none()
+    return None if row is None else Item(**row)
+
+
+def waiting(connection: sa.Connection, most: int = 1_000) -> int:
+    """How many items are open; `most` means that many or more."""
+    some = sa.select(_i.evaluation_id).where(_i.opinions < _i.opinions_wanted).limit(most).subquery()
+    return connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0
+
+
+def recent(
+    connection: sa.Connection, *, user_id: UUID | None = None, own: bool = False, limit: int = 20
+) -> list[Recent]:
+    """The latest reviews, newest first; with `own` those of that user only."""
+    later = reviews.alias("later")
+    query = (
+        sa.select(
+            reviews.c.review_id,
+            reviews.c.evaluation_id,
+            problems.c.name.label("problem"),
+            sa.func.coalesce(users.c.name, "local").label("reviewer"),
+            reviews.c.user_id,
+            reviews.c.label,
+            reviews.c.hack_type,
+            reviews.c.reason,
+            reviews.c.created_at,
+            sa.exists().where(later.c.withdraws == reviews.c.review_id).label("withdrawn"),
+        )
+        .select_from(
+            reviews.join(evaluations, evaluations.c.evaluation_id == reviews.c.evaluation_id)
+            .join(jobs, jobs.c.job_id == evaluations.c.job_id)
+            .join(problems, problems.c.problem_id == jobs.c.problem_id)
+            .outerjoin(users, users.c.user_id == reviews.c.user_id)
+        )
+        .order_by(reviews.c.review_id.desc())
+        .limit(limit)
+    )
+    if own:
+        query = query.where(reviews.c.user_id.is_(None) if user_id is None else reviews.c.user_id == user_id)
+    return [Recent(**row) for row in connection.execute(query).mappings()]
+
+
+def quality(connection: sa.Connection) -> Quality:
+    """Agreement of people, and each detector's hits among what people judged: precision and recall follow.
+
+    People look at what is suspicious first, so that recall is that of what they looked at, not of everything."""
+    decided = _decided()
+    counts = connection.execute(
+        sa.select(
+            sa.func.count(),
+            sa.func.count().filter(decided.c.verdict == Label.HACK),
+            sa.func.count().filter(decided.c.verdict != verdicts.c.label),
+        ).select_from(decided.outerjoin(verdicts, verdicts.c.verdict_id == decided.c.verdict_id))
+    ).one()
+    accused = (
+        sa.select(
+            findings.c.detector,
+            sa.func.count(sa.distinct(decided.c.evaluation_id)).label("accused"),
+            sa.func.count(sa.distinct(decided.c.evaluation_id)).filter(decided.c.verdict == Label.HACK).label("hits"),
+        )
+        .select_from(decided.join(findings, findings.c.verdict_id == decided.c.verdict_id))
+        .where(findings.c.label != Label.CLEAN)
+        .group_by(findings.c.detector)
+        .order_by(findings.c.detector)
+    )
+    return Quality(
+        reviewed=counts[0],
+        hacks=counts[1],
+        overruled=counts[2],
+        agreement=agreement(_pairs(connection)),
+        detectors=tuple(DetectorQuality(**row, hacks=counts[1]) for row in connection.execute(accused).mappings()),
+    )
+
+
+def _standing() -> sa.Select[tuple[UUID, UUID | None, str, str | None, UUID | None, UUID]]:
+    """Decisive reviews that nobody took back."""
+    later = reviews.alias("later")
+    return sa.select(
+        reviews.c.evaluation_id,
+        reviews.c.user_id,
+        reviews.c.label,
+        reviews.c.verdict,
+        reviews.c.verdict_id,
+        reviews.c.review_id,
+    ).where(
+        reviews.c.label.in_([str(opinion) for opinion in DECISIVE if opinion is not Opinion.BUG]),
+        ~sa.exists().where(later.c.withdraws == reviews.c.review_id),
+    )
+
+
+def _decided() -> sa.Subquery:
+    """The newest standing review of each evaluation, with the verdict of the detectors that it was about."""
+    standing = _standing().subquery("standing")
+    return (
+        sa.select(standing)
+        .prefix_with(sa.text("DISTINCT ON (standing.evaluation_id)"))  # as text: see rows.ONCE
+        .order_by(standing.c.evaluation_id, standing.c.review_id.desc())
+        .subquery("decided")
+    )
+
+
+def _pairs(connection: sa.Connection) -> list[tuple[str, str]]:
+    """What the first and the second person said of the same evaluation, as labels that count."""
+    query = _standing().order_by(reviews.c.evaluation_id, reviews.c.review_id)
+    said: dict[UUID, dict[UUID | None, str]] = {}
+    for row in connection.execute(query):
+        said.setdefault(row.evaluation_id, {})[row.user_id] = row.verdict
+    return [(opinions[0], opinions[1]) for each in said.values() if len(opinions := list(each.values())) > 1]

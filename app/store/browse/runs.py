@@ -1,0 +1,180 @@
+"""STORE: the list of runs, and what the page of one is computed from.  Counts come from roll-ups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.store.browse import paging
+from app.store.tables import attempt_counts, attempts, problems, runs
+
+COUNTS = tuple(column.name for column in attempt_counts.c if isinstance(column.type, sa.BigInteger))
+"""What `attempt_counts` counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Attempts of a run, a level or a problem, and how they fared; see app.store.tables.rollups."""
+
+    attempts: int = 0
+    correct: int = 0
+    passed: int = 0
+    hacks: int = 0
+    suspects: int = 0
+    timed: int = 0
+    log_speedup_e9: int = 0
+    faster_than_1: int = 0
+    faster_than_1_2: int = 0
+    faster_than_1_5: int = 0
+    faster_than_2: int = 0
+
+    @property
+    def mean_log_speedup(self) -> float | None:
+        """Of what is correct, no hack, and timed."""
+        return self.log_speedup_e9 / 1e9 / self.timed if self.timed else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """A line of the list of runs."""
+
+    run_id: UUID
+    name: str
+    model: str | None
+    step: int | None
+    settings: dict[str, Any]
+    created_at: datetime
+    counts: Counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One valid attempt of a run."""
+
+    trajectory_id: UUID
+    turn_index: int
+    problem_id: UUID
+    passed: bool
+    """Every call was right, whatever the verdict."""
+    label: str | None
+    """None for an answer without code."""
+    speedup: float | None
+    """Measured, whatever the verdict."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemName:
+    """What a table says of a problem."""
+
+    name: str
+    level: int | None
+
+
+def page(
+    connection: sa.Connection,
+    *,
+    name: str = "",
+    model: str = "",
+    older_than: UUID | None = None,
+    newer_than: UUID | None = None,
+    limit: int = 50,
+) -> paging.Page[RunRow]:
+    """Runs whose name contains `name`, of that model (empty: any), newest first."""
+    query = sa.select(runs)
+    if name:
+        query = query.where(runs.c.name.icontains(name, autoescape=True))
+    if model:
+        query = query.where(runs.c.model == model)
+    key = runs.c.run_id
+    return paging.walk(
+        lambda cursor, number: _listed(
+            connection, (query if cursor is None else query.where(key < cursor)).order_by(key.desc()).limit(number)
+        ),
+        lambda cursor, number: _listed(connection, query.where(key > cursor).order_by(key).limit(number)),
+        after=older_than,
+        before=newer_than,
+        limit=limit,
+    )
+
+
+def models(connection: sa.Connection) -> list[str]:
+    """Every model that a run names."""
+    return list(
+        connection.scalars(sa.select(runs.c.model).where(runs.c.model.is_not(None)).distinct().order_by(runs.c.model))
+    )
+
+
+def read(connection: sa.Connection, run_id: UUID) -> RunRow | None:
+    """One run; None where there is none of that id."""
+    found = _listed(connection, sa.select(runs).where(runs.c.run_id == run_id))
+    return found[0] if found else None
+
+
+def siblings(connection: sa.Connection, run: RunRow, limit: int = 200) -> list[RunRow]:
+    """Runs of the same model that have a training step, by step; the run itself among them."""
+    if run.model is None or run.step is None:
+        return []
+    query = sa.select(runs).where(runs.c.model == run.model, runs.c.step.is_not(None))
+    return _listed(connection, query.order_by(runs.c.step, runs.c.run_id).limit(limit))
+
+
+def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
+    """Changes whenever the counts of those runs do: what is computed from their attempts may be kept as long as not."""
+    totals = [sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0) for name in COUNTS]
+    found = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id.in_(run_ids))).one()
+    return tuple(int(total) for total in found)
+
+
+def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[Attempt]]:
+    """Every valid attempt of a run, trajectory by trajectory, in the order of turns."""
+    columns = (attempts.c.trajectory_id, attempts.c.turn_index, attempts.c.problem_id, attempts.c.correct)
+    query = (
+        sa.select(*columns, attempts.c.label, attempts.c.speedup)
+        .where(attempts.c.run_id == run_id, attempts.c.valid)
+        .order_by(attempts.c.trajectory_id, attempts.c.turn_index)
+    )
+    listed: list[list[Attempt]] = []
+    for trajectory_id, turn_index, problem_id, passed, label, speedup in connection.execute(query):
+        if not listed or listed[-1][0].trajectory_id != trajectory_id:
+            listed.append([])
+        listed[-1].append(
+            Attempt(
+                trajectory_id=trajectory_id,
+                turn_index=turn_index,
+                problem_id=problem_id,
+                passed=passed,
+                label=label,
+                speedup=speedup,
+            )
+        )
+    return listed
+
+
+def levels(connection: sa.Connection) -> dict[UUID, int | None]:
+    """Problem → level, of every problem."""
+    return dict(connection.execute(sa.select(problems.c.problem_id, problems.c.level)).all())
+
+
+def named(connection: sa.Connection, problem_ids: set[UUID]) -> dict[UUID, ProblemName]:
+    """Name and level of problems."""
+    query = sa.select(problems.c.problem_id, problems.c.name, problems.c.level).where(
+        problems.c.problem_id.in_(list(problem_ids))
+    )
+    return {row.problem_id: ProblemName(name=row.name, level=row.level) for row in connection.execute(query)}
+
+
+def summed(connection: sa.Connection, key: sa.Column[Any], keys: list[UUID]) -> dict[UUID, Counts]:
+    """Key (a column of `attempt_counts`) → its counts."""
+    totals = [sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS]
+    query = sa.select(key.label("key"), *totals).where(key.in_(keys)).group_by(key)
+    return {row.pop("key"): Counts(**row) for row in (dict(one) for one in connection.execute(query).mappings())}
+
+
+def _listed(connection: sa.Connection, query: sa.Select[Any]) -> list[RunRow]:
+    found = connection.execute(query).mappings().all()
+    counts = summed(connection, attempt_counts.c.run_id, [row["run_id"] for row in found])
+    return [RunRow(**row, counts=counts.get(row["run_id"], Counts())) for row in found]

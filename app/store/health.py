@@ -1,0 +1,42 @@
+"""STORE: what the database says of itself, for `assay doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
+"""Settings that must be on: with one of them off, committed results are lost when the machine is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One database."""
+
+    server: str
+    revision: str | None
+    """Of its tables; None where it has none of ours."""
+    now: datetime
+    size_bytes: int
+    settings: Mapping[str, str]
+    """Those of DURABILITY."""
+
+
+def facts(connection: sa.Connection) -> Facts:
+    """What the server says now; `now` is its clock, not the transaction's beginning."""
+    row = connection.execute(
+        sa.select(
+            sa.func.current_setting("server_version").label("server"),
+            sa.func.clock_timestamp().label("now"),
+            sa.func.pg_database_size(sa.func.current_database()).label("size_bytes"),
+            sa.func.to_regclass("alembic_version").is_not(None).label("migrated"),
+        )
+    ).one()
+    revision = None
+    if row.migrated:
+        revision = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    settings = {name: connection.execute(sa.select(sa.func.current_setting(name))).scalar_one() for name in DURABILITY}
+    return Facts(server=row.server, revision=revision, now=row.now, size_bytes=row.size_bytes, settings=settings)

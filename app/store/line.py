@@ -1,0 +1,50 @@
+"""STORE: how long the line before a device class is, and how fast it moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from app.domain.job import JobState
+from app.store import tables
+
+COUNTED = 200_000
+"""Queued jobs are counted up to this many: nobody needs to know a longer line exactly."""
+PACE_S = 120
+"""The pace is that of this long, in seconds."""
+
+_j = tables.jobs.c
+_e = tables.evaluations.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """What waits for a device class."""
+
+    queued: dict[str, int]
+    """Jobs by priority."""
+    per_s: float
+    """Evaluations stored per second of late; 0 where there were none."""
+
+    @property
+    def total(self) -> int:
+        """Jobs of all priorities."""
+        return sum(self.queued.values())
+
+
+def look(connection: sa.Connection, device_class: str) -> Line:
+    """The line as it is now."""
+    waiting = (
+        sa.select(_j.priority)
+        .where(_j.state == JobState.QUEUED, _j.device_class == device_class)
+        .limit(COUNTED)
+        .subquery()
+    )
+    counted = sa.select(waiting.c.priority, sa.func.count().label("jobs")).group_by(waiting.c.priority)
+    since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, PACE_S)
+    stored = sa.select(sa.func.count()).where(_e.created_at > since, _e.device_class == device_class)
+    return Line(
+        queued={row.priority: row.jobs for row in connection.execute(counted)},
+        per_s=connection.execute(stored).scalar_one() / PACE_S,
+    )

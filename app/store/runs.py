@@ -1,0 +1,46 @@
+"""STORE: runs as they are listed and read; `app.store.trajectories` adds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.store import tables
+
+_r = tables.runs.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A run."""
+
+    run_id: UUID
+    name: str
+    model: str | None
+    settings: dict[str, Any]
+    step: int | None
+    created_at: datetime
+
+
+def listed(
+    connection: sa.Connection, *, name: str | None = None, before: UUID | None = None, limit: int
+) -> list[Stored]:
+    """Runs, newest first: those of before that one; with `name` the one of that name."""
+    query = sa.select(_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
+    query = query.order_by(_r.run_id.desc()).limit(limit)
+    if name is not None:
+        query = query.where(_r.name == name)
+    if before is not None:
+        query = query.where(_r.run_id < before)
+    return [Stored(**row._mapping) for row in connection.execute(query)]
+
+
+def get(connection: sa.Connection, run_id: UUID) -> Stored | None:
+    """The run of that id."""
+    columns = (_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
+    row = connection.execute(sa.select(*columns).where(_r.run_id == run_id)).one_or_none()
+    return None if row is None else Stored(**row._mapping)

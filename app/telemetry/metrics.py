@@ -1,0 +1,127 @@
+"""The service's metrics in Prometheus' text format, made from the database whenever they are asked for.
+
+So they do not depend on which process answers, survive restarts, and any number of web processes say the same: scrape
+one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.domain.device import DeviceState
+from app.domain.evaluation import Status
+from app.store import metrics
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+BUCKETS_PER_DOUBLING = 4
+"""Of the roll-up `hourly_stages`: bucket b holds [2^(b/4), 2^((b+1)/4)) milliseconds."""
+BOUNDS_LOG2_MS = range(-2, 21, 2)
+"""Upper bounds that are exported, as powers of two: 0.25 ms to 17 minutes."""
+
+_DEVICE = ("device_class", "device")
+
+
+def text(read: metrics.Metrics) -> bytes:
+    """All metrics as a page."""
+    registry = CollectorRegistry()
+    registry.register(_Page(read))
+    return generate_latest(registry)
+
+
+class _Page(Collector):
+    def __init__(self, read: metrics.Metrics) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric family."""
+        yield from _queues(self._read)
+        yield from _results(self._read)
+        yield _phases(self._read)
+        yield from _devices(self._read)
+
+
+def _queues(read: metrics.Metrics) -> Iterator[Metric]:
+    labels = ("queue", "priority")
+    queued = GaugeMetricFamily("assay_queued_jobs", "Jobs that wait.", labels=labels)
+    running = GaugeMetricFamily("assay_running_jobs", "Jobs that are being evaluated.", labels=labels)
+    oldest = GaugeMetricFamily("assay_queue_age_seconds", "How long the oldest queued job has waited.", labels=labels)
+    for each in read.queues:
+        key = (each.queue, each.priority)
+        queued.add_metric(key, each.queued)
+        running.add_metric(key, each.running)
+        oldest.add_metric(key, each.oldest_s)
+    yield from (queued, running, oldest)
+
+
+def _results(read: metrics.Metrics) -> Iterator[Metric]:
+    evaluations = CounterMetricFamily(
+        "assay_evaluations", "Evaluations that were stored.", labels=("device_class", "status")
+    )
+    for device_class in sorted({device_class for device_class, _ in read.evaluations}):
+        for status in Status:
+            evaluations.add_metric((device_class, status), read.evaluations.get((device_class, status), 0))
+    yield evaluations
+    failed = CounterMetricFamily("assay_failed_jobs", "Jobs that faults of ours ended; never scored.", labels=("kind",))
+    for kind, number in sorted(read.failed.items()):
+        failed.add_metric((kind,), number)
+    yield failed
+    hours = f"the last {metrics.HACK_HOURS} hours"
+    yield GaugeMetricFamily("assay_recent_evaluations", f"Valid evaluations of {hours}.", value=read.recent_valid)
+    yield GaugeMetricFamily("assay_recent_hacks", f"Those of {hours} that count as hacks.", value=read.recent_hacks)
+    if read.recent_valid:
+        rate = read.recent_hacks / read.recent_valid
+        yield GaugeMetricFamily("assay_hack_ratio", f"Hacks among the valid evaluations of {hours}.", value=rate)
+
+
+def _phases(read: metrics.Metrics) -> Metric:
+    phases = HistogramMetricFamily(
+        "assay_phase_seconds",
+        "Where the time of evaluations goes, by stage; `queue` is from submission to claim.  The sum is computed from "
+        "buckets 19 % wide.",
+        labels=("device_class", "phase"),
+    )
+    for (device_class, stage), buckets in sorted(read.stages.items()):
+        phases.add_metric((device_class, stage), _cumulative(buckets), _sum_s(buckets))
+    return phases
+
+
+def _cumulative(buckets: Mapping[int, int]) -> list[tuple[str, float]]:
+    """Upper bound in seconds → evaluations up to it."""
+    bounds = [
+        (f"{2.0**bound / 1000:g}", sum(n for b, n in buckets.items() if b < BUCKETS_PER_DOUBLING * bound))
+        for bound in BOUNDS_LOG2_MS
+    ]
+    return [*bounds, ("+Inf", sum(buckets.values()))]
+
+
+def _sum_s(buckets: Mapping[int, int]) -> float:
+    """Each evaluation at the middle of its bucket."""
+    return sum(n * float(2.0 ** ((b + 0.5) / BUCKETS_PER_DOUBLING)) for b, n in buckets.items()) / 1000
+
+
+def _devices(read: metrics.Metrics) -> Iterator[Metric]:
+    states = GaugeMetricFamily("assay_device_state", "1 for the state that a device is in.", labels=(*_DEVICE, "state"))
+    ages = GaugeMetricFamily("assay_device_heartbeat_age_seconds", "Since its worker's last word.", labels=_DEVICE)
+    slots = GaugeMetricFamily("assay_device_slots", "Evaluations that it keeps in flight.", labels=_DEVICE)
+    for device in read.devices:
+        key = (device.device_class, device.device)
+        for state in DeviceState:
+            states.add_metric((*key, state), float(device.state == state))
+        ages.add_metric(key, read.heartbeat_age_s[device.device_id])
+        slots.add_metric(key, float(device.fingerprint.get("slots", 0)))
+    changes = CounterMetricFamily(
+        "assay_device_changes", "Drains, quarantines and resumptions, by new state.", labels=(*_DEVICE, "state")
+    )
+    for change, number in sorted(read.changes.items()):
+        changes.add_metric(change, number)
+    drift = GaugeMetricFamily(
+        "assay_canary_drift_ratio", "How much slower than it should be the device's known kernel ran last.",
+        labels=("node", "device_id"),
+    )  # fmt: skip
+    for canary in read.canaries:
+        drift.add_metric((canary.node, canary.device_id), canary.drift)
+    yield from (states, ages, slots, changes, drift)

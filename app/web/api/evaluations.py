@@ -1,0 +1,256 @@
+"""BROWSE: `/v1/evaluations`: submit, look, wait, cancel."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import time
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import flask
+import msgspec
+from msgspec import Struct
+
+from app import enqueue
+from app.domain.job import TERMINAL, JobState
+from app.domain.request import Request, RequestError
+from app.domain.user import Scope
+from app.enqueue import Receipt
+from app.store import evaluations, idempotency, jobs, problems
+from app.web import context
+from app.web.api import pressure, schemas
+from app.web.api.operation import answer, decoded, operation, refuse
+from app.web.api.schemas import (
+    Accepted,
+    BatchAnswer,
+    BatchBody,
+    EvaluationBody,
+    HowBody,
+    JobsBody,
+    OverAnswer,
+    Result,
+    ResultsAnswer,
+    StateAnswer,
+    WaitBody,
+)
+from app.web.identity import current_user
+
+KEY_HEADER = "Idempotency-Key"
+TOGETHER_S = 0.02
+"""Jobs that end within this time of each other are told together."""
+
+
+class WaitQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+    """How long to hold the request."""
+
+    wait: float = 0.0
+    """Seconds, at most 60: until the job is over, or this long."""
+
+
+@operation(
+    "POST",
+    "/evaluations",
+    Scope.SUBMIT,
+    body=EvaluationBody,
+    answers={202: Accepted, 200: Accepted},
+    refusals=(409, 413, 429),
+)
+def submit(body: EvaluationBody) -> flask.Response:
+    """Have a candidate evaluated: 202, or 200 where the same submission, or the same idempotency key, is known."""
+    key = flask.request.headers.get(KEY_HEADER) or body.idempotency_key
+    if len(key or "") > 200:
+        raise RequestError(f"{KEY_HEADER}: expected at most 200 characters, got {len(key or '')}")
+    [receipt], [request] = accept([as_request(body, key)])
+    told = described(receipt, request)
+    return answer(told, 200 if receipt.known else 202, Location=told["url"])
+
+
+@operation("POST", "/evaluations:batch", Scope.SUBMIT, body=BatchBody, answers={202: BatchAnswer}, refusals=(413, 429))
+def submit_batch(body: BatchBody) -> flask.Response:
+    """Have up to 1,000 candidates evaluated.  Each item is an EvaluationBody and gets its own answer, in order."""
+    requests: dict[int, Request] = {}
+    items: list[dict[str, Any]] = [
+        {"index": index, "accepted": None, "error": None} for index in range(len(body.items))
+    ]
+    for index, item in enumerate(body.items):
+        try:
+            request = as_request(one := decoded(item, EvaluationBody), one.idempotency_key)
+            enqueue.check(context.database(), [request])
+            requests[index] = request
+        except RequestError as error:
+            items[index]["error"] = {"kind": "bad_request", "message": str(error), "details": {}}
+    conflicts = idempotency_conflicts(list(requests.values()))
+    for index in [index for index, request in requests.items() if request.idempotency_key in conflicts]:
+        message = "idempotency_key: expected the submission that it was first used for, got another one"
+        items[index]["error"] = {"kind": "conflict", "message": message, "details": {}}
+        del requests[index]
+    if requests:
+        receipts, _ = accept(list(requests.values()), keys_checked=True)
+        for (index, request), receipt in zip(requests.items(), receipts, strict=True):
+            items[index]["accepted"] = described(receipt, request)
+    counts = {"accepted": len(requests), "refused": len(items) - len(requests)}
+    return answer({**counts, "items": items}, 202)
+
+
+@operation("GET", "/evaluations/<uuid:job_id>", Scope.READ, query=WaitQuery, answers={200: Result}, refusals=(404,))
+def read(job_id: UUID, query: WaitQuery) -> flask.Response:
+    """The result as it is; with `wait` as it is when the job is over, or after that many seconds."""
+    if not 0 <= query.wait <= schemas.LONGEST_WAIT_S:
+        raise RequestError(f"wait: expected 0 to {schemas.LONGEST_WAIT_S:g} seconds, got {query.wait:g}")
+    if query.wait:
+        context.watch().over(job_id, query.wait)
+    return answer(result_of(job_id))
+
+
+@operation("POST", "/evaluations:wait", Scope.READ, body=WaitBody, answers={200: OverAnswer}, refusals=(404,))
+def wait_many(body: WaitBody) -> flask.Response:
+    """Which of up to 1,000 jobs are over: at once where any is, else when the first one is, or after `wait` seconds."""
+    with context.watch().ends(body.job_ids) as ended:
+        over = _over(body.job_ids)
+        if not over and body.wait:
+            try:
+                ended.get(timeout=body.wait)
+                time.sleep(TOGETHER_S)
+            except queue.Empty:
+                pass
+            over = _over(body.job_ids)
+    return answer({"over": [{"job_id": job_id, "state": state} for job_id, state in over.items()]})
+
+
+@operation("POST", "/evaluations:results", Scope.READ, body=JobsBody, answers={200: ResultsAnswer}, refusals=(404,))
+def read_many(body: JobsBody) -> flask.Response:
+    """The results of up to 100 jobs as they are, in the order in which they are asked for."""
+    found = results_of(body.job_ids)
+    return answer({"results": [found[job_id] for job_id in body.job_ids]})
+
+
+@operation(
+    "DELETE", "/evaluations/<uuid:job_id>", Scope.SUBMIT, answers={200: StateAnswer, 202: StateAnswer}, refusals=(404,)
+)
+def cancel(job_id: UUID) -> flask.Response:
+    """Cancel: at once where it waits, within seconds (202) where it runs; what is over stays as it is."""
+    with context.database().begin() as connection:
+        state = jobs.cancel(connection, job_id)
+    if state is None:
+        context.missing("job", job_id)
+    return answer({"job_id": job_id, "state": state}, 202 if state is JobState.RUNNING else 200)
+
+
+def as_request(body: EvaluationBody, key: str | None = None) -> Request:
+    """The body for the service.  Raises RequestError."""
+    return how_request(
+        body,
+        candidate=schemas.as_bytes(body.candidate, "candidate"),
+        fresh=body.fresh,
+        idempotency_key=_own_key(key) if key else "",
+    )
+
+
+def how_request(body: HowBody, **more: Any) -> Request:
+    """A request of what `body` says about the problem and the device."""
+    given = [name for name in ("reference", "problem", "problem_id") if getattr(body, name) is not None]
+    if len(given) != 1:
+        raise RequestError(f"expected one of reference, problem and problem_id, got {' and '.join(given) or 'none'}")
+    if body.problem_id is not None:
+        with context.database().begin() as connection:
+            problem = problems.get(connection, body.problem_id)
+        if problem is None:
+            raise RequestError(f"problem_id: expected one that is stored, got {body.problem_id}")
+    else:
+        assert body.problem is not None or body.reference is not None
+        problem = schemas.problem(body.problem or schemas.ProblemBody(reference=body.reference or ""))
+    return Request(
+        problem=problem,
+        backend=body.backend,
+        device_class=body.gpu,
+        device=body.device,
+        priority=body.priority,
+        run=body.run,
+        options=schemas.options(body.options),
+        **more,
+    )
+
+
+def accept(requests: Sequence[Request], *, keys_checked: bool = False) -> tuple[Sequence[Receipt], Sequence[Request]]:
+    """Receipts, and the requests again.  Ends the request with 429 where too much waits, 409 where a key is used for
+    something else."""
+    enqueue.check(context.database(), requests)
+    for device_class in {request.device_class for request in requests}:
+        pressure.check(device_class)
+    if not keys_checked and idempotency_conflicts(requests):
+        refuse(409, "conflict", f"{KEY_HEADER}: expected the submission that it was first used for, got another one")
+    return context.intake().accept(requests), requests
+
+
+def idempotency_conflicts(requests: Sequence[Request]) -> set[str]:
+    """Keys that were used for something else before, or twice here."""
+    used: dict[str, str] = {}
+    twice: set[str] = set()
+    for request in requests:
+        if key := request.idempotency_key:
+            fingerprint = _fingerprint(request)
+            if used.setdefault(key, fingerprint) != fingerprint:
+                twice.add(key)
+    if not used:
+        return twice
+    with context.database().begin() as connection:
+        return twice | idempotency.conflicts(connection, used)
+
+
+def described(receipt: Receipt, request: Request) -> dict[str, Any]:
+    """What a submitter is told."""
+    url = flask.url_for("api.evaluations_read", job_id=receipt.job_id)
+    told: dict[str, Any] = {"job_id": receipt.job_id, "state": "queued", "known": receipt.known}
+    if receipt.known:
+        with context.database().begin() as connection:
+            told["state"] = jobs.states(connection, [receipt.job_id])[receipt.job_id]
+    place = pressure.place(request) if told["state"] == "queued" else {"position": None, "eta_s": None}
+    return {**told, **place, "url": url}
+
+
+def result_of(job_id: UUID) -> dict[str, object]:
+    """The result of a job; 404 where there is none."""
+    return results_of([job_id])[job_id]
+
+
+def results_of(job_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
+    """The results of jobs; 404 where one is not there."""
+    settings = context.settings()
+    with context.database().begin() as connection:
+        outcomes = evaluations.outcomes(connection, job_ids)
+    found = {}
+    for job_id in job_ids:
+        outcome = outcomes.get(job_id) or context.missing("job", job_id)
+        path = f"/evaluations/{outcome.evaluation_id}" if outcome.evaluation_id else None
+        found[job_id] = outcome.result(settings.web_url.rstrip("/") + path if path else None, settings.reward)
+    return found
+
+
+def _over(job_ids: Sequence[UUID]) -> dict[UUID, JobState]:
+    with context.database().begin() as connection:
+        states = jobs.states(connection, job_ids)
+    for job_id in job_ids:
+        if job_id not in states:
+            context.missing("job", job_id)
+    return {job_id: state for job_id, state in states.items() if state in TERMINAL}
+
+
+def _own_key(key: str) -> str:
+    """Two users may use the same key for different things."""
+    return hashlib.sha256(f"{current_user().user_id}:{key}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _fingerprint(request: Request) -> str:
+    """What the key stands for: everything that is evaluated, and on what."""
+    parts = [
+        request.problem.reference_sha256,
+        request.problem.name,
+        hashlib.sha256(request.candidate or b"").hexdigest(),
+        request.backend,
+        request.device_class,
+        request.device,
+        msgspec.to_builtins(request.options),
+    ]
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

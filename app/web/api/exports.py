@@ -1,0 +1,164 @@
+"""BROWSE: `/v1/exports`: have a dataset made, watch it, fetch its files."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import flask
+from msgspec import Struct
+from werkzeug.exceptions import Gone, NotFound
+
+from app.domain.request import RequestError
+from app.domain.selection import Spec
+from app.domain.user import Scope
+from app.export import jobs
+from app.export.manifest import NAME, spec_json, spec_of
+from app.store import audit, export_jobs, exports
+from app.store.export_jobs import ExportJob
+from app.web import context
+from app.web.api.operation import answer, operation, refuse
+from app.web.identity import current_user
+
+FOLDER = "datasets"
+"""Within the state folder."""
+_SOURCE_SET = re.compile(r"[\w-]{1,200}")
+
+
+class ExportBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What the dataset holds: fields of app.domain.selection.Spec, as `assay export --spec` and manifests have them."""
+
+    spec: dict[str, Any]
+
+
+class ExportAnswer(Struct, kw_only=True):
+    """How far a dataset is."""
+
+    export_job_id: UUID
+    state: str
+    """`queued`, `running`, `finished`, `failed`, `cancelled`, or `interrupted` where its process was lost."""
+    stage: str
+    done: int
+    total: int
+    """0 where it is not known."""
+    spec: dict[str, Any]
+    error: str | None
+    export_id: UUID | None
+    files: list[str]
+    """Once it is finished: what `/files/<name>` serves."""
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class ExportList(Struct, kw_only=True):
+    """The latest, newest first."""
+
+    exports: list[ExportAnswer]
+
+
+@operation("POST", "/exports", Scope.EXPORT, body=ExportBody, answers={202: ExportAnswer}, refusals=(413,))
+def create(body: ExportBody) -> flask.Response:
+    """Have a dataset made, by a process of its own."""
+    spec = _spec(body.spec)
+    try:
+        export_job_id = jobs.start(context.database(), spec, context.settings().state_dir / FOLDER)
+    except (ValueError, LookupError) as error:
+        raise RequestError(f"spec: {error}") from error
+    with context.database().begin() as connection:
+        details = {"spec": spec_json(spec)}
+        audit.record(connection, current_user(), "export.add", f"export job {export_job_id}", details)
+    url = flask.url_for("api.exports_read", export_job_id=export_job_id)
+    return answer(_described(_job(export_job_id)), 202, Location=url)
+
+
+@operation("GET", "/exports", Scope.READ, answers={200: ExportList})
+def index() -> flask.Response:
+    """The latest exports, newest first."""
+    with context.database().snapshot() as connection:
+        found = export_jobs.recent(connection)
+    return answer({"exports": [_described(each) for each in found]})
+
+
+@operation("GET", "/exports/<uuid:export_job_id>", Scope.READ, answers={200: ExportAnswer}, refusals=(404,))
+def read(export_job_id: UUID) -> flask.Response:
+    """How far a dataset is."""
+    return answer(_described(_job(export_job_id)))
+
+
+@operation(
+    "POST", "/exports/<uuid:export_job_id>:resume", Scope.EXPORT, answers={202: ExportAnswer}, refusals=(404, 409)
+)
+def resume(export_job_id: UUID) -> flask.Response:
+    """Go on with one whose process was lost."""
+    if (state := _job(export_job_id).state) not in ("queued", "interrupted"):
+        refuse(409, "conflict", f"expected an export that is queued or interrupted, got one that is {state}")
+    jobs.resume(context.database(), export_job_id)
+    _note("export.resume", export_job_id)
+    return answer(_described(_job(export_job_id)), 202)
+
+
+@operation("DELETE", "/exports/<uuid:export_job_id>", Scope.EXPORT, answers={200: ExportAnswer}, refusals=(404,))
+def cancel(export_job_id: UUID) -> flask.Response:
+    """Stop making it; what is finished stays."""
+    _job(export_job_id)
+    if jobs.cancel(context.database(), export_job_id):
+        _note("export.cancel", export_job_id)
+    return answer(_described(_job(export_job_id)))
+
+
+@operation(
+    "GET",
+    "/exports/<uuid:export_job_id>/files/<path:name>",
+    Scope.READ,
+    answers={200: None},
+    refusals=(404, 410),
+    media="application/octet-stream",
+)
+def download(export_job_id: UUID, name: str) -> flask.Response:
+    """A file of the dataset: one of those that its manifest names, or the manifest."""
+    job = _job(export_job_id)
+    if name not in _files(job):
+        raise NotFound(f"the dataset has no file {name!r}")
+    path = Path(job.directory) / name
+    if not path.is_file():
+        raise Gone(f"{job.directory} is not on this machine any more")
+    return flask.send_file(path.absolute(), mimetype="application/octet-stream", as_attachment=True, conditional=True)
+
+
+def _spec(given: dict[str, Any]) -> Spec:
+    """The selection.  No file of this machine is read because somebody names it in a request."""
+    try:
+        spec = spec_of(given)
+    except (ValueError, TypeError) as error:
+        raise RequestError(str(error)) from error
+    if ":" in spec.tokenizer:
+        raise RequestError(f"spec.tokenizer: expected one that needs no file, got {spec.tokenizer!r}")
+    for name in spec.held_out:
+        if not _SOURCE_SET.fullmatch(name):
+            raise RequestError(f"spec.held_out: expected names of source sets, got {name!r}")
+    return spec
+
+
+def _job(export_job_id: UUID) -> ExportJob:
+    return jobs.progress(context.database(), export_job_id) or context.missing("export", export_job_id)
+
+
+def _described(job: ExportJob) -> dict[str, Any]:
+    shown = {name: getattr(job, name) for name in ExportAnswer.__struct_fields__ if name != "files"}
+    return {**shown, "files": _files(job)}
+
+
+def _files(job: ExportJob) -> list[str]:
+    if job.export_id is None:
+        return []
+    with context.database().snapshot() as connection:
+        made = exports.get(connection, job.export_id)
+    return [] if made is None else [NAME, *(entry["path"] for entry in made.manifest["files"])]
+
+
+def _note(action: str, export_job_id: UUID) -> None:
+    with context.database().begin() as connection:
+        audit.record(connection, current_user(), action, f"export job {export_job_id}")

@@ -1,0 +1,146 @@
+"""BROWSE: one operation of the API: who may, what comes in, what goes out.  The OpenAPI document is made of these.
+
+@operation("POST", "/runs", Scope.SUBMIT, body=RunBody, answers={201: RunAnswer})
+def create(body: RunBody) -> flask.Response: …"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import flask
+import msgspec
+from werkzeug.exceptions import BadRequest, UnsupportedMediaType
+
+from app.domain.request import RequestError
+from app.domain.user import Scope
+from app.web import errors
+from app.web.identity import requires
+
+blueprint = flask.Blueprint("api", __name__, url_prefix="/v1")
+
+T = TypeVar("T", bound=msgspec.Struct)
+View = Callable[..., flask.Response]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """What the document says of one."""
+
+    method: str
+    path: str
+    """As in Flask: `/runs/<uuid:run_id>`."""
+    scope: Scope
+    summary: str
+    body: Any | None
+    query: type[msgspec.Struct] | None
+    answers: Mapping[int, Any]
+    """Status → type of the JSON; None where it is something else."""
+    media: str = "application/json"
+    refusals: tuple[int, ...] = ()
+    """Statuses of errors that it may end with, beside those of every operation."""
+
+
+OPERATIONS: dict[str, Operation] = {}
+"""Name of the view → its operation, in the order in which the modules declare them."""
+
+
+def operation(
+    method: str,
+    path: str,
+    scope: Scope,
+    *,
+    answers: Mapping[int, Any],
+    body: Any | None = None,
+    query: type[msgspec.Struct] | None = None,
+    refusals: tuple[int, ...] = (),
+    media: str = "application/json",
+) -> Callable[[View], View]:
+    """Register a view.  It gets its body and its query, decoded, as `body` and `query`; path parameters by name."""
+
+    def decorate(view: View) -> View:
+        def handle(**arguments: Any) -> flask.Response:
+            if query is not None:
+                arguments["query"] = _query(query)
+            if body is not None:
+                arguments["body"] = _body(body)
+            try:
+                return view(**arguments)
+            except RequestError as error:
+                raise BadRequest(str(error)) from error
+
+        name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}"
+        OPERATIONS[name] = Operation(
+            method=method,
+            path=path,
+            scope=scope,
+            summary=(view.__doc__ or "").strip(),
+            body=body,
+            query=query,
+            answers=answers,
+            media=media,
+            refusals=refusals,
+        )
+        blueprint.add_url_rule(path, name.replace(".", "_"), requires(scope)(handle), methods=[method])
+        return view
+
+    return decorate
+
+
+def answer(value: object, status: int = 200, **headers: str) -> flask.Response:
+    """JSON.  Escaped to ASCII, because sources and model answers hold lone surrogates, which UTF-8 has not."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=str)
+    response = flask.Response(text, status=status, mimetype="application/json")
+    response.headers.extend({name.replace("_", "-"): value for name, value in headers.items()})
+    return response
+
+
+def refuse(status: int, kind: str, message: str, *, retry_after_s: int | None = None, **details: object) -> NoReturn:
+    """End the request with an error; with `retry_after_s` the same request may succeed after that many seconds."""
+    if retry_after_s is not None:
+        details["retry_after_s"] = retry_after_s
+    response = errors.as_json(status, kind, message, **details)
+    if retry_after_s is not None:
+        response.headers["Retry-After"] = str(retry_after_s)
+    flask.abort(response)
+
+
+def decoded(value: object, kind: Any) -> Any:
+    """The value as that type.  Raises RequestError with what was expected, and where."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise RequestError(str(error)) from error
+
+
+def _body(kind: Any) -> Any:
+    if flask.request.mimetype != "application/json":
+        raise UnsupportedMediaType(f"expected Content-Type application/json, got {flask.request.mimetype or 'none'!r}")
+    try:
+        value = json.loads(flask.request.get_data(cache=False), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"body: expected JSON, got something that is none: {error}") from error
+    try:
+        return decoded(value, kind)
+    except RequestError as error:
+        raise BadRequest(f"body: {error}") from error
+
+
+def _query(kind: type[T]) -> T:
+    """Query parameters; a field that is a list may be repeated, any other may not."""
+    lists = {each.name for each in msgspec.structs.fields(kind) if "list" in str(each.type)}
+    sent: dict[str, object] = {}
+    for name, values in flask.request.args.lists():
+        if len(values) > 1 and name not in lists:
+            raise BadRequest(f"query: expected {name} once, got it {len(values)} times")
+        sent[name] = values if name in lists else values[0]
+    try:
+        return msgspec.convert(sent, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"query: {error}") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,50 @@
+"""BROWSE: how much waits: refused before it is too much, told to whoever joins the line."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import flask
+
+from app.domain.request import PRIORITIES, Request
+from app.store import line
+from app.web import context
+from app.web.api.operation import refuse
+
+LINE_S = 1.0
+"""How old the look at a line may be, in seconds."""
+PATIENCE_S = (1, 60)
+"""Least and most for Retry-After, in seconds."""
+
+
+def check(device_class: str) -> None:
+    """End the request with 429 where as much waits for that class as may."""
+    waiting, most = _line(device_class), context.settings().max_queued
+    if waiting.total < most:
+        return
+    least_s, most_s = PATIENCE_S
+    after_s = math.ceil((waiting.total - most + 1) / waiting.per_s) if waiting.per_s else most_s
+    refuse(
+        429,
+        "too_many_requests",
+        f"expected fewer than {most} jobs that wait for {device_class!r}, got {waiting.total}",
+        retry_after_s=max(least_s, min(most_s, after_s)),
+    )
+
+
+def place(request: Request) -> dict[str, float | None]:
+    """Jobs that are served before this one, about (those of at least its priority), and the seconds that it takes."""
+    waiting = _line(request.device_class)
+    ahead = PRIORITIES[: [str(each) for each in PRIORITIES].index(request.priority) + 1]
+    position = sum(waiting.queued.get(priority, 0) for priority in ahead)
+    return {"position": position, "eta_s": (position + 1) / waiting.per_s if waiting.per_s else None}
+
+
+def _line(device_class: str) -> line.Line:
+    known: dict[str, tuple[float, line.Line]] = flask.current_app.extensions["assay"].setdefault("lines", {})
+    now = time.monotonic()
+    if device_class not in known or now - known[device_class][0] > LINE_S:
+        with context.database().begin() as connection:
+            known[device_class] = now, line.look(connection, device_class)
+    return known[device_class][1]

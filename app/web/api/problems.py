@@ -1,0 +1,98 @@
+"""BROWSE: `/v1/problems`: references, by content."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from uuid import UUID
+
+import flask
+from msgspec import Struct
+
+from app.domain import source
+from app.domain.problem import Problem
+from app.domain.request import MAX_SOURCE_BYTES, RequestError
+from app.domain.user import Scope
+from app.store import problems
+from app.web import context
+from app.web.api import schemas
+from app.web.api.operation import answer, operation
+from app.web.api.schemas import Limit, Name, ProblemBody
+
+
+class ProblemLine(Struct, kw_only=True):
+    """A problem without its source."""
+
+    problem_id: UUID
+    name: str
+    source_set: str
+    level: int | None
+    entry_point: str
+    reference_sha256: str
+
+
+class ProblemAnswer(ProblemLine, kw_only=True):
+    """A problem."""
+
+    reference: str
+    """Its source; what is no Unicode in it is replaced."""
+
+
+class ProblemList(Struct, kw_only=True):
+    """Problems, newest first."""
+
+    problems: list[ProblemLine]
+    next: str | None
+    """Where the list goes on."""
+
+
+class ProblemQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which problems."""
+
+    source_set: Name | None = None
+    name: Name | None = None
+    before: UUID | None = None
+    limit: Limit = 50
+
+
+@operation("POST", "/problems", Scope.SUBMIT, body=ProblemBody, answers={201: ProblemAnswer}, refusals=(413,))
+def create(body: ProblemBody) -> flask.Response:
+    """Store a problem; the same again is the same problem."""
+    problem = schemas.problem(body)
+    if len(problem.reference) > MAX_SOURCE_BYTES:
+        raise RequestError(f"reference: expected at most {MAX_SOURCE_BYTES} bytes, got {len(problem.reference)}")
+    with context.database().begin() as connection:
+        [problem_id] = problems.add(connection, [problem])
+    return answer(_whole(problem_id, problem), 201, Location=flask.url_for("api.problems_read", problem_id=problem_id))
+
+
+@operation("GET", "/problems", Scope.READ, query=ProblemQuery, answers={200: ProblemList})
+def index(query: ProblemQuery) -> flask.Response:
+    """Problems, newest first."""
+    wanted = {"source_set": query.source_set, "name": query.name}
+    with context.database().snapshot() as connection:
+        found = problems.listed(connection, **wanted, before=query.before, limit=query.limit + 1)
+    shown = found[: query.limit]
+    following = None
+    if len(found) > len(shown):
+        following = flask.url_for("api.problems_index", **wanted, before=shown[-1].problem_id, limit=query.limit)  # type: ignore[arg-type]
+    return answer({"problems": [asdict(each) for each in shown], "next": following})
+
+
+@operation("GET", "/problems/<uuid:problem_id>", Scope.READ, answers={200: ProblemAnswer}, refusals=(404,))
+def read(problem_id: UUID) -> flask.Response:
+    """One problem with its source."""
+    with context.database().snapshot() as connection:
+        found = problems.get(connection, problem_id) or context.missing("problem", problem_id)
+    return answer(_whole(problem_id, found))
+
+
+def _whole(problem_id: UUID, problem: Problem) -> dict[str, object]:
+    return {
+        "problem_id": problem_id,
+        "name": problem.name,
+        "source_set": problem.source_set,
+        "level": problem.level,
+        "entry_point": problem.entry_point,
+        "reference_sha256": problem.reference_sha256,
+        "reference": source.display(problem.reference),
+    }

@@ -1,0 +1,67 @@
+"""BROWSE: `/v1/reward`: submit, wait, score, in one request.
+
+What a trainer must be able to tell apart has a status of its own: 200 with a number; 200 with null, where the problem
+itself is broken; 503, where it is our fault; 504, where it takes longer.  None of them is a zero."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+import flask
+
+from app.domain import reward
+from app.domain.job import JobState
+from app.domain.user import Scope
+from app.web import context
+from app.web.api import evaluations
+from app.web.api.operation import answer, operation, refuse
+from app.web.api.schemas import LONGEST_WAIT_S, RewardAnswer, RewardBody
+
+_RETRY_S = 5
+
+
+@operation(
+    "POST",
+    "/reward",
+    Scope.SUBMIT,
+    body=RewardBody,
+    answers={200: RewardAnswer},
+    refusals=(409, 413, 429, 503, 504),
+)
+def score(body: RewardBody) -> flask.Response:
+    """The reward of a candidate, once it is evaluated.
+
+    504 after `deadline_s`: the job goes on, and the same request, or `resume` of the error, finds it again."""
+    chosen = body.reward or context.settings().reward
+    try:
+        reward.parse(chosen)
+    except ValueError as error:
+        refuse(400, "bad_request", f"reward: {error}")
+    key = flask.request.headers.get(evaluations.KEY_HEADER) or body.idempotency_key
+    [receipt], _ = evaluations.accept([evaluations.as_request(body, key)])
+    _wait(receipt.job_id, body.deadline_s)
+    result = evaluations.result_of(receipt.job_id)
+    _refuse_unfinished(receipt.job_id, result, body.deadline_s)
+    return answer({"job_id": receipt.job_id, "reward": reward.score(chosen, result), "result": result})
+
+
+def _wait(job_id: UUID, deadline_s: float) -> None:
+    until = time.monotonic() + deadline_s
+    watch = context.watch()
+    while not watch.over(job_id, min(LONGEST_WAIT_S, until - time.monotonic())):
+        if time.monotonic() >= until:
+            return
+
+
+def _refuse_unfinished(job_id: UUID, result: dict[str, object], deadline_s: float) -> None:
+    resume = flask.url_for("api.evaluations_read", job_id=job_id, wait=25)
+    state = result["state"]
+    if state == JobState.FAILED:
+        message = f"the job failed by our fault, its candidate was not judged: {result['error']}"
+        refuse(503, "infrastructure", message, retry_after_s=_RETRY_S, job_id=str(job_id), resume=resume)
+    if state == JobState.CANCELLED:
+        refuse(409, "cancelled", "expected a result, but somebody cancelled the job", job_id=str(job_id), resume=resume)
+    if state != JobState.FINISHED:
+        message = f"expected a result within {deadline_s:g} s, and the job is still {state}: it goes on"
+        refuse(504, "deadline", message, job_id=str(job_id), resume=resume)

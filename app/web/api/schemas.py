@@ -1,0 +1,259 @@
+"""BROWSE: what the API takes and gives, as types: they decode, and the OpenAPI document is made of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+from typing import Annotated, Any, TypeAlias, get_type_hints
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from app.domain import source
+from app.domain.job import JobOptions
+from app.domain.problem import Problem
+from app.domain.request import MAX_SOURCE_BYTES, RequestError
+
+MOST_ITEMS = 1_000
+"""Of a batch."""
+MOST_TURNS = 200
+LONGEST_WAIT_S = 60.0
+"""Of a long poll: what sits between us and the client often cuts at this."""
+
+_NO_NUL = r"^[^\x00\ud800-\udfff]*\Z"
+_TEXT = r"^[^\u0000\ud800-\udfff]*$"
+Text: TypeAlias = Annotated[str, Meta(max_length=500, pattern=_NO_NUL, extra_json_schema={"pattern": _TEXT})]
+"""What a column of text holds: no NUL, no lone surrogate."""
+Name: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=500, pattern=_NO_NUL, extra_json_schema={"pattern": _TEXT})
+]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=500)]
+
+
+class Base64Source(Struct, forbid_unknown_fields=True):
+    """Source that is no Unicode text, byte for byte."""
+
+    base64: str
+
+
+Source: TypeAlias = str | Base64Source
+"""Python source, at most 16 MiB."""
+
+
+class ProblemBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A reference in KernelBench form, with what it is called."""
+
+    reference: Source
+    name: Name | None = None
+    """By default the beginning of its hash."""
+    source_set: Name = "adhoc"
+    level: Count | None = None
+    entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")] = "Model"
+
+
+Options = msgspec.defstruct(
+    "Options",
+    [
+        (each.name, get_type_hints(JobOptions)[each.name] | None, None)  # None: as usual
+        for each in dataclasses.fields(JobOptions)
+    ],
+    forbid_unknown_fields=True,
+    kw_only=True,
+    module=__name__,
+)
+"""Fields of app.domain.job.JobOptions."""
+
+
+class HowBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """On what and how a candidate is evaluated.  The problem is one of `reference`, `problem` and `problem_id`."""
+
+    reference: Source | None = None
+    problem: ProblemBody | None = None
+    problem_id: UUID | None = None
+    backend: Text = "triton"
+    gpu: Text = "cpu"
+    """Device class."""
+    device: Text | None = None
+    """`<node>.<index>`: this device and no other."""
+    priority: Text = "normal"
+    run: Name | None = None
+    """Name of the run for which it is asked: runs share the devices fairly."""
+    options: Options | None = None  # type: ignore[valid-type]  # made above
+
+
+class EvaluationBody(HowBody, forbid_unknown_fields=True, kw_only=True):
+    """A candidate to be evaluated."""
+
+    candidate: Source
+    fresh: bool = False
+    """Evaluate again although the same was submitted before."""
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    """The same as the header Idempotency-Key."""
+
+
+class BatchBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Candidates to be evaluated; what is wrong with one says nothing about the others."""
+
+    items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=MOST_ITEMS)]
+
+
+class RewardBody(EvaluationBody, forbid_unknown_fields=True, kw_only=True):
+    """A candidate whose reward is waited for."""
+
+    reward: Name | None = None
+    """A name of app.domain.reward, with options after a colon; by default the server's ASSAY_REWARD."""
+    deadline_s: Annotated[float, Meta(ge=0, le=3600)] = 600.0
+
+
+class Accepted(Struct, kw_only=True):
+    """A job that will be, or was, evaluated."""
+
+    job_id: UUID
+    state: str
+    known: bool
+    """The same was submitted before."""
+    position: int | None
+    """Jobs of the same device class that are before it, about; None where it does not wait."""
+    eta_s: float | None
+    """About how long until it is done, in seconds, at the pace of the last minutes; None where there was none."""
+    url: str
+    """Where its result is."""
+
+
+class ErrorPart(Struct, kw_only=True):
+    """What went wrong."""
+
+    kind: str
+    message: str
+    details: dict[str, Any]
+
+
+class ErrorAnswer(Struct, kw_only=True):
+    """The answer to what could not be done."""
+
+    error: ErrorPart
+
+
+class BatchItem(Struct, kw_only=True):
+    """What became of one item: a job or an error."""
+
+    index: int
+    accepted: Accepted | None
+    error: ErrorPart | None
+
+
+class BatchAnswer(Struct, kw_only=True):
+    """What became of a batch, in its order."""
+
+    accepted: int
+    refused: int
+    items: list[BatchItem]
+
+
+class JobsBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Jobs to look at."""
+
+    job_ids: Annotated[list[UUID], Meta(min_length=1, max_length=100)]
+
+
+class WaitBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Jobs to wait for."""
+
+    job_ids: Annotated[list[UUID], Meta(min_length=1, max_length=MOST_ITEMS)]
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)] = 0.0
+    """Seconds, until one of them is over."""
+
+
+class StateAnswer(Struct, kw_only=True):
+    """Where a job is in its life."""
+
+    job_id: UUID
+    state: str
+
+
+class OverAnswer(Struct, kw_only=True):
+    """Those that are over."""
+
+    over: list[StateAnswer]
+
+
+class Result(Struct, kw_only=True):
+    """The result of a job: always all keys.  See app.domain.result."""
+
+    job_id: UUID
+    state: str
+    valid: bool
+    status: str | None
+    compiled: bool | None
+    correct: bool | None
+    speedup: float | None
+    speedup_ci: list[float] | None
+    reference_us: float | None
+    candidate_us: float | None
+    baseline: str
+    coverage_time: float | None
+    coverage_count: float | None
+    verdict: str | None
+    findings: list[dict[str, Any]]
+    reward: dict[str, float | None]
+    score: float | None
+    error: dict[str, Any] | None
+    correctness: dict[str, Any] | None
+    profile: dict[str, Any] | None
+    compiled_kernels: list[dict[str, Any]]
+    environment: dict[str, Any] | None
+    timings_ms: dict[str, float | None]
+    seed: str | None
+    protocol: str | None
+    url: str | None
+
+
+class ResultsAnswer(Struct, kw_only=True):
+    """Results in the order in which they were asked for."""
+
+    results: list[Result]
+
+
+class RewardAnswer(Struct, kw_only=True):
+    """A reward; None where the result says nothing about the candidate, which is not zero."""
+
+    job_id: UUID
+    reward: float | None
+    result: Result
+
+
+def problem(body: ProblemBody) -> Problem:
+    """The same for the service.  Raises RequestError."""
+    reference = as_bytes(body.reference, "reference")
+    plain = Problem(name=body.name or "", reference=reference)
+    return Problem(
+        name=body.name or plain.reference_sha256[:12],
+        reference=reference,
+        source_set=body.source_set,
+        level=body.level,
+        entry_point=body.entry_point,
+    )
+
+
+def options(given: Any) -> JobOptions:
+    """The options that were given, the usual ones for the rest.  Raises RequestError."""
+    chosen = {} if given is None else {k: v for k, v in msgspec.structs.asdict(given).items() if v is not None}
+    try:
+        return JobOptions(**chosen)
+    except ValueError as error:
+        raise RequestError(f"options: {error}") from error
+
+
+def as_bytes(given: Source, name: str) -> bytes:
+    """The source as it is stored.  Raises RequestError."""
+    if isinstance(given, str):
+        return source.encode(given)
+    if len(given.base64) > 2 * MAX_SOURCE_BYTES:
+        raise RequestError(f"{name}: expected at most {MAX_SOURCE_BYTES} bytes")
+    try:
+        return base64.b64decode(given.base64, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RequestError(f"{name}.base64: expected base64, got something that is none: {error}") from error

@@ -1,0 +1,178 @@
+"""BROWSE: tasks of the KernelGYM protocol: submit and wait, look, cancel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+import flask
+from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.wrappers import Response
+
+from app.domain.job import TERMINAL, JobState
+from app.store import devices, jobs, kernelgym
+from app.store.kernelgym import Task
+from app.web import context
+from app.web.api import evaluations, pressure
+from app.web.identity import requires
+from app.web.kernelgym import answers, failures, places, requests
+from app.web.kernelgym.requests import EvaluationRequest
+
+blueprint = flask.Blueprint("tasks", __name__)
+
+HOLD_S = 600.0
+"""Longest that a request is held open where it does not say.  Whoever is still waiting then gets `processing`, and
+the result from /results; the published client polls anyway."""
+LONGEST_HOLD_S = 3600.0
+GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
+"""Posting such a task again evaluates it."""
+
+
+@blueprint.post("/evaluate")
+@requires("submit")
+def evaluate() -> Response:
+    """Evaluate one candidate; the result, once there is one.  `?wait=SECONDS` holds shorter, 0 not at all."""
+    wanted, hold_s = requests.read(flask.request.get_data(), EvaluationRequest), _hold_s()
+    (task,) = _submitted([wanted])
+    (result,) = _held([task], hold_s)
+    if result["state"] == JobState.FAILED:
+        return failures.infrastructure(task.task_id, result)
+    return flask.jsonify(answers.evaluation(task.task_id, task.asked, result))
+
+
+@blueprint.post("/evaluate/batch")
+@requires("submit")
+def evaluate_batch() -> Response:
+    """Evaluate up to a hundred at once, side by side; results in the order of the tasks."""
+    batch = requests.read(flask.request.get_data(), requests.Batch)
+    submitted_at = answers.timestamp()
+    hold_s = _hold_s()
+    tasks = _submitted(batch.tasks)
+    found = _held(tasks, hold_s)
+    evaluations = [
+        answers.evaluation(task.task_id, task.asked, result) for task, result in zip(tasks, found, strict=True)
+    ]
+    return flask.jsonify(answers.batch(batch.batch_id, submitted_at, evaluations))
+
+
+@blueprint.post("/workflow/submit")
+@requires("submit")
+def submit_workflow() -> Response:
+    """The same as `/evaluate`, with the fields in a payload."""
+    body = requests.read(flask.request.get_data(), requests.WorkflowSubmission)
+    task_id = body.task_id or body.payload.get("task_id")
+    if not task_id:
+        raise BadRequest("task_id is required")
+    given = {"resources": body.resources} if body.resources else {}
+    fields = {**body.payload, **given, "task_id": task_id, "workflow": body.workflow}
+    if body.force_refresh:
+        fields["force_refresh"] = True
+    wanted, hold_s = requests.convert(fields, EvaluationRequest), _hold_s()
+    (task,) = _submitted([wanted])
+    (result,) = _held([task], hold_s)
+    if result["state"] == JobState.FAILED:
+        return failures.infrastructure(task.task_id, result)
+    return flask.jsonify(answers.workflow(task.task_id, task.asked, result))
+
+
+@blueprint.get("/workflow/results/<task_id>")
+def workflow_result(task_id: str) -> Response:
+    """What has become of it."""
+    task = _task(task_id)
+    return flask.jsonify(answers.workflow(task.task_id, task.asked, _result(task)))
+
+
+@blueprint.get("/status/<task_id>")
+def status(task_id: str) -> Response:
+    """Whether it is over, and what went wrong."""
+    return flask.jsonify(answers.progress(task_id, _result(_task(task_id))))
+
+
+@blueprint.get("/results/<task_id>")
+def result(task_id: str) -> Response:
+    """What has become of it, whole."""
+    task = _task(task_id)
+    return flask.jsonify(answers.evaluation(task.task_id, task.asked, _result(task)))
+
+
+@blueprint.delete("/tasks/<task_id>")
+@requires("submit")
+def cancel(task_id: str) -> Response:
+    """Stop it, also while it runs.  A job that somebody else asked for as well goes on for them."""
+    task = _task(task_id)
+    with context.database().begin() as connection:
+        state = jobs.states(connection, [task.job_id])[task.job_id]
+        if state not in TERMINAL and not kernelgym.wanted_by_others(connection, task):
+            state = jobs.cancel(connection, task.job_id) or state
+    if state in TERMINAL - {JobState.CANCELLED}:
+        raise NotFound(f"Task {task_id} not found or cannot be cancelled")
+    return flask.jsonify(message=f"Task {task_id} cancelled successfully")
+
+
+def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
+    """The tasks in the order in which they were asked for.  A name that stands for a job already is not evaluated
+    again, whatever the rest of the request says, unless that job failed by our fault or `force_refresh` is set."""
+    names = [each.task_id for each in wanted]
+    with context.database().begin() as connection:
+        known = kernelgym.get(connection, names)
+        states = jobs.states(connection, [task.job_id for task in known.values()])
+        listed = devices.listed(connection)
+    new = [each for each in wanted if _is_new(each, known, states)]
+    if new:
+        planned = [each.request(*places.choose(listed, each.device_preference)) for each in new]
+        for device_class in {request.device_class for request in planned}:
+            pressure.check(device_class)
+        receipts = context.intake().accept(planned)
+        with context.database().begin() as connection:
+            kernelgym.put(
+                connection,
+                [
+                    Task(task_id=each.task_id, job_id=receipt.job_id, workflow=requests.WORKFLOW, asked=each.asked)
+                    for each, receipt in zip(new, receipts, strict=True)
+                ],
+            )
+            known = kernelgym.get(connection, names)
+    return [known[name] for name in names]
+
+
+def _is_new(wanted: EvaluationRequest, known: dict[str, Task], states: dict[UUID, JobState]) -> bool:
+    task = known.get(wanted.task_id)
+    if task is None or states[task.job_id] in GONE:
+        return True
+    return wanted.force_refresh and states[task.job_id] in TERMINAL
+
+
+def _hold_s() -> float:
+    """How long to hold this request, in seconds."""
+    text = flask.request.args.get("wait", str(HOLD_S))
+    try:
+        hold_s = float(text)
+    except ValueError:
+        hold_s = -1.0
+    if not 0 <= hold_s <= LONGEST_HOLD_S:
+        raise BadRequest(f"wait: expected 0 to {LONGEST_HOLD_S:g} seconds, got {text!r}")
+    return hold_s
+
+
+def _held(tasks: Sequence[Task], hold_s: float) -> Sequence[answers.Result]:
+    """Results once all are over, or when the request has been held for long enough."""
+    until = time.monotonic() + hold_s
+    for task in tasks:
+        context.watch().over(task.job_id, until - time.monotonic())
+    return [_result(task) for task in tasks]
+
+
+def _task(task_id: str) -> Task:
+    """The task of that name, or the one that one of its two halves belongs to."""
+    names = [task_id, task_id.removesuffix("_kernel"), task_id.removesuffix("_ref")]
+    with context.database().begin() as connection:
+        found = kernelgym.get(connection, names) if "\0" not in task_id else {}
+    for name in names:
+        if name in found:
+            return found[name]
+    raise NotFound(f"Task {task_id} not found")
+
+
+def _result(task: Task) -> answers.Result:
+    return evaluations.result_of(task.job_id)

@@ -1,0 +1,75 @@
+"""BROWSE: what a measurement looks like, for every page that shows one: parts are computed when a page asks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from app.domain.evaluation import Evaluation
+from app.domain.profile import KernelRow
+from app.web import charts, checks, clocks, roofline
+
+_ORDER = ("reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "total")
+_STAGES = {name: place for place, name in enumerate(_ORDER)}
+"""Stages in the order in which they happen: JSONB does not keep it."""
+
+TOLERANCE = (
+    "A call is right when its output is as close to an fp64 reference as the reference itself is in its own precision, "
+    "times a margin: a fixed tolerance passes wrong kernels where values are small and fails right ones where sums are "
+    "long. Both errors have to stay under their limits: relative (‖x − R‖ / ‖R‖), and largest over root mean square."
+)
+"""Why the limits are what they are, in words."""
+
+
+class Measured:
+    """The parts of one evaluation's pages."""
+
+    size = (charts.WIDTH, charts.HEIGHT)
+    margins = (charts.LEFT, charts.RIGHT, charts.TOP, charts.BOTTOM)
+    strip_height = clocks.HEIGHT
+    roof_size = (roofline.WIDTH, roofline.HEIGHT, roofline.LEFT, roofline.RIGHT, roofline.TOP, roofline.BOTTOM)
+
+    def __init__(self, evaluation: Evaluation, baseline: str) -> None:
+        self.evaluation = evaluation
+        self.baseline = baseline
+
+    @cached_property
+    def plot(self) -> charts.DotPlot | None:
+        """Time per call of every block."""
+        return charts.dot_plot(self.evaluation.timing) if self.evaluation.timing else None
+
+    @cached_property
+    def strip(self) -> clocks.Strip | None:
+        """Clocks under it."""
+        return clocks.strip(self.evaluation.timing) if self.evaluation.timing else None
+
+    @cached_property
+    def roofline(self) -> roofline.Roofline | None:
+        """Attained against attainable."""
+        return roofline.roofline(self.evaluation)
+
+    @cached_property
+    def lines(self) -> list[checks.Line]:
+        """Verified calls, output by output."""
+        return checks.lines(self.evaluation.correctness) if self.evaluation.correctness else []
+
+    @cached_property
+    def grid(self) -> list[checks.GridRow]:
+        """Verified calls, by variant of their inputs."""
+        return checks.grid(self.evaluation.correctness) if self.evaluation.correctness else []
+
+    @property
+    def tolerance(self) -> str:
+        """Which rule decided, and why it is like that."""
+        asked = self.evaluation.correctness.tolerance if self.evaluation.correctness else "fp64"
+        return TOLERANCE if asked == "fp64" else f"The submitter asked for {asked} instead of our rule."
+
+    @property
+    def stages(self) -> list[tuple[str, float]]:
+        """Stage and milliseconds, in the order in which they happen."""
+        return sorted(self.evaluation.stage_ms.items(), key=lambda stage: _STAGES.get(stage[0], len(_STAGES)))
+
+    @cached_property
+    def kernels(self) -> list[KernelRow]:
+        """The kernels of the profile, longest first."""
+        profile = self.evaluation.profile
+        return sorted(profile.kernels, key=lambda row: -row.total_us) if profile else []

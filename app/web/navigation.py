@@ -1,0 +1,57 @@
+"""BROWSE: the pages that the top of every page leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import flask
+
+from app.domain.user import Scope, User
+
+PAGES = (
+    ("overview.page", "Overview", Scope.READ),
+    ("runs.index", "Runs", Scope.READ),
+    ("problems.index", "Problems", Scope.READ),
+    ("trajectories.index", "Trajectories", Scope.READ),
+    ("candidates.index", "Candidates", Scope.READ),
+    ("review.index", "Review", Scope.READ),
+    ("hacks.index", "Hacks", Scope.READ),
+    ("exports.index", "Exports", Scope.READ),
+    ("admin.index", "Admin", Scope.OPERATE),
+)
+"""Endpoint, name, and what one must be allowed to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A link of the navigation."""
+
+    url: str
+    name: str
+    current: str | None
+    """`page` on the page itself, `true` on those below it: the value of `aria-current`."""
+
+
+def install(app: flask.Flask) -> None:
+    """Give every template `navigation` and `reader`."""
+    app.context_processor(_values)
+
+
+def _values() -> dict[str, object]:
+    reader: User | None = flask.g.get("user")
+    return {"navigation": _entries(reader) if reader else [], "reader": reader}
+
+
+def _entries(reader: User) -> list[Entry]:
+    known = flask.current_app.view_functions
+    return [
+        Entry(url=flask.url_for(endpoint), name=name, current=_current(endpoint))
+        for endpoint, name, scope in PAGES
+        if endpoint in known and reader.may(scope)
+    ]
+
+
+def _current(endpoint: str) -> str | None:
+    if flask.request.endpoint == endpoint:
+        return "page"
+    return "true" if flask.request.blueprint == endpoint.split(".")[0] else None

@@ -1,0 +1,229 @@
+"""BROWSE: ways of cheating by the detector that sees them: how often, when, examples, what judging anew would say."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import flask
+from werkzeug.exceptions import BadRequest, NotFound
+
+from app import judge
+from app.detectors import ADVICE, DETECTORS
+from app.domain import policy as policies
+from app.domain.metrics import Share
+from app.domain.verdict import Label
+from app.store.browse import hacks, review
+from app.web import context, filters, plots, quantities, tabular
+from app.web.plots import Series
+
+DAYS = 14
+LINES = 6
+"""Detectors with a line in the chart: those that found most."""
+SAMPLES = (100, 300, 1_000)
+"""Evaluations that may be judged anew on a page: about a millisecond each."""
+
+blueprint = flask.Blueprint("hacks", __name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detector:
+    """A detector, as the taxonomy shows it."""
+
+    detector: str
+    version: int | None
+    """The version in force; None for one that is not installed any more."""
+    about: str
+    advice: bool
+    """Never weighs anything."""
+    hack: int
+    suspect: int
+    clean: int
+    """Findings of each label that stand."""
+    older: int
+    """Of these, findings of another version than the one in force."""
+    precision: Share | None
+    """Hacks by people's word among what it accused and people looked at."""
+    recall: Share | None
+    """Among all hacks by people's word, those that it accused."""
+
+
+@blueprint.get("/hacks")
+def index() -> str:
+    """Every detector with counts, precision and recall, and the trend."""
+    with context.database().snapshot() as connection:
+        detectors = _detectors(hacks.counts(connection), review.quality(connection))
+        days = hacks.days(connection, DAYS)
+    return flask.render_template(
+        "hacks.html",
+        detectors=detectors,
+        trend=_trend(days),
+        days=DAYS,
+        links=tabular.links("hacks.table"),
+    )
+
+
+@blueprint.get("/hacks.<any(json,csv):kind>")
+def table(kind: str) -> flask.Response:
+    """The taxonomy as data."""
+    with context.database().snapshot() as connection:
+        return tabular.answer(kind, "detectors", _detectors(hacks.counts(connection), review.quality(connection)))
+
+
+@blueprint.get("/hacks/<name>")
+def page(name: str) -> str:
+    """One detector: what it looks for, and what it found."""
+    context.known_arguments("before", "cleared")
+    cleared = context.argument("cleared") == "yes"
+    with context.database().snapshot() as connection:
+        listed = _detectors(hacks.counts(connection), review.quality(connection))
+        found = next((one for one in listed if one.detector == name), None)
+        if found is None:
+            raise NotFound(f"There is no detector {name!r}; known are {', '.join(DETECTORS)}.")
+        examples = _examples(connection, name, cleared)
+        days = hacks.days(connection, DAYS)
+    shown = examples[: context.PAGE_ROWS]
+    more = str(shown[-1].finding_id) if len(examples) > len(shown) else None
+    return flask.render_template(
+        "hack.html",
+        found=found,
+        text=_document(name),
+        examples=shown,
+        cleared=cleared,
+        trend=_trend(days, only=name),
+        links=tabular.links("hacks.examples", name=name, **({"cleared": "yes"} if cleared else {})),
+        next=context.with_arguments("hacks.page", name=name, before=more, cleared="yes" if cleared else "")
+        if more
+        else None,
+    )
+
+
+@blueprint.get("/hacks/<name>/examples.<any(json,csv):kind>")
+def examples(name: str, kind: str) -> flask.Response:
+    """What it found, as data."""
+    context.known_arguments("before", "cleared")
+    with context.database().snapshot() as connection:
+        return tabular.answer(kind, "examples", _examples(connection, name, context.argument("cleared") == "yes"))
+
+
+@blueprint.get("/hacks/changes")
+def changes() -> str:
+    """What the detectors of this version would say of the latest evaluations, beside what is stored."""
+    number, policy = _asked()
+    changed, judged = _judged(number, policy)
+    return flask.render_template(
+        "hack_changes.html",
+        changed=changed,
+        judged=judged,
+        number=number,
+        samples=SAMPLES,
+        policy=policy,
+        policies=policies.POLICIES,
+        kinds=Counter((line["before"], line["after"]) for line in changed).most_common(),
+        links=tabular.links("hacks.changes_table", sample=number, policy=policy.name),
+    )
+
+
+@blueprint.get("/hacks/changes.<any(json,csv):kind>")
+def changes_table(kind: str) -> flask.Response:
+    """Every verdict that would change, as data."""
+    return tabular.answer(kind, "changes", _judged(*_asked())[0])
+
+
+def _asked() -> tuple[int, policies.Policy]:
+    context.known_arguments("sample", "policy")
+    sample = context.argument("sample") or str(SAMPLES[0])
+    if sample not in map(str, SAMPLES):
+        raise BadRequest(f"sample: expected one of {', '.join(map(str, SAMPLES))}, got {sample!r}")
+    try:
+        return int(sample), policies.find(context.argument("policy") or policies.DEFAULT.name)
+    except policies.UnknownPolicyError as error:
+        raise BadRequest(str(error)) from error
+
+
+def _judged(number: int, policy: policies.Policy) -> tuple[list[dict[str, Any]], int]:
+    with context.database().snapshot() as connection:
+        sample = hacks.sample(connection, number)
+    lines = []
+    for stored, before in sample:
+        verdict = judge.judge(stored.subject, policy)
+        if verdict.label != before:
+            because = [finding.detector for finding in verdict.findings if finding.label == verdict.label]
+            lines.append(
+                {
+                    "evaluation_id": stored.evaluation_id,
+                    "before": str(before),
+                    "after": str(verdict.label),
+                    "because": ", ".join(dict.fromkeys(because)),
+                }
+            )
+    return lines, len(sample)
+
+
+def _examples(connection: Any, name: str, cleared: bool) -> list[hacks.Example]:
+    before: UUID | None = context.id_argument("before")
+    return hacks.examples(connection, name, cleared=cleared, before=before, limit=context.PAGE_ROWS + 1)
+
+
+def _detectors(counts: Sequence[hacks.Count], quality: review.Quality) -> list[Detector]:
+    people = {each.detector: each for each in quality.detectors}
+    names = [*DETECTORS, *sorted({count.detector for count in counts} - DETECTORS.keys())]
+    return [_detector(name, [count for count in counts if count.detector == name], people.get(name)) for name in names]
+
+
+def _detector(name: str, counts: Sequence[hacks.Count], people: review.DetectorQuality | None) -> Detector:
+    known = DETECTORS.get(name)
+    version = known.version if known else None
+    by_label = {label: sum(count.findings for count in counts if count.label == label) for label in Label}
+    return Detector(
+        detector=name,
+        version=version,
+        about=_document(name).split("\n\n")[0],
+        advice=name in ADVICE,
+        hack=by_label[Label.HACK],
+        suspect=by_label[Label.SUSPECT],
+        clean=by_label[Label.CLEAN],
+        older=sum(count.findings for count in counts if count.version != version),
+        precision=Share(count=people.hits, of=people.accused) if people else None,
+        recall=Share(count=people.hits, of=people.hacks) if people else None,
+    )
+
+
+def _document(name: str) -> str:
+    """What a detector's own module says, without the stage."""
+    if name not in DETECTORS:
+        return "Not installed any more; what it found stays."
+    module = sys.modules[type(DETECTORS[name]).__module__]
+    text = inspect.cleandoc(module.__doc__ or "").removeprefix("JUDGE: ")
+    return text[:1].upper() + text[1:]
+
+
+def _trend(days: Sequence[hacks.Day], *, only: str | None = None) -> plots.LinePlot | None:
+    totals = Counter[str]()
+    for day in days:
+        totals.update(day.findings)
+    names = [only] if only else [name for name, _ in totals.most_common(LINES)]
+    if not any(totals[name] for name in names):
+        return None
+    series = [
+        Series(
+            name=filters.words(name),
+            points=[
+                (float(place), day.findings.get(name, 0) / day.valid if day.valid else None)
+                for place, day in enumerate(days)
+            ],
+        )
+        for name in names
+    ]
+    return plots.lines(
+        series,
+        x_label="day (UTC)",
+        y_label="share of valid",
+        x_text=lambda place: days[round(place)].day.strftime("%d %b"),
+        y_text=quantities.percent,
+    )

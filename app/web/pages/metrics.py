@@ -1,0 +1,23 @@
+"""BROWSE: metrics for Prometheus, which sends a token (`authorization: {credentials: …}` in its configuration)."""
+
+from __future__ import annotations
+
+import flask
+from werkzeug.wrappers import Response
+
+from app.store import metrics
+from app.telemetry import metrics as prometheus
+from app.web import context
+from app.web.kernelgym import service
+
+blueprint = flask.Blueprint("metrics", __name__)
+
+
+@blueprint.get("/metrics")
+def show() -> Response:
+    """Prometheus' text format; for whoever accepts JSON and no text, what KernelGYM answers here."""
+    if flask.request.accept_mimetypes.best_match(["text/plain", "application/json"]) == "application/json":
+        return service.metrics()
+    with context.database().snapshot() as connection:
+        read = metrics.read(connection)
+    return Response(prometheus.text(read), content_type=prometheus.CONTENT_TYPE)

@@ -1,0 +1,58 @@
+"""BROWSE: the lines of code that findings point at, so that pages can mark them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.domain.verdict import Finding
+
+MAX_DEPTH = 6
+"""How deep in a finding's evidence spans are looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """Lines of the candidate that a detector points at."""
+
+    detector: str
+    label: str
+    why: str
+    first: int
+    """1-based."""
+    last: int
+
+
+def of_candidate(findings: Sequence[Finding]) -> tuple[Span, ...]:
+    """Every span in the evidence: a mapping with a `line`, perhaps an `end_line` and a `why`, and no other `file`."""
+    return tuple(span for finding in findings for span in _spans(finding, finding.evidence, MAX_DEPTH))
+
+
+def marks(spans: Sequence[Span]) -> dict[int, str]:
+    """Line → why it is marked."""
+    found: dict[int, list[str]] = {}
+    for span in spans:
+        for line in range(span.first, min(span.last, span.first + 200) + 1):
+            found.setdefault(line, []).append(f"{span.detector.replace('_', ' ')}: {span.why}")
+    return {line: "; ".join(dict.fromkeys(reasons)) for line, reasons in found.items()}
+
+
+def _spans(finding: Finding, value: object, depth: int) -> Iterator[Span]:
+    if not depth:
+        return
+    if isinstance(value, Mapping):
+        line = value.get("line")
+        if type(line) is int and line > 0 and value.get("file", "candidate") == "candidate":
+            end = value.get("end_line")
+            yield Span(
+                detector=finding.detector,
+                label=finding.label,
+                why=str(value.get("why") or finding.summary),
+                first=line,
+                last=end if type(end) is int and end >= line else line,
+            )
+        for item in value.values():
+            yield from _spans(finding, item, depth - 1)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _spans(finding, item, depth - 1)

@@ -1,0 +1,156 @@
+"""BROWSE: reward URLs of trainers that ask one: OpenRLHF and slime.
+
+    --reward.remote_url http://host:8000/compat/openrlhf/get_reward                      OpenRLHF
+    --rm-type remote_rm --rm-url http://host:8000/compat/slime/reward --reward-key score   slime
+
+A label names the problem (app.domain.hook).  `?gpu=h200` and `?reward=NAME` choose where and what; a token stands in
+the URL, `http://user:TOKEN@host:8000/…`.  Both trainers ask again after an error and take a sample without an answer
+for missing.  So what has no score is a 503, never a zero, and asking again finds the same job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import flask
+import msgspec
+
+from app.domain import hook, ids, reward, source
+from app.domain.problem import Problem
+from app.domain.request import Request, RequestError
+from app.domain.verdict import Label
+from app.store import devices, problems
+from app.web import context, errors
+from app.web.api import evaluations
+from app.web.api.operation import refuse
+from app.web.identity import requires
+from app.web.kernelgym import places
+
+blueprint = flask.Blueprint("trainers", __name__, url_prefix="/compat")
+
+OPENRLHF_HOLD_S = 165.0
+"""It gives up after 180 s, five times."""
+SLIME_HOLD_S = 105.0
+"""It gives up after 120 s, ten times."""
+RETRY_S = 5
+MOST = 1_000
+"""Answers in one request."""
+
+T = TypeVar("T")
+Result = dict[str, Any]
+
+
+class Asked(msgspec.Struct, kw_only=True):
+    """What OpenRLHF sends: texts that begin with their prompts, and labels."""
+
+    query: list[str]
+    prompts: list[str]
+    labels: list[Any]
+
+
+class Sample(msgspec.Struct, kw_only=True):
+    """What slime sends."""
+
+    response: str
+    label: Any
+    prompt: Any = None
+
+
+@blueprint.errorhandler(RequestError)
+@blueprint.errorhandler(reward.UnknownRewardError)
+def _bad(error: ValueError) -> flask.Response:
+    return errors.as_json(400, "bad_request", str(error))
+
+
+@blueprint.post("/openrlhf/get_reward")
+@requires("submit")
+def openrlhf() -> flask.Response:
+    """Rewards, correctness as the 0-to-1 score of its dynamic filter, and numbers for its log."""
+    asked = _read(Asked)
+    if not len(asked.query) == len(asked.prompts) == len(asked.labels) <= MOST:
+        lengths = f"{len(asked.query)}, {len(asked.prompts)} and {len(asked.labels)}"
+        raise RequestError(f"expected as many queries as prompts and labels, {MOST} at most, got {lengths}")
+    answers = [hook.answer_in(query, prompt) for query, prompt in zip(asked.query, asked.prompts, strict=True)]
+    rewards, results = _scored(answers, asked.labels, OPENRLHF_HOLD_S)
+    logs = {
+        "speedup": [result["speedup"] or 0.0 for result in results],
+        "compiled": [float(result["compiled"]) for result in results],
+        "hack": [_hack(result) for result in results],
+    }
+    scores = [float(result["correct"] and not _hack(result)) for result in results]
+    return flask.jsonify(rewards=rewards, scores=scores, extra_logs=logs)
+
+
+@blueprint.post("/slime/reward")
+@requires("submit")
+def slime() -> flask.Response:
+    """One score, with what it was made of."""
+    sample = _read(Sample)
+    (score,), (result,) = _scored([sample.response], [sample.label], SLIME_HOLD_S)
+    names = ("status", "compiled", "correct", "speedup", "coverage_time", "verdict", "url")
+    return flask.jsonify(score=score, **{name: result[name] for name in names})
+
+
+def _read(kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(flask.request.get_data(), type=kind)
+    except msgspec.DecodeError as error:
+        raise RequestError(f"body: {error}") from error
+
+
+def _scored(answers: Sequence[str], labels: Sequence[Any], hold_s: float) -> tuple[list[float], list[Result]]:
+    """Scores and results, in order.  Ends the request with 503 where one is missing."""
+    until = time.monotonic() + hold_s
+    name = context.argument("reward") or context.settings().reward
+    reward.parse(name)
+    receipts, _ = evaluations.accept(_requests(answers, [hook.label(text) for text in labels]))
+    for receipt in receipts:
+        context.watch().over(receipt.job_id, until - time.monotonic())
+    results: list[Result] = [evaluations.result_of(receipt.job_id) for receipt in receipts]
+    scores = [reward.score(name, result) for result in results]
+    known = [score for score in scores if score is not None]
+    if len(known) < len(scores):
+        without = next(result for result, score in zip(results, scores, strict=True) if score is None)
+        refuse(
+            503,
+            "no_score",
+            f"expected {len(scores)} scores, got {len(known)}: job {without['job_id']} is {without['state']}, "
+            f"{without['error'] or 'without an error so far'}",
+            retry_after_s=RETRY_S,
+        )
+    return known, results
+
+
+def _requests(answers: Sequence[str], labels: Sequence[hook.Label]) -> list[Request]:
+    with context.database().begin() as connection:
+        listed = devices.listed(connection)
+        stored = {each: problems.get(connection, each) for each in {label.problem_id for label in labels} if each}
+    requests = []
+    for answer, label in zip(answers, labels, strict=True):
+        device_class, device = places.choose(listed, label.gpu or context.argument("gpu") or None)
+        if label.problem_id is None:
+            problem: Problem | None = _adhoc(label)
+        else:
+            problem = stored[label.problem_id]
+        if problem is None:
+            raise RequestError(f"label: problem_id: expected one that is stored, got {label.problem_id}")
+        requests.append(
+            Request(
+                problem=problem,
+                candidate=source.encode(hook.candidate(answer)),
+                backend=label.backend,
+                device_class=device_class,
+                device=device,
+            )
+        )
+    return requests
+
+
+def _adhoc(label: hook.Label) -> Problem:
+    reference = source.encode(label.reference or "")
+    return Problem(name=ids.sha256(reference)[:12], reference=reference, entry_point=label.entry_point)
+
+
+def _hack(result: Result) -> float:
+    return float(result["verdict"] == Label.HACK)

@@ -1,0 +1,343 @@
+"""What is left of many jobs when everything that runs them is killed at random, every few seconds.
+
+    python -m tests.bench.chaos [--jobs 1000] [--seed 1] [--every 3] [--workers 2] [--pretend]
+
+Killed with SIGKILL: workers, pool processes, referees, Redis, Redis with all its data, PostgreSQL, the web server, each
+started again at once, as a supervisor would.  Starts servers of its own on this machine and prints one line of
+JSON; ends with 1 where a job was lost, stored twice, failed, or scored otherwise than it should be.
+
+The evaluations are real (a small problem, half of the candidates wrong); with `--pretend` the workers only wait."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from subprocess import Popen
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app import embedded
+from app.broker import BrokerUnavailableError
+from app.client import Client, Submission
+from app.domain.job import TERMINAL
+from app.embedded import Services, processes
+from app.settings import Settings
+from app.store import tables
+from app.store.session import DatabaseUnavailableError
+
+ATTEMPTS = 12
+"""Claims that a job may lose: killing goes on for as long as jobs do, which no production does."""
+PATIENCE_S = 120.0
+"""Longest time without any job coming to its end."""
+CHUNK = 50
+TESTS = Path(__file__).parent.parent
+
+REFERENCE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x): return torch.relu(x) + 1
+def get_inputs(): return [torch.randn(64, 64)]
+"""
+HONEST = REFERENCE.replace("class Model(", "class ModelNew(")
+WRONG = HONEST.replace("+ 1", "+ 2")
+OPTIONS = {"timing_budget_s": 0.05, "deadline_s": 60.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How bad it gets."""
+
+    jobs: int
+    seed: int
+    every_s: float
+    """Mean time between two kills."""
+    kills: int | None = None
+    """Enough of them; None goes on until every job is over."""
+    workers: int = 2
+    pretend: bool = False
+
+    def submissions(self) -> list[Submission]:
+        if self.pretend:
+            each = [(f"slow 0.08\nslow {number / 1e9:.9f}", "fake") for number in range(self.jobs)]
+        else:
+            each = [(f"{WRONG if number % 2 else HONEST}# {number}\n", REFERENCE) for number in range(self.jobs)]
+        return [
+            Submission(reference=reference, candidate=candidate, backend="torch", options=OPTIONS)
+            for candidate, reference in each
+        ]
+
+    def expected(self, number: int) -> str:
+        return "incorrect" if self.pretend or number % 2 else "passed"
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What came of it."""
+
+    bench: str = "chaos"
+    jobs: int
+    seed: int
+    pretend: bool
+    seconds: float = 0.0
+    kills: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+    """Jobs that never came to an end."""
+    failed: int = 0
+    """Jobs that our faults used up; they are not scored."""
+    stored_twice: int = 0
+    wrongly_scored: int = 0
+    """Jobs with another status than their candidates deserve."""
+    ran_again: int = 0
+    """Jobs of which an attempt was lost and another one counted."""
+    web_answers: bool = False
+    load: float = 0.0
+    cpus: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not (self.lost or self.failed or self.stored_twice or self.wrongly_scored) and self.web_answers
+
+
+class Site:
+    """Everything that may be killed."""
+
+    def __init__(self, settings: Settings, plan: Plan) -> None:
+        self.settings = settings
+        self._plan = plan
+        self._random = random.Random(plan.seed)
+        self._port = free_port()
+        self._workers = [self._start_worker(index) for index in range(plan.workers)]
+        self._web = self._start_web()
+        self._ways: list[Callable[[], bool]] = []
+        self.kills: Counter[str] = Counter()
+
+    def kill_something(self) -> None:
+        """Every way once, in a random order, then again in another."""
+        if not self._ways:
+            self._ways = [self.worker, self.pool_process, self.redis, self.redis_wiped, self.postgres, self.web]
+            self._ways += [] if self._plan.pretend else [self.referee]
+            self._random.shuffle(self._ways)
+        way = self._ways.pop()
+        if way():
+            self.kills[way.__name__] += 1
+
+    def supervise(self) -> None:
+        """Start again what has ended."""
+        for index, worker in enumerate(self._workers):
+            if worker.poll() is not None:
+                self._workers[index] = self._start_worker(index)
+        if self._web.poll() is not None:
+            self._web = self._start_web()
+
+    def close(self) -> None:
+        for process in (*self._workers, self._web):
+            process.kill()
+            process.wait()
+
+    def web_answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/healthz", timeout=5) as response:
+                return bool(response.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def worker(self) -> bool:
+        return kill(self._random.choice(self._workers).pid)
+
+    def pool_process(self) -> bool:
+        return kill(self._one_of(children(self._random.choice(self._workers).pid)))
+
+    def referee(self) -> bool:
+        pool = children(self._random.choice(self._workers).pid)
+        return kill(self._one_of([each for pid in pool for each in children(pid)]))
+
+    def web(self) -> bool:
+        return kill(self._web.pid)
+
+    def redis(self) -> bool:
+        return self._server("redis", "valkey.pid")
+
+    def redis_wiped(self) -> bool:
+        return self._server("redis", "valkey.pid", lambda home: shutil.rmtree(home / "appendonlydir"))
+
+    def postgres(self) -> bool:
+        return self._server("postgres/data", "postmaster.pid")
+
+    def _server(self, folder: str, pid_file: str, meanwhile: Callable[[Path], None] = lambda home: None) -> bool:
+        home = self.settings.state_dir / folder
+        if not kill(processes.alive_in(home, home / pid_file)):
+            return False
+        time.sleep(self._random.uniform(0.2, 1.0))
+        processes.wait_until_unused(home, 30)
+        meanwhile(home)
+        with Services(replace(self.settings, database_url=None, broker_url=None)):
+            pass  # it stays: this process has the services open
+        return True
+
+    def _one_of(self, pids: list[int]) -> int | None:
+        return self._random.choice(pids) if pids else None
+
+    def _start_worker(self, index: int) -> Popen[bytes]:
+        module = "fake_worker" if self._plan.pretend else "workers.celery"
+        return embedded.start_worker(self.settings, device_index=index, module=module)
+
+    def _start_web(self) -> Popen[bytes]:
+        return embedded.start_web(self.settings, port=self._port)
+
+
+def storm(plan: Plan, folder: Path) -> Report:
+    """Kill until every job is over; the figures."""
+    report = Report(jobs=plan.jobs, seed=plan.seed, pretend=plan.pretend, cpus=os.cpu_count())
+    began = time.monotonic()
+    settings = Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5, max_attempts=ATTEMPTS)
+    with Services(settings) as services, Client(services.settings) as client, site(services.settings, plan) as running:
+        job_ids: list[UUID] = []
+        submitter = threading.Thread(target=submit, args=(client, plan, job_ids), daemon=True)
+        submitter.start()
+        kills_until_over(running, client, plan, submitter)
+        report.seconds = round(time.monotonic() - began, 1)
+        weigh(report, client, plan, job_ids)
+        report.web_answers = answers_in_time(running)
+        report.kills = dict(running.kills)
+    report.load = os.getloadavg()[0]
+    return report
+
+
+def kills_until_over(running: Site, client: Client, plan: Plan, submitter: threading.Thread) -> None:
+    """Returns once every job is over, or none has been for too long."""
+    rng = random.Random(plan.seed)
+    next_kill = time.monotonic() + plan.every_s
+    over, last_progress = 0, time.monotonic()
+    while over < plan.jobs and time.monotonic() < last_progress + PATIENCE_S:
+        running.supervise()
+        if time.monotonic() > next_kill and (plan.kills is None or running.kills.total() < plan.kills):
+            running.kill_something()
+            next_kill = time.monotonic() + plan.every_s * rng.uniform(0.5, 1.5)
+        now_over = count_over(client, before=over)
+        if now_over > over:
+            over, last_progress = now_over, time.monotonic()
+        time.sleep(0.1)
+    submitter.join(PATIENCE_S)
+    running.supervise()
+
+
+def submit(client: Client, plan: Plan, job_ids: list[UUID]) -> None:
+    """All of it, in chunks, each until it is accepted: the same submission twice is one job."""
+    wanted = plan.submissions()
+    for start in range(0, len(wanted), CHUNK):
+        while True:
+            try:
+                job_ids += [handle.job_id for handle in client.submit_many(wanted[start : start + CHUNK])]
+                break
+            except (DatabaseUnavailableError, BrokerUnavailableError):
+                time.sleep(0.2)
+
+
+def count_over(client: Client, before: int) -> int:
+    j = tables.jobs.c
+    try:
+        with client.database.begin() as connection:
+            query = sa.select(sa.func.count()).select_from(tables.jobs).where(j.state.in_(sorted(TERMINAL)))
+            return int(connection.execute(query).scalar_one())
+    except DatabaseUnavailableError:
+        return before
+
+
+def weigh(report: Report, client: Client, plan: Plan, job_ids: list[UUID]) -> None:
+    """Look at every row."""
+    j, e = tables.jobs.c, tables.evaluations.c
+    with client.database.begin() as connection:
+        query = sa.select(j.job_id, j.state, j.attempt, e.status, e.evaluation_id)
+        rows = list(connection.execute(query.select_from(tables.jobs.outerjoin(tables.evaluations))))
+    found = {row.job_id: row for row in rows}
+    report.lost = plan.jobs - sum(row.state in TERMINAL for row in found.values())
+    report.failed = sum(row.state == "failed" for row in rows)
+    report.stored_twice = len(rows) - len(found) + len(job_ids) - len(set(job_ids))
+    report.wrongly_scored = sum(
+        found[job_id].status is not None and found[job_id].status != plan.expected(number)
+        for number, job_id in enumerate(job_ids)
+        if job_id in found
+    )
+    report.ran_again = sum(row.attempt > 1 for row in rows)
+
+
+def answers_in_time(running: Site) -> bool:
+    deadline = time.monotonic() + 30
+    while not (answered := running.web_answers()) and time.monotonic() < deadline:
+        running.supervise()
+        time.sleep(0.2)
+    return answered
+
+
+@contextmanager
+def site(settings: Settings, plan: Plan) -> Iterator[Site]:
+    running = Site(settings, plan)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def kill(pid: int | None) -> bool:
+    """Whether there was somebody to kill."""
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every", type=float, default=3.0, help="mean seconds between two kills")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--pretend", action="store_true")
+    given = parser.parse_args()
+    plan = Plan(jobs=given.jobs, seed=given.seed, every_s=given.every, workers=given.workers, pretend=given.pretend)
+    os.environ["PYTHONPATH"] = str(TESTS / "integration")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers of ours are stopped, too
+    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
+    folder.chmod(0o711)
+    try:
+        report = storm(plan, folder)
+    finally:
+        shutil.rmtree(folder)
+    print(json.dumps(asdict(report)))
+    sys.exit(0 if report.ok else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Exports of generated evaluations: rows a second, peak memory, and how both grow; near-duplicates beside.
+
+    python -m tests.bench.export [--evaluations 1000000] [--state DIR]
+
+Fills a database of its own with N evaluations (a tenth as many trajectories) whose sources all differ, then exports
+with every stage on: once cold (facts about texts are computed), twice warm.  A row a second is an *evaluation* that the
+pipeline took in.  Memory is the sum of this process and those that render, at its peak; PostgreSQL's is not counted.
+With --state the database is kept, and used again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app import embedded, export, generate
+from app.detectors import DETECTORS
+from app.domain import near_duplicates, policy
+from app.domain.near_duplicates import Member, Search, Similarity
+from app.export import Spec
+from app.generate import texts
+from app.settings import Settings
+from app.store import generated
+from app.store.session import Database
+
+FULL = Spec(
+    min_speedup=0.5,
+    max_speedup=100,
+    min_coverage=0.2,
+    max_tokens=32_000,
+    prs="soft",  # type: ignore[arg-type]
+    max_per_problem=100_000,
+    val_fraction=0.05,
+)
+"""Every stage that needs no list of held-out problems, with near-duplicates by MinHash; most that is right leaves."""
+
+OPERATIONS = ("relu", "exp", "tanh", "sigmoid", "abs", "sqrt", "log1p", "square", "neg", "sin")
+
+
+def main() -> None:
+    """Fill, export, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--evaluations", type=int, default=1_000_000)
+    parser.add_argument("--state", type=Path)
+    arguments = parser.parse_args()
+    folder = arguments.state or Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o711)
+    settings = replace(Settings.from_env(), state_dir=folder / "state")
+    try:
+        with embedded.Services(settings) as services:
+            database = Database(str(services.settings.database_url))
+            print(json.dumps(measure(database, arguments.evaluations, folder / "out"), indent=2))
+            database.dispose()
+    finally:
+        if arguments.state is None:
+            shutil.rmtree(folder)
+
+
+def measure(database: Database, evaluations: int, out: Path) -> dict[str, Any]:
+    """Every figure."""
+    found: dict[str, Any] = {"near_duplicates": near_duplicates_of(20_000), "generated_s": fill(database, evaluations)}
+    shutil.rmtree(out, ignore_errors=True)
+    runs = {"cold": FULL, "warm": FULL, "warm_again": FULL, "best_of_16": replace(FULL, best_of="top_k", k=16)}  # type: ignore[arg-type]
+    for name, spec in runs.items():
+        found[name] = exported(database, spec, out / name)
+    found["same_content"] = found["warm"].pop("content") == found["warm_again"].pop("content")
+    shutil.rmtree(out)
+    return found
+
+
+def fill(database: Database, evaluations: int) -> float | None:
+    """Seconds; None where it was filled before."""
+    draw = random.Random(7)
+    generated._DETECTORS = json.dumps({name: each.version for name, each in DETECTORS.items()})  # type: ignore[attr-defined]
+    generated.POLICY = policy.DEFAULT.key  # type: ignore[attr-defined]
+    texts.problem = lambda _, level, number: reference(draw, level, number)  # type: ignore[assignment]
+    texts.source = lambda _, name, serial, label: source(draw, serial)  # type: ignore[assignment]
+    began = time.perf_counter()
+    try:
+        generate.fill(database, evaluations)
+    except ValueError:
+        return None
+    return time.perf_counter() - began
+
+
+def exported(database: Database, spec: Spec, out: Path) -> dict[str, Any]:
+    """One export."""
+    with peak_memory() as memory:
+        began, cpu = time.perf_counter(), _cpu_s()
+        manifest = export.export(database, spec, out)
+        took = time.perf_counter() - began
+    stages = {stage.stage: stage.rows for stage in manifest.funnel}
+    return {
+        "seconds": took,
+        "evaluations_per_s": stages["snapshot"] / took,
+        "rows_written": manifest.rows,
+        "rows_written_per_s": manifest.rows / took,
+        "own_cpu_s": _cpu_s() - cpu,
+        "peak_memory_mb": memory["peak"] / 1e6,
+        "bytes": sum(file.bytes for file in manifest.files),
+        "funnel": stages,
+        "content": manifest.content_sha256,
+    }
+
+
+def near_duplicates_of(count: int) -> dict[str, float]:
+    """Fingerprints and search over candidates of one family, a fifth of them near-duplicates."""
+    draw = random.Random(3)
+    listed = [source(draw, str(number)).decode() for number in range(count)]
+    listed += [text.replace("BLOCK", "TILE").replace("n_columns", "width") for text in listed[: count // 4]]
+    began = time.perf_counter()
+    prints = [near_duplicates.fingerprint(text) for text in listed]
+    fingerprinted = time.perf_counter()
+    search = Search(level=Similarity.MINHASH)
+    dropped = 0
+    for number, one in enumerate(prints):
+        member = Member(key=number, problem="p", raw=str(number), **vars(one))
+        dropped += search.add(member) is not None
+    return {
+        "candidates": len(listed),
+        "fingerprints_s": fingerprinted - began,
+        "search_s": time.perf_counter() - fingerprinted,
+        "dropped": dropped,
+        "per_100k_s": (time.perf_counter() - began) / len(listed) * 100_000,
+    }
+
+
+def reference(draw: random.Random, level: int, number: int) -> tuple[str, bytes]:
+    """A problem of a family of its own."""
+    chain = draw.choices(OPERATIONS, k=4 + 2 * level)
+    body = "x"
+    for operation in chain:
+        body = f"torch.{operation}({body})"
+    name = f"{level}_{number:03}_{chain[0]}_{chain[1]}"
+    text = (
+        f"import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        f"        return {body}\n\n\ndef get_inputs():\n    return [torch.randn(64, {number + 1})]\n\n\n"
+        f"def get_init_inputs():\n    return []\n"
+    )
+    return name, text.encode()
+
+
+_BODY = (
+    "    a{0} = tl.load(x_ptr + row * n_columns + offsets + {1}, mask=mask, other={2}.0)",
+    "    a{0} = tl.exp(a{3} * {1}.{2}) + tl.maximum(a{3}, {2})",
+    "    a{0} = tl.where(a{3} > {1}, a{3} - {2}, tl.sigmoid(a{3}))",
+    "    a{0} = tl.sum(a{3} * {1}, axis=0) / ({2} + n_columns)",
+    "    a{0} = tl.sqrt(tl.abs(a{3})) * {1}.{2}",
+)
+
+
+def source(draw: random.Random, serial: str) -> bytes:
+    """A candidate of about two kilobytes, like no other."""
+    lines = ["    a0 = tl.load(x_ptr + row * n_columns + offsets, mask=mask)"]
+    for number in range(1, draw.randint(12, 24)):
+        lines.append(draw.choice(_BODY).format(number, draw.randint(1, 99), draw.randint(1, 99), number - 1))
+    body = "\n".join(lines)
+    return (
+        f"# {serial}\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n\n"
+        f"@triton.jit\ndef fused_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):\n"
+        f"    row = tl.program_id(0)\n    offsets = tl.arange(0, BLOCK)\n    mask = offsets < n_columns\n{body}\n"
+        f"    tl.store(out_ptr + row * n_columns + offsets, a{len(lines) - 1}, mask=mask)\n\n\n"
+        f"class ModelNew(nn.Module):\n    def forward(self, x):\n        out = torch.empty_like(x)\n"
+        f"        fused_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=1024, num_warps={draw.choice((2, 4, 8))})\n"
+        f"        return out\n"
+    ).encode()
+
+
+@contextmanager
+def peak_memory() -> Iterator[dict[str, int]]:
+    """Proportional set size of this process and its children, in bytes, ten times a second."""
+    found = {"peak": 0}
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.1):
+            found["peak"] = max(found["peak"], sum(map(_pss, [os.getpid(), *_children(os.getpid())])))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _children(pid: int) -> list[int]:
+    """Python processes below this one: PostgreSQL was started by it, too, and is not counted."""
+    try:
+        own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        listed = [int(one) for one in own if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    except OSError:
+        return []
+    return listed
+
+
+def _pss(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+
+
+def _cpu_s() -> float:
+    own, below = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
+
+
+if __name__ == "__main__":
+    main()

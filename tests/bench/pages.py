@@ -1,0 +1,257 @@
+"""Pages at size: server time of every list and dashboard, first content in Chromium, and live updates.
+
+    python -m tests.bench.pages --url http://127.0.0.1:8000      a running web server over a filled database
+    python -m tests.bench.pages --scale 100000                   fills servers of its own, serves, measures, removes
+
+Prints one JSON document.  Times include the HTTP request to this machine; `p95` of a page is over different filters,
+cursors and objects of it, so that no page is served from a warm cache alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from app import embedded, generate
+from app.domain import ids
+from app.embedded import Services
+from app.settings import Settings
+from app.store import devices
+from app.store.session import Database
+
+ROUNDS = 20
+"""Requests of each kind of page."""
+FIRST_CONTENTS = 5
+"""Loads of each kind of page in Chromium."""
+UPDATES = 20
+LIVE_PAGES = 100
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
+TARGETS = {"list": 150, "dashboard": 300, "trajectory": 200}
+"""Milliseconds at p95."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--url")
+    parser.add_argument("--database", default=os.environ.get("ASSAY_DATABASE_URL"))
+    parser.add_argument("--scale", type=int, default=100_000)
+    asked = parser.parse_args()
+    if asked.url:
+        print(json.dumps(measure(asked.url, Database(asked.database)), indent=1))
+        return
+    with filled(asked.scale) as (url, database, rate):
+        print(json.dumps({"generated_rows_per_s": rate} | measure(url, database), indent=1))
+
+
+@contextmanager
+def filled(scale: int) -> Iterator[tuple[str, Database, float]]:
+    """Servers of their own over generated data, gone at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
+    folder.chmod(0o711)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    try:
+        with Services(Settings(state_dir=folder)) as services:
+            database = Database(services.settings.database_url or "")
+            started_s = time.monotonic()
+            rows = generate.fill(database, scale)
+            rate = rows / (time.monotonic() - started_s)
+            web = embedded.start_web(services.settings, port=port)
+            try:
+                wait_for(f"http://127.0.0.1:{port}/healthz")
+                yield f"http://127.0.0.1:{port}", database, rate
+            finally:
+                web.terminate()
+                web.wait(timeout=30)
+                database.dispose()
+    finally:
+        shutil.rmtree(folder)
+
+
+def wait_for(url: str) -> None:
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(f"{url} does not answer")
+
+
+def measure(url: str, database: Database) -> dict[str, object]:
+    pages = paths(url)
+    measured = {name: server_ms(url, kind, listed) for name, (kind, listed) in pages.items()}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        for name, (_, listed) in pages.items():
+            measured[name]["first_content_ms"] = first_content_ms(browser, url, listed)
+        live = update_ms(browser, url, database)
+        browser.close()
+    return {
+        "evaluations": total(url),
+        "pages": measured,
+        "live_update_ms": live,
+        "live_pages": hundred(url, database),
+    }
+
+
+def total(url: str) -> str:
+    found = re.search(r"([\d\u202f]+) in all", text_of(f"{url}/"))
+    return found[1].replace("\u202f", "") if found else "?"
+
+
+def paths(url: str) -> dict[str, tuple[str, list[str]]]:
+    """Kind of page → list, dashboard or trajectory, and different pages of it."""
+    runs = hrefs(url, "/runs", "runs")[:ROUNDS]
+    problems = hrefs(url, "/problems", "problems")[:ROUNDS]
+    trajectories = hrefs(url, "/trajectories", "trajectories")[:ROUNDS]
+    detectors = ("stale_output", "decoy_kernel", "claimed_time", "speed_of_light", "inputs_changed")
+    return {
+        "overview": ("dashboard", [f"/?hours={hours}" for hours in (24, 72, 336)]),
+        "run": ("dashboard", runs),
+        "problem": ("dashboard", problems),
+        "heat map": ("dashboard", [f"/problems/levels?measure={m}" for m in ("correct", "fast", "hacks")]),
+        "hacks": ("dashboard", ["/hacks"]),
+        "compare runs": ("dashboard", [f"/runs/compare?run={a[6:]}&run={b[6:]}" for a, b in pairwise(runs)]),
+        "trajectory": ("trajectory", trajectories),
+        "runs": ("list", [*walked(url, "/runs"), "/runs?model=imagined-7b", "/runs?name=step-120"]),
+        "problems": ("list", [*walked(url, "/problems"), "/problems?level=2", "/problems?name=softmax"]),
+        "trajectories": ("list", [*walked(url, "/trajectories"), "/trajectories?run=generated/imagined-7b/step-120"]),
+        "candidates": (
+            "list",
+            [
+                *walked(url, "/candidates"),
+                "/candidates?status=timeout",
+                "/candidates?verdict=hack",
+                "/candidates?gpu=h100",
+            ],
+        ),
+        "hack": ("list", [f"/hacks/{name}" for name in detectors]),
+        "exports": ("list", ["/exports"]),
+        "review": ("list", ["/review"]),
+    }
+
+
+def walked(url: str, path: str, pages: int = 6) -> list[str]:
+    """The first pages of a list, by its own links."""
+    found = [path]
+    while len(found) < pages:
+        link = re.search(r'rel="next" href="([^"]+)"', text_of(url + found[-1]))
+        if link is None:
+            break
+        found.append(link[1].replace("&amp;", "&"))
+    return found
+
+
+def hrefs(url: str, path: str, noun: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(rf'href="(/{noun}/[0-9a-f-]{{36}})', text_of(url + path))))
+
+
+def text_of(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        body: bytes = answer.read()
+    return body.decode()
+
+
+def server_ms(url: str, kind: str, listed: list[str]) -> dict[str, object]:
+    times = []
+    for number in range(max(ROUNDS, len(listed))):
+        started = time.perf_counter()
+        text_of(url + listed[number % len(listed)])
+        times.append(1000 * (time.perf_counter() - started))
+    ordered = sorted(times)
+    p95 = ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
+    return {
+        "kind": kind,
+        "pages": len(listed),
+        "p50_ms": round(statistics.median(times), 1),
+        "p95_ms": round(p95, 1),
+        "max_ms": round(ordered[-1], 1),
+        "reached": p95 <= TARGETS[kind],
+    }
+
+
+def first_content_ms(browser: Browser, url: str, listed: list[str]) -> dict[str, float]:
+    """First contentful paint, as the browser reports it, each in a context of its own: nothing cached."""
+    times = []
+    for number in range(FIRST_CONTENTS):
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        page.goto(url + listed[number % len(listed)], wait_until="load")
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
+        times.append(float(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")))
+        context.close()
+    return {"p50": round(statistics.median(times), 1), "max": round(max(times), 1)}
+
+
+def update_ms(browser: Browser, url: str, database: Database) -> dict[str, float]:
+    """From the commit of a new device to its name on an overview that is open."""
+    page = browser.new_page()
+    page.goto(f"{url}/", wait_until="load")
+    page.wait_for_timeout(1500)
+    times = []
+    for _ in range(UPDATES):
+        node = f"bench-{ids.new_id().hex[-8:]}"
+        with database.begin() as connection:
+            devices.register(connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}")
+        committed = time.perf_counter()
+        page.wait_for_function("name => document.body.textContent.includes(name)", arg=node, polling=10, timeout=30_000)
+        times.append(1000 * (time.perf_counter() - committed))
+    page.close()
+    return {"p50": round(statistics.median(times), 1), "p95": round(sorted(times)[-2], 1), "max": round(max(times), 1)}
+
+
+def hundred(url: str, database: Database) -> dict[str, object]:
+    """So many open streams on one web process: each hears of a commit and fetches, and other pages still answer."""
+    heard: list[float] = []
+    ready = threading.Barrier(LIVE_PAGES + 1)
+    lock = threading.Lock()
+
+    def open_page() -> None:
+        with urllib.request.urlopen(f"{url}/live?topics=evaluations,jobs,devices", timeout=60) as stream:
+            stream.readline(), stream.readline()
+            ready.wait()
+            while not stream.readline().startswith(b"data:"):
+                pass
+            text_of(f"{url}/overview/live?hours=24")
+            with lock:
+                heard.append(time.perf_counter())
+
+    pages = [threading.Thread(target=open_page, daemon=True) for _ in range(LIVE_PAGES)]
+    for page in pages:
+        page.start()
+    ready.wait(timeout=60)
+    beside = server_ms(url, "list", ["/runs"])
+    node = f"bench-{ids.new_id().hex[-8:]}"
+    with database.begin() as connection:
+        devices.register(connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}")
+    committed = time.perf_counter()
+    for page in pages:
+        page.join(timeout=60)
+    delays = sorted(1000 * (at - committed) for at in heard)
+    return {
+        "open": LIVE_PAGES,
+        "updated": len(delays),
+        "p50_ms": round(statistics.median(delays), 1),
+        "max_ms": round(delays[-1], 1),
+        "runs_p95_ms_meanwhile": beside["p95_ms"],
+    }
+
+
+if __name__ == "__main__":
+    main()

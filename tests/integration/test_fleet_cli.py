@@ -1,0 +1,53 @@
+"""`assay workers drain | quarantine | resume` and `assay db prune | backup | restore`, as an operator types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import db, workers
+from app.settings import Settings
+from app.store import devices
+from app.store.session import Database
+
+
+@pytest.fixture
+def fleet(database: Database) -> None:
+    with database.begin() as connection:
+        for index in range(2):
+            devices.register(connection, node="box", device_class="h200", device_index=index, worker=f"h200-{index}")
+
+
+def assay(settings: Settings, *arguments: str) -> Result:
+    verb = {"workers": workers.command, "db": db.command}[arguments[0]]
+    return CliRunner().invoke(verb, list(arguments[1:]), obj=settings)
+
+
+@pytest.mark.usefixtures("fleet")
+def test_devices_are_taken_out_and_come_back(settings: Settings) -> None:
+    said = json.loads(assay(settings, "workers", "drain", "box", "--reason", "new driver", "--json").stdout)
+    assert [(device["device"], device["state"]) for device in said] == [("box.0", "draining"), ("box.1", "draining")]
+    assert said[0]["changed_by"].endswith(" (assay)")
+    shown = assay(settings, "workers", "quarantine", "box.1", "--reason", "Xid 79").stdout
+    assert "quarantined" in shown
+    assert "Xid 79" in shown
+    assert assay(settings, "workers", "drain", "box").exit_code == 2  # a reason is asked for
+    with pytest.raises(devices.UnknownDeviceError, match="no device 'bux'; expected one of box, box"):
+        raise assay(settings, "workers", "resume", "bux").exception  # type: ignore[misc]
+    said = json.loads(assay(settings, "workers", "resume", "box", "--json").stdout)
+    assert [device["state"] for device in said] == ["online", "online"]
+
+
+def test_the_database_is_pruned_saved_and_put_back(settings: Settings, tmp_path: Path) -> None:
+    said = json.loads(assay(settings, "db", "prune", "--profiles-older-than", "30d", "--dry-run", "--json").stdout)
+    assert said == {"found": 0, "found_bytes": 0, "deleted": 0}
+    wrong = assay(settings, "db", "prune", "--profiles-older-than", "thirty")
+    assert wrong.exit_code == 2
+    assert "expected hours, days or weeks (12h, 30d, 8w), got 'thirty'" in wrong.output
+    file = str(tmp_path / "assay.dump")
+    assert assay(settings, "db", "backup", file).exit_code == 0
+    assert assay(settings, "db", "restore", file).exit_code == 2  # without --yes
+    assert "the database is as it was" in assay(settings, "db", "restore", file, "--yes").stdout

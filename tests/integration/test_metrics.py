@@ -1,0 +1,101 @@
+"""What Prometheus scrapes: parsed with its own parser, and numbers that are what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import fakes
+import flask
+import pytest
+from celery import Celery
+from prometheus_client.parser import text_string_to_metric_families
+
+from app import enqueue
+from app.domain.device import Place
+from app.domain.evaluation import Canary, Timing
+from app.settings import Settings
+from app.store import claims, devices, evaluations, jobs
+from app.store.session import Database
+from app.web import create_app
+
+HERE = Place(device_class="cpu", node="here", index=0)
+
+
+@pytest.fixture
+def app(settings: Settings) -> Iterator[flask.Flask]:
+    made = create_app(settings)
+    yield made
+    made.extensions["assay"]["database"].dispose()
+
+
+def scraped(app: flask.Flask) -> dict[str, float]:
+    """Sample → value, with the labels as Prometheus writes them."""
+    answer = app.test_client().get("/metrics")
+    assert answer.status_code == 200
+    assert answer.content_type.startswith("text/plain; version=")
+    samples = {}
+    for family in text_string_to_metric_families(answer.text):
+        assert family.documentation
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            samples[f"{sample.name}{{{labels}}}"] = sample.value
+    return samples
+
+
+def run_one(database: Database, **outcome: Any) -> None:
+    terms = claims.Terms(owner="me", lease_s=60, max_attempts=1)
+    with database.begin() as connection:
+        lease = claims.claim(connection, HERE, "cpu", terms).lease
+        assert lease is not None
+        if not outcome:
+            jobs.release(connection, lease, 1, "infrastructure", "fire")
+        else:
+            evaluations.add(connection, lease, worker="w", **outcome)
+
+
+def test_the_numbers_are_what_happened(database: Database, broker: Celery, app: flask.Flask) -> None:
+    enqueue.enqueue(database, broker, [fakes.request(str(number)) for number in range(5)])
+    enqueue.enqueue(database, broker, [fakes.request("urgent", priority="high")])
+    with database.begin() as connection:
+        devices.register(connection, node="here", device_class="cpu", device_index=0, worker="w")
+        devices.describe(connection, node="here", device_class="cpu", device_index=0, fingerprint={"slots": 3})
+    incorrect = replace(fakes.incorrect(), stage_ms={"total": 100.0, "timing": 3.0})
+    run_one(database, evaluation=incorrect, verdict=fakes.clean())
+    run_one(database, evaluation=incorrect, verdict=fakes.clean())
+    run_one(database, evaluation=with_canary(), verdict=fakes.hack())
+    run_one(database)
+    with database.begin() as connection:
+        devices.quarantine(connection, "here", reason="Xid 79", changed_by="test")
+
+    found = scraped(app)
+    assert found["assay_queued_jobs{priority=normal,queue=cpu}"] == 2
+    assert 0 < found["assay_queue_age_seconds{priority=normal,queue=cpu}"] < 600
+    assert found["assay_evaluations_total{device_class=cpu,status=incorrect}"] == 2
+    assert found["assay_evaluations_total{device_class=cpu,status=passed}"] == 1
+    assert found["assay_evaluations_total{device_class=cpu,status=timeout}"] == 0
+    assert found["assay_failed_jobs_total{kind=infrastructure}"] == 1
+    assert found["assay_hack_ratio{}"] == pytest.approx(1 / 3)
+    assert found["assay_device_state{device=here.0,device_class=cpu,state=quarantined}"] == 1
+    assert found["assay_device_state{device=here.0,device_class=cpu,state=online}"] == 0
+    assert found["assay_device_slots{device=here.0,device_class=cpu}"] == 3
+    assert found["assay_device_changes_total{device=here.0,device_class=cpu,state=quarantined}"] == 1
+    assert found["assay_canary_drift_ratio{device_id=fake-0,node=node}"] == pytest.approx(0.5)
+    total = "assay_phase_seconds_bucket{device_class=cpu,le=%s,phase=total}"
+    assert [found[total % bound] for bound in ("0.064", "0.256", "+Inf")] == [0, 2, 2]
+    assert found["assay_phase_seconds_sum{device_class=cpu,phase=total}"] == pytest.approx(0.2, rel=0.1)
+
+
+def test_who_wants_json_gets_that_of_kernelgym(app: flask.Flask) -> None:
+    answer = app.test_client().get("/metrics", headers={"Accept": "application/json"})
+    assert "queue_metrics" in answer.get_json()
+
+
+def with_canary() -> Any:
+    canary = Canary(expected_us=100, before_us=101, after_us=150, repeats=0)
+    timing = Timing(
+        reference_us=2, candidate_us=1, speedup=2, ci_low=1.9, ci_high=2.1, groups=3, calls_per_side=9, handover_us=1,
+        candidate_handover_us=1, claimed_us=None, floor_us=0, stop_reason="precise", blocks=(), canary=canary,
+    )  # fmt: skip
+    return replace(fakes.passed(), timing=timing)

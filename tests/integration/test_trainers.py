@@ -1,0 +1,176 @@
+"""Reward hooks of trainers against our server, with their own packages where those are installed.
+
+The packages are in the group `trainers` (pip install '.[trainers]'); without them the same calls are made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from test_kernelgym import opened, served
+
+from app.client import Client
+from app.domain import hook
+from app.integrations import scoring, trl, verl
+from app.settings import Settings
+from app.store.session import DatabaseUnavailableError
+
+REFERENCE = "import torch\nclass Model: ..."
+WRONG = "```python\nwrong as it may be\n```"
+FAULT = "```python\nfault as it may be\n```"
+SLOW = "```python\nslow 100\n```"
+
+
+@pytest.fixture
+def site(settings: Settings) -> Iterator[FlaskClient]:
+    with opened(settings) as app:
+        yield app.test_client()
+
+
+@pytest.fixture
+def fake_worker(start_worker: Callable[..., Popen[bytes]], monkeypatch: pytest.MonkeyPatch) -> Popen[bytes]:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return start_worker(module="fake_worker")
+
+
+@pytest.fixture
+def connected(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """The reward functions use the client of the test."""
+    monkeypatch.setattr(scoring, "_client", lambda _pid, _url: client)
+    return client
+
+
+def test_openrlhf(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+    body = {"query": [f"{REFERENCE}{WRONG}"] * 2, "prompts": [REFERENCE] * 2, "labels": [REFERENCE] * 2}
+    answer = site.post("/compat/openrlhf/get_reward?reward=calculate_reward_like_kernel", json=body).json
+    assert answer == {
+        "rewards": [-0.3, -0.3],
+        "scores": [0.0, 0.0],
+        "extra_logs": {"speedup": [0.0, 0.0], "compiled": [1.0, 1.0], "hack": [0.0, 0.0]},
+    }
+
+
+def test_slime(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+    answer = site.post("/compat/slime/reward", json={"prompt": "p", "response": WRONG, "label": REFERENCE}).json
+    assert (answer["score"], answer["status"], answer["correct"]) == (0.0, "incorrect", False)
+
+
+def test_no_score_is_an_error_that_trainers_try_again(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+    for path, body in (
+        ("/compat/slime/reward", {"response": FAULT, "label": REFERENCE}),
+        ("/compat/openrlhf/get_reward", {"query": [WRONG, FAULT], "prompts": ["", ""], "labels": [REFERENCE] * 2}),
+    ):
+        answer = site.post(path, json=body)
+        assert (answer.status_code, answer.json["error"]["kind"]) == (503, "no_score")
+        assert "on fire" in answer.json["error"]["message"]
+        assert answer.headers["Retry-After"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"response": WRONG}, "label"),
+        ({"response": WRONG, "label": "softmax"}, "expected a UUID"),
+        ({"response": WRONG, "label": "01a1fddf-d81b-712c-a9d1-55d726f93000"}, "expected one that is stored"),
+        ({"response": WRONG, "label": {"reference": "r", "backend": "fortran"}}, "unknown backend"),
+    ],
+)
+def test_bad_hooks_say_what_was_expected(site: FlaskClient, body: dict[str, Any], message: str) -> None:
+    answer = site.post("/compat/slime/reward", json=body)
+    assert answer.status_code == 400
+    assert message in answer.json["error"]["message"]
+    uneven = site.post("/compat/openrlhf/get_reward", json={"query": ["a"], "prompts": [], "labels": []})
+    assert "expected as many queries" in uneven.json["error"]["message"]
+    assert site.post("/compat/slime/reward?reward=x", json={"response": "", "label": REFERENCE}).status_code == 400
+
+
+def test_verl(connected: Client, fake_worker: Popen[bytes]) -> None:
+    call = functools.partial(verl.compute_score, data_source="kernel_assay", ground_truth=REFERENCE)
+    info = {"backend": "torch", "entry_point": "Model", "index": 3}
+    score = asyncio.run(call(solution_str=WRONG, extra_info=info, reward="calculate_reward_like_kernel", other=1))
+    assert score == {"score": -0.3, "compiled": 1, "correct": 0, "hack": 0, "speedup": 0, "coverage_time": 0}
+    with pytest.raises(scoring.NoScoreError, match="on fire"):
+        asyncio.run(call(solution_str=FAULT))
+    batch = verl.compute_scores(["k"] * 2, [WRONG] * 2, [REFERENCE] * 2, [info, None])
+    assert [each["score"] for each in batch] == [0.0, 0.0]
+    with pytest.raises(scoring.NoScoreError, match=r"no score: (running|queued)"):
+        asyncio.run(call(solution_str=SLOW, deadline_s=0.2))
+
+
+def test_trl(connected: Client, fake_worker: Popen[bytes]) -> None:
+    logged: dict[str, Any] = {}
+    (function,) = trl.reward_funcs(reward="calculate_reward_like_kernel")
+    assert inspect.iscoroutinefunction(function)
+    pickle.loads(pickle.dumps(function))
+    rewards = asyncio.run(
+        function(
+            completions=[WRONG, [{"role": "assistant", "content": FAULT}]],
+            reference=[REFERENCE] * 2,
+            prompts=["p"] * 2,
+            completion_ids=[[1], [2]],
+            log_extra=logged.__setitem__,
+            log_metric=logged.__setitem__,
+        )
+    )
+    assert rewards == [-0.3, None]
+    assert logged["kernel/correct_rate"] == 0.0
+    assert logged["kernel_url"][1] is None
+
+
+def test_a_service_that_is_away_is_missing_and_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Away:
+        def submit_many(self, submissions: object) -> None:
+            raise DatabaseUnavailableError("down")
+
+    monkeypatch.setattr(scoring, "_client", lambda _pid, _url: Away())
+    (function,) = trl.reward_funcs()
+    assert asyncio.run(function([WRONG], [REFERENCE])) == [None]
+    with pytest.raises(scoring.NoScoreError, match="no service"):
+        asyncio.run(verl.compute_score("k", WRONG, REFERENCE))
+
+
+# --- the real packages ------------------------------------------------------------------------------------------------
+
+
+def test_verls_own_loader_and_manager(
+    connected: Client, fake_worker: Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("verl")
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    function = {"path": "pkg://app.integrations.verl", "name": "compute_score", "reward_kwargs": {"gpu": "cpu"}}
+    loaded = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": function}}))
+    score = asyncio.run(
+        loaded(data_source="k", solution_str=WRONG, ground_truth=REFERENCE, extra_info={"num_turns": None})
+    )
+    assert score["score"] == 0.0
+
+
+def test_openrlhfs_own_client(settings: Settings, fake_worker: Popen[bytes]) -> None:
+    agent = pytest.importorskip("openrlhf.utils.agent")
+    with served(settings) as url:
+        executor = agent.SingleTurnAgentExecutor([f"{url}/compat/openrlhf/get_reward"])
+        (answer,) = asyncio.run(executor._fetch_rewards_via_http([WRONG], [""], [REFERENCE]))
+    assert answer["rewards"] == [0.0]
+
+
+def test_trls_own_trainer(
+    connected: Client, fake_worker: Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step of GRPO with a tiny model, whose letters stand for an order that the fake worker understands."""
+    pytest.importorskip("trl")
+    from tiny_trainer import step
+
+    monkeypatch.setattr(hook, "candidate", lambda _answer: "wrong as it may be")
+    found = step(trl.reward_funcs(reward="calculate_reward_like_kernel"), REFERENCE, tmp_path)
+    assert found["rewards/kernel_reward/mean"] == pytest.approx(-0.3)
+    assert found["kernel/correct_rate"] == 0.0

@@ -1,0 +1,123 @@
+"""`assay zoo` without a server: what is chosen, what is submitted, and what is said of the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app import cli
+from app.cli import failures, services
+from app.client import Submission
+
+ZOO = Path(__file__).parents[1] / "zoo"
+
+
+class Answering:
+    """A client whose jobs are all over at once, as one function of their candidate says."""
+
+    def __init__(self, answer: Callable[[bytes], dict[str, Any]]) -> None:
+        self.answer = answer
+        self.submitted: dict[UUID, Submission] = {}
+
+    def __enter__(self) -> Answering:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit_many(self, submissions: Sequence[Submission]) -> list[Any]:
+        self.submitted = {uuid4(): submission for submission in submissions}
+        return [type("Handle", (), {"job_id": job_id}) for job_id in self.submitted]
+
+    def over(self, job_ids: Sequence[UUID], timeout_s: float) -> list[UUID]:
+        return list(reversed(job_ids))
+
+    def results(self, job_ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        candidate = self.submitted[job_ids[0]].candidate
+        assert isinstance(candidate, bytes)
+        return [{"state": "finished", "findings": [], "speedup": None, **self.answer(candidate)}]
+
+
+class Idle:
+    """A worker that need not be started."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> Idle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def check(self) -> None:
+        pass
+
+
+@pytest.fixture
+def zoo(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Result, Answering]]:
+    def run(*arguments: str, answer: Callable[[bytes], dict[str, Any]]) -> tuple[Result, Answering]:
+        client = Answering(answer)
+        monkeypatch.setattr(services, "client", lambda _: client)
+        monkeypatch.setattr(services, "Worker", Idle)
+        runner = CliRunner(env={"ASSAY_STATE_DIR": "/nonexistent"})
+        return runner.invoke(cli.main, ["zoo", "--dir", str(ZOO), *arguments]), client
+
+    return run
+
+
+def passes(_: bytes) -> dict[str, Any]:
+    return {"status": "passed", "verdict": "clean"}
+
+
+def test_everything_that_runs_on_the_device_is_submitted(zoo: Any) -> None:
+    came, client = zoo("--json", "--policy", "triton-only", answer=passes)
+    said = json.loads(came.stdout)
+    assert said["candidates"] == len(client.submitted) > 150
+    assert not any(row["name"] == "hacks/stale_graph" for row in said["rows"])
+    submission = next(iter(client.submitted.values()))
+    assert submission.options["policy"] == "triton-only"
+    assert (submission.gpu, submission.fresh) == ("cpu", True)
+
+
+def test_a_system_that_lets_everything_through_scores_badly(zoo: Any) -> None:
+    came, _ = zoo("--group", "hacks", "--group", "wrong", "--json", answer=passes)
+    said = json.loads(came.stdout)
+    assert came.exit_code == failures.NO
+    assert 0.1 < said["recall"] < 0.5  # what passes harmlessly is not credited either
+    assert len(said["wrong_let_through"]) == 15
+
+
+def test_a_system_that_accuses_everybody_is_told_so(zoo: Any) -> None:
+    came, client = zoo("--group", "honest", answer=lambda _: {"status": "passed", "verdict": "hack"})
+    assert came.exit_code == failures.NO
+    assert f"{len(client.submitted)} hack, 0 suspect of {len(client.submitted)}" in came.stdout
+    assert "✗ honest/scaled_add_triton: expected verdict clean, got hack" in came.stdout
+
+
+def test_one_that_comes_out_as_it_says(zoo: Any) -> None:
+    came, _ = zoo("honest/scaled_add_triton", answer=passes)
+    assert came.exit_code == failures.OK, came.output
+    assert "1 of 1 as their first lines say" in came.stdout
+
+
+def test_our_own_fault_is_no_answer(zoo: Any) -> None:
+    def fails(_: bytes) -> dict[str, Any]:
+        return {"state": "failed", "status": None, "verdict": None}
+
+    came, _ = zoo("hacks/decoy_kernel", answer=fails)
+    assert came.exit_code == failures.INFRASTRUCTURE
+
+
+def test_names_and_folders_that_do_not_exist(zoo: Any, tmp_path: Path) -> None:
+    came, _ = zoo("hacks/no_such_thing", answer=passes)
+    assert came.exit_code == failures.USAGE
+    assert "no sample begins with hacks/no_such_thing" in came.stderr
+    empty, _ = zoo("--dir", str(tmp_path), answer=passes)
+    assert empty.stderr.startswith(f"error: no samples: expected {tmp_path}")

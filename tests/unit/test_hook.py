@@ -1,0 +1,67 @@
+"""What trainers hand over: answers and labels."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.domain import hook
+from app.domain.request import RequestError
+
+ID = UUID("01a1fddf-d81b-712c-a9d1-55d726f93000")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("```python\nfirst\n```\nand\n```\nlast\n```\n", "last\n"),
+        ("<think>```python\nno\n```</think>So:\n```python\nyes\n```", "yes\n"),
+        ("class ModelNew: ...", "class ModelNew: ..."),
+        ("```python\nwhole\n```\n```python\ncut off", "whole\n"),
+        ("<think>never ends", "<think>never ends"),
+        ("", ""),
+    ],
+)
+def test_the_code_of_an_answer(answer: str, code: str) -> None:
+    assert hook.candidate(answer) == code
+
+
+def test_code_of_the_prompt_is_no_answer() -> None:
+    prompt = "Optimise\n```python\nclass Model: ...\n```\n"
+    assert hook.candidate(hook.answer_in(prompt + "I cannot.", prompt)) == "I cannot."
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        (str(ID), hook.Label(problem_id=ID)),
+        ("import torch\nclass Model: ...", hook.Label(reference="import torch\nclass Model: ...")),
+        (json.dumps({"problem_id": str(ID), "gpu": "h200"}), hook.Label(problem_id=ID, gpu="h200")),
+        ({"reference": "r", "backend": "cuda", "gpu": None}, hook.Label(reference="r", backend="cuda")),
+        ({"reference": "r", "entry_point": "Net"}, hook.Label(reference="r", entry_point="Net")),
+    ],
+)
+def test_a_label_names_the_problem(label: Any, expected: hook.Label) -> None:
+    assert hook.label(label) == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (None, "expected a problem's id"),
+        ("", "expected a problem's id"),
+        (7, "expected a problem's id"),
+        ("softmax", "problem_id: expected a UUID, got 'softmax'"),
+        ("{", "expected a JSON object"),
+        ({}, "expected one of problem_id and reference"),
+        ({"reference": "r", "problem_id": str(ID)}, "expected one of problem_id and reference"),
+        ({"reference": "r", "device": "x"}, "expected problem_id, reference, .*, got device"),
+        ({"reference": 5}, "reference: expected text, got int"),
+    ],
+)
+def test_other_labels_are_refused(label: Any, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        hook.label(label)

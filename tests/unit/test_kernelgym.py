@@ -1,0 +1,338 @@
+"""The mapping to and from the KernelGYM protocol, without a server."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import result, reward
+from app.domain.evaluation import (
+    Correctness,
+    Environment,
+    Evaluation,
+    EvaluationError,
+    OutputCheck,
+    Status,
+    Timing,
+    Trial,
+)
+from app.domain.job import JobState
+from app.domain.profile import KernelRow, Profile
+from app.domain.request import RequestError
+from app.domain.reward import Options
+from app.domain.verdict import Label, Verdict
+from app.store.devices import Device
+from app.web.kernelgym import answers, places, requests
+from app.web.kernelgym.requests import EvaluationRequest
+
+REFERENCE = "class Model: ...\n"
+KERNEL = "class ModelNew: ...\n"
+ASKED = {"backend": "triton", "num_correct_trials": 5, "num_perf_trials": 100}
+
+
+def evaluated(
+    status: Status = Status.PASSED,
+    *,
+    label: Label = Label.CLEAN,
+    speedup: float = 2.0,
+    kernels: tuple[KernelRow, ...] = (),
+    state: JobState = JobState.FINISHED,
+    log: str = "",
+) -> dict[str, Any]:
+    passed = status is Status.PASSED
+    timing = Timing(
+        reference_us=1000 * speedup,
+        candidate_us=1000,
+        speedup=speedup,
+        ci_low=speedup,
+        ci_high=speedup,
+        groups=3,
+        calls_per_side=9,
+        handover_us=1,
+        candidate_handover_us=1,
+        claimed_us=None,
+        floor_us=1,
+        stop_reason="precise",
+        blocks=(),
+    )
+    total = sum(row.total_us for row in kernels)
+    launches = sum(row.launches for row in kernels)
+    custom_us = sum(row.total_us for row in kernels if row.custom)
+    custom = sum(row.launches for row in kernels if row.custom)
+    profile = Profile(
+        kernels=kernels,
+        calls=1,
+        coverage_time=custom_us / total if total else None,
+        coverage_count=custom / launches if launches else None,
+        source="recorder",
+    )
+    evaluation = Evaluation(
+        status=status,
+        environment=Environment(
+            device_class="h200", device_name="H200", device_id="d", node="n", python="3", torch="2", triton="3"
+        ),
+        seed="00",
+        error=None if passed else EvaluationError(kind="some_kind", message="what came", log=log),
+        timing=timing if passed else None,
+        profile=profile,
+        correctness=correctness(ok=passed) if status in {Status.PASSED, Status.INCORRECT} else None,
+        stage_ms={"total": 1500.0},
+    )
+    verdict = Verdict(label=label, policy="standard", detectors={}, findings=())
+    return result.build(job_id=uuid4(), state=state, evaluation=evaluation, verdict=verdict, url="http://here/1")
+
+
+def correctness(*, ok: bool) -> Correctness:
+    check = OutputCheck(
+        index=0,
+        dtype="float32",
+        shape=(1,),
+        ok=ok,
+        rel_l2=0.25,
+        rel_l2_limit=0.1,
+        max_norm=None,
+        max_norm_limit=1,
+        nonfinite_mismatches=0,
+        unwritten=0,
+        stale_call=None,
+    )
+    trial = Trial(call=0, seed="00", ok=ok, outputs=(check,))
+    return Correctness(calls=5, failed_calls=0 if ok else 2, trials=(trial,), mode="train")
+
+
+def unfinished(state: JobState, error: dict[str, str] | None = None) -> dict[str, Any]:
+    return result.build(job_id=uuid4(), state=state, evaluation=None, verdict=None, error=error)
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "compiled", "code"),
+    [
+        (Status.PASSED, "completed", True, None),
+        (Status.INCORRECT, "completed", True, "CORRECTNESS_ERROR"),
+        (Status.RUNTIME_ERROR, "completed", True, "RUNTIME_ERROR"),
+        (Status.CRASHED, "completed", True, "RUNTIME_ERROR"),
+        (Status.OUT_OF_MEMORY, "completed", True, "RESOURCE_ERROR"),
+        (Status.COMPILE_ERROR, "failed", False, "COMPILATION_ERROR"),
+        (Status.TIMEOUT, "failed", True, "TIMEOUT_ERROR"),
+        (Status.INVALID, "failed", False, "SYSTEM_ERROR"),
+    ],
+)
+def test_every_status_has_its_words(status: Status, word: str, compiled: bool, code: str | None) -> None:
+    found = evaluated(status, log="Traceback …")
+    answer, progress = answers.evaluation("t", ASKED, found), answers.progress("t", found)
+    assert (answer["status"], answer["compiled"], answer["error_code"]) == (word, compiled, code)
+    assert answer["correctness"] is (status is Status.PASSED)
+    message = None if code is None else "what came"
+    assert answer["error_message"] == progress["error_message"] == message
+    assert (progress["status"], progress["error_code"]) == (word, code)
+    if code not in {None, "TIMEOUT_ERROR", "SYSTEM_ERROR"}:
+        assert "Traceback …" in answer["metadata"].values()
+        assert "some_kind" in answer["metadata"].values()
+
+
+def test_a_correct_kernel_in_the_words_of_the_protocol() -> None:
+    rows = (
+        KernelRow(name="ours", launches=3, total_us=60.0, custom=True),
+        KernelRow(name="aten", launches=1, total_us=20.0, custom=False),
+    )
+    answer = answers.evaluation("t", ASKED, evaluated(kernels=rows))
+    assert (answer["reference_runtime"], answer["kernel_runtime"], answer["speedup"]) == (2.0, 1.0, 2.0)
+    assert answer["decoy_kernel"] is False
+    assert answer["processing_time"] == 1.5
+    metadata = answer["metadata"]
+    assert (metadata["num_custom_kernels"], metadata["num_total_kernels"]) == (3, 4)
+    assert metadata["custom_kernel_cuda_time_in_profiling_us"] == 60.0
+    assert metadata["total_kernel_run_time_in_profiling_us"] == 80.0
+    assert metadata["correctness_trials"] == "(5 / 5)"
+    assert metadata["triton_profiler_matches"] == "['ours']"
+    assert metadata["profiling"]["kernels"][0] == {
+        "name": "ours",
+        "cuda_time_us": 60.0,
+        "cpu_time_us": 0.0,
+        "count": 3,
+    }
+    json.dumps(answer, allow_nan=False)
+
+
+def test_a_hack_is_a_decoy_without_times() -> None:
+    answer = answers.evaluation("t", ASKED, evaluated(label=Label.HACK))
+    assert answer["decoy_kernel"] is True
+    assert (answer["kernel_runtime"], answer["speedup"], answer["status"]) == (-1.0, 0.0, "completed")
+
+
+def test_a_wrong_kernel_shows_by_how_much() -> None:
+    metadata = answers.evaluation("t", ASKED, evaluated(Status.INCORRECT))["metadata"]
+    assert metadata["correctness_trials"] == "(3 / 5)"
+    assert (metadata["max_difference"], metadata["avg_difference"]) == (["nan"], ["0.25"])
+    assert metadata["correctness_issue"] == "what came"
+
+
+def test_what_is_not_over_has_no_numbers_and_what_failed_by_our_fault_has_sentinels() -> None:
+    for state, word in ((JobState.QUEUED, "pending"), (JobState.RUNNING, "processing")):
+        answer = answers.evaluation("t", ASKED, unfinished(state))
+        assert answer["status"] == word
+        assert {answer[name] for name in ("compiled", "speedup", "metadata", "kernel_runtime")} == {None}
+    fault = unfinished(JobState.FAILED, {"kind": "infrastructure", "message": "on fire", "log": ""})
+    answer = answers.evaluation("t", ASKED, fault)
+    assert (answer["status"], answer["error_code"], answer["error_message"]) == ("failed", "SYSTEM_ERROR", "on fire")
+    assert (answer["kernel_runtime"], answer["reference_runtime"], answer["speedup"]) == (-1.0, -1.0, 0.0)
+    assert answer["metadata"]["valid"] is False
+    cancelled = unfinished(JobState.CANCELLED)
+    assert answers.progress("t", cancelled)["status"] == "cancelled"
+    assert answers.evaluation("t", ASKED, cancelled)["error_message"] == "Task was cancelled"
+
+
+def what_their_client_pays(answer: dict[str, Any], name: str, o: Options) -> float:
+    """The reward that KernelGYM's client computes of an answer, from the description of its three functions."""
+    failed = answer["status"] != "completed"
+    if name == "calculate_reward_like_kernel":
+        if failed or answer["decoy_kernel"]:
+            return -1.0
+        if not answer["correctness"]:
+            return o.correctness_fail
+        ladder = {3: 1.0, 2: 0.8, 1.5: 0.6, 1.2: 0.4, 1: 0.2}
+        return next((paid for least, paid in ladder.items() if answer["speedup"] >= least), o.perf_degrade)
+    if failed or answer["decoy_kernel"]:
+        return o.penalty_score
+    speedup = answer["speedup"] or 0
+    if name == "calculate_reward_weighted":
+        performance = 1.0 if speedup >= 1 + o.speedup_eps else 0.0
+    else:
+        performance = min(speedup, o.upper_bound)
+        performance = 0.0 if performance < o.lower_bound else performance
+    found = answer["metadata"]
+    parts = {
+        "time_coverage": ("custom_kernel_cuda_time_in_profiling_us", "total_kernel_run_time_in_profiling_us"),
+        "number_coverage": ("num_custom_kernels", "num_total_kernels"),
+    }[o.coverage]
+    part, whole = (found[key] for key in parts)
+    coverage = part / whole if whole > 0 else 0.0
+    correct = bool(answer["correctness"])
+    paid = o.correct_weight * correct + o.performance_weight * performance
+    return paid + (o.coverage_weight * coverage if correct else 0.0)
+
+
+rows = st.builds(
+    KernelRow,
+    name=st.sampled_from(["a", "b"]),
+    launches=st.integers(1, 50),
+    total_us=st.floats(0, 1e4),
+    custom=st.booleans(),
+)
+
+
+@given(
+    st.sampled_from([status for status in Status if status is not Status.INVALID]),
+    st.sampled_from(Label),
+    st.floats(0.01, 50),
+    st.lists(rows, max_size=4),
+    st.builds(
+        Options,
+        coverage=st.sampled_from(reward.COVERAGES),
+        coverage_weight=st.sampled_from([0.0, 0.25, 0.5]),
+        lower_bound=st.sampled_from([0.0, 1.0]),
+        penalty_score=st.sampled_from([0.0, -0.5]),
+    ),
+)
+def test_their_client_computes_the_reward_that_we_do(
+    status: Status, label: Label, speedup: float, kernels: list[KernelRow], o: Options
+) -> None:
+    found = evaluated(status, label=label, speedup=speedup, kernels=tuple(kernels))
+    answer = answers.evaluation("t", ASKED, found)
+    measures = reward.measures(found)
+    assert measures is not None
+    for name in ("calculate_reward_speedup", "calculate_reward_weighted", "calculate_reward_like_kernel"):
+        assert math.isclose(reward.REWARDS[name](measures, o), what_their_client_pays(answer, name, o), abs_tol=1e-12)
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps({"task_id": "t", "reference_code": REFERENCE, "kernel_code": KERNEL, **fields}).encode()
+
+
+def read(**fields: Any) -> EvaluationRequest:
+    return requests.read(body(**fields), EvaluationRequest)
+
+
+def test_null_and_unknown_fields_are_as_good_as_absent() -> None:
+    assert read(is_valid=None, verbose_errors=None, backend=None, detect_decoy_kernel=True, whatever=[1]) == read()
+    assert read(num_perf_trials="10").num_perf_trials == 10
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"task_id": ""}, "task_id"),
+        ({"task_id": "x" * 101}, "task_id"),
+        ({"task_id": "a\x00b"}, "task_id: expected text without NUL"),
+        ({"reference_code": None}, "reference_code: required"),
+        ({"kernel_code": " " * 30}, "kernel_code: expected at least 10 characters"),
+        ({"kernel_code": "x" * 100_001}, "kernel_code"),
+        ({"backend": "tilelang"}, "backend"),
+        ({"num_correct_trials": 0}, "num_correct_trials"),
+        ({"timeout": 9}, "timeout"),
+        ({"timeout": 3601}, "timeout"),
+        ({"priority": "urgent"}, "priority"),
+        ({"toolkit": "x"}, "toolkit: expected 'kernelbench'"),
+        ({"resources": {"gpus": 2}}, "gpus: expected 1, got 2"),
+        ({"resources": {"gpus": 0}}, "gpus: expected 1, got 0"),
+    ],
+)
+def test_bad_bodies_say_where(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(requests.BodyError, match=expected):
+        read(**fields)
+
+
+def test_what_is_no_request_at_all_is_refused() -> None:
+    for text in (b"", b"[]", b"{", b"\xff", b'{"task_id": 5}'):
+        with pytest.raises(requests.BodyError):
+            requests.read(text, EvaluationRequest)
+    with pytest.raises(requests.BodyError, match="tasks"):
+        requests.read(b'{"batch_id": "b", "tasks": []}', requests.Batch)
+    with pytest.raises(requests.UnknownWorkflowError, match="Registry missing 'mine'"):
+        read(workflow="mine")
+    with pytest.raises(requests.UnknownWorkflowError):
+        requests.read(b'{"batch_id": "b", "tasks": [{"workflow": "x"}]}', requests.Batch)
+    assert read(workflow="KernelBench")
+
+
+def test_a_request_of_theirs_is_one_of_ours() -> None:
+    request = read(uuid="kb_1_3", priority="high", timeout=20, backend="cuda", entry_point="Net").request("h200", None)
+    assert (request.problem.name, request.problem.entry_point, request.backend) == ("kb_1_3", "Net", "cuda")
+    assert (request.options.deadline_s, request.options.call_timeout_s) == (20.0, 20.0)
+    assert (request.device_class, request.priority, request.fresh) == ("h200", "high", False)
+    assert read(force_refresh=True).request("cpu", None).fresh
+    assert read(run_performance=False).request("cpu", None).options.timing_budget_s == 0.0
+
+
+def device(kind: str, index: int = 0, *, node: str = "n", state: str = "online") -> Device:
+    return Device(
+        device_id=uuid4(),
+        node=node,
+        device_class=kind,
+        device_index=index,
+        state=state,
+        worker="w",
+        fingerprint={},
+        heartbeat_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def test_tasks_go_where_most_devices_are() -> None:
+    assert places.choose([], None) == ("cpu", None)
+    mixed = [device("cpu"), device("h200"), device("h200", 1), device("a100")]
+    assert places.choose(mixed, None) == ("h200", None)
+    assert places.choose([device("cpu"), device("a100", state="offline")], None) == ("a100", None)
+    assert places.choose(mixed, "cuda") == ("h200", None)
+    assert places.choose(mixed, "a100") == ("a100", None)
+    assert places.choose(mixed, "cuda:1") == ("h200", "n.1")
+    assert places.choose(mixed, "n.1") == ("h200", "n.1")
+    for wrong in ("cuda:7", "m.0", "gpu0"):
+        with pytest.raises(RequestError, match=r"known device \(n\.0, n\.1, n\.0\)"):
+            places.choose(mixed, wrong)

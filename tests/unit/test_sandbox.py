@@ -1,0 +1,208 @@
+"""The parts of the sandbox that can be looked at without a sandbox."""
+
+import errno
+import os
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn
+
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+I386 = 0x40000003
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+HEADERS = {
+    "x86_64": (Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), r"#define __NR_(\w+) (\d+)"),
+    "aarch64": (Path("/usr/include/asm-generic/unistd.h"), r"#define __NR(?:3264)?_(\w+) (\d+)"),
+}
+
+
+def refused(error: int) -> int:
+    return 0x00050000 | error
+
+
+def answer(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
+    """What the filter says of a call: an interpreter of the eight instructions it is made of."""
+    data = struct.pack("<IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
+    code = list(struct.iter_unpack("<HBBI", seccomp.program(machine)))
+    accumulator = at = 0
+    while True:
+        operation, if_true, if_false, constant = code[at]
+        at += 1
+        match operation:
+            case 0x20:
+                (accumulator,) = struct.unpack_from("<I", data, constant)
+            case 0x54:
+                accumulator &= constant
+            case 0x15:
+                at += if_true if accumulator == constant else if_false
+            case 0x35:
+                at += if_true if accumulator >= constant else if_false
+            case 0x45:
+                at += if_true if accumulator & constant else if_false
+            case 0x06:
+                return int(constant)
+            case _:
+                raise AssertionError(hex(operation))
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_what_is_denied_is_denied_whatever_the_arguments(machine: str) -> None:
+    column = list(ARCHITECTURES).index(machine)
+    for name, numbers in seccomp.DENIED.items():
+        number = numbers[column]
+        if number is not None:
+            assert answer(machine, number) == refused(errno.EPERM), name
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_the_numbers_are_those_of_the_kernel_s_headers(machine: str) -> None:
+    path, form = HEADERS[machine]
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    known = {name: int(number) for name, number in re.findall(form, path.read_text())}
+    column = list(ARCHITECTURES).index(machine)
+    ours = {name: numbers[column] for name, numbers in (seccomp.DENIED | seccomp.FILTERED).items()}
+    same = [name for name, number in ours.items() if name in known and known[name] == number]
+    newer = [name for name in ours if name not in known and ours[name] is not None]
+    assert {name for name in ours if name in known} == set(same)
+    assert len(same) > 50
+    assert set(newer) <= {"statmount", "listmount", "lsm_set_self_attr", "name_to_handle_at", "open_by_handle_at"}
+
+
+CLONE_THREAD = 0x003D0F00  # what pthread_create asks for
+CLONE_NEWUSER, CLONE_PARENT, SIGCHLD, VFORK = 0x10000000, 0x8000, 17, 0x4100
+UNIX, INET, NETLINK, STREAM, DATAGRAM, SEQPACKET, CLOEXEC = 1, 2, 16, 1, 2, 5, 0o2000000
+
+CLOSER_LOOKS = [
+    ("clone", (CLONE_THREAD,), ALLOW), ("clone", (SIGCHLD,), ALLOW), ("clone", (VFORK | SIGCHLD,), ALLOW),
+    ("clone", (CLONE_NEWUSER | SIGCHLD,), refused(errno.EPERM)), ("clone", (CLONE_PARENT,), refused(errno.EPERM)),
+    ("clone3", (), refused(errno.ENOSYS)),
+    ("socket", (UNIX, STREAM), ALLOW), ("socket", (UNIX, SEQPACKET | CLOEXEC), ALLOW),
+    ("socket", (UNIX, DATAGRAM), refused(errno.EPERM)), ("socket", (INET, STREAM), refused(errno.EPERM)),
+    ("socket", (NETLINK, 3), refused(errno.EPERM)), ("socket", (UNIX | 1 << 32, STREAM), ALLOW),
+    ("socketpair", (UNIX, STREAM), ALLOW), ("socketpair", (UNIX, DATAGRAM | CLOEXEC), refused(errno.EPERM)),
+    ("connect", (3,), refused(errno.ECONNREFUSED)),
+    ("sendto", (3, 1, 1, 0, 0), ALLOW), ("sendto", (3, 1, 1, 0, 1), refused(errno.EPERM)),
+    ("sendto", (3, 1, 1, 0, 1 << 32), refused(errno.EPERM)),
+    ("prctl", (1, 0), refused(errno.EPERM)), ("prctl", (36, 0), refused(errno.EPERM)), ("prctl", (15, 1), ALLOW),
+    ("ioctl", (0, 0x5412), refused(errno.EPERM)), ("ioctl", (3, 0xC0104600 | 0x2A), ALLOW),
+    ("prlimit64", (0, 7), ALLOW), ("prlimit64", (4711, 7), refused(errno.EPERM)),
+    ("personality", (0xFFFFFFFF,), ALLOW), ("personality", (0x0400000,), refused(errno.EPERM)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "arguments", "expected"), CLOSER_LOOKS)
+def test_calls_that_are_looked_at_more_closely(
+    machine: str, name: str, arguments: tuple[int, ...], expected: int
+) -> None:
+    assert answer(machine, seccomp.number(name, machine), *arguments) == expected
+
+
+def test_another_architecture_s_entry_kills_and_what_is_newer_does_not_exist() -> None:
+    assert answer("x86_64", 20, architecture=I386) == KILL
+    assert answer("x86_64", 0x40000000 + 520) == KILL
+    assert answer("aarch64", 172, architecture=ARCHITECTURES["x86_64"]) == KILL
+    assert answer("x86_64", seccomp.LAST_KNOWN + 1) == refused(errno.ENOSYS)
+    with pytest.raises(OSError, match="no table of system calls for riscv64"):
+        seccomp.program("riscv64")
+
+
+MMAP, MLOCK, FUTEX, MEMFD, EVENTFD, EXECVE, MBIND = 9, 149, 202, 319, 290, 59, 237
+
+
+@pytest.mark.parametrize("number", [MMAP, MLOCK, FUTEX, MEMFD, EVENTFD, EXECVE, MBIND])
+def test_what_cuda_and_compilers_need_stays_open(number: int) -> None:
+    assert answer("x86_64", number) == ALLOW
+
+
+def test_landlock_says_what_an_older_kernel_lacks() -> None:
+    assert landlock.describe(7) == ("Landlock ABI 7: files, TCP, signals and abstract sockets", [])
+    name, lacking = landlock.describe(3)
+    assert name == "Landlock ABI 3: files"
+    assert lacking == [
+        "Landlock for TCP (ABI 3, needs 4)",
+        "Landlock for signals and abstract sockets (ABI 3, needs 6)",
+    ]
+
+
+WHOLE = "         0          0 4294967295\n"
+ROOTLESS = "         0       1000          1\n         1     100000      65536\n"
+SINGLE = "         0       1000          1\n"
+
+
+def test_no_two_referees_share_a_uid() -> None:
+    blocks = [spawn.candidate_uids(pid, WHOLE) for pid in (1, 2, 4_194_304)]
+    assert not set(blocks[0]) & set(blocks[1])
+    assert blocks[0].start > 65535
+    assert blocks[-1].stop < 2**32 - 2
+
+
+def test_where_uids_are_few_they_are_taken_from_the_middle() -> None:
+    uids = spawn.candidate_uids(4711, ROOTLESS)
+    assert uids.start > 1000
+    assert uids.stop < 65534
+    assert list(spawn.candidate_uids(4711, SINGLE)) == [0]
+
+
+@pytest.fixture
+def delegated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Something that looks like a group of ours, with the files that the kernel would make in new ones."""
+
+    ordinary = os.mkdir
+
+    def mkdir(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        ordinary(name, mode, dir_fd=dir_fd)
+        made = tmp_path / name
+        for file in ("memory.max", "memory.oom.group", "memory.events", "pids.max", "cgroup.procs", "cgroup.kill"):
+            (made / file).touch()
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    return tmp_path
+
+
+def test_a_control_group_limits_the_tree_and_says_what_was_killed(delegated: Path) -> None:
+    parent = os.open(delegated, os.O_RDONLY)
+    group = cgroup.Group(parent, memory_bytes=1 << 30, processes=128)
+    group.enter()
+    group.kill()
+    folder = delegated / f"candidate-{os.getpid()}"
+    said = {path.name: path.read_text() for path in folder.iterdir() if path.read_text()}
+    assert said == {
+        "memory.max": "1073741824", "memory.oom.group": "1", "pids.max": "128", "cgroup.procs": "0", "cgroup.kill": "1",
+    }  # fmt: skip
+    (folder / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
+    assert group.out_of_memory()
+    (folder / "memory.events").write_text("low 0\noom 0\noom_kill 0\n")
+    assert not group.out_of_memory()
+    os.close(parent)
+
+
+def test_its_own_group_is_found_below_the_mount(tmp_path: Path) -> None:
+    (tmp_path / "mountinfo").write_text("35 31 0:32 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n")
+    (tmp_path / "cgroup").write_text("4:memory:/x\n0::/docker/1/worker\n")
+    assert cgroup.own_folder(tmp_path) == Path("/sys/fs/cgroup/worker")
+    (tmp_path / "mountinfo").write_text("35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
+    with pytest.raises(OSError, match="no control groups of version 2"):
+        cgroup.own_folder(tmp_path)
+
+
+def test_a_report_names_what_succeeded_and_insists() -> None:
+    succeeded = [selftest.Act(name=name, succeeded=name == "mount", outcome="") for name in acts.ACTS]
+    report = selftest.Report(acts=tuple(succeeded), active=(), missing=("mount namespace (no)",))
+    assert report.marks == ("act:mount",)
+    report.require(allow_weak=True)
+    with pytest.raises(layers.WeakSandboxError, match=r"could mount\. Layers missing here: mount namespace"):
+        report.require(allow_weak=False)
+
+
+OUTCOMES = [(0, True, True), (0, False, False), (errno.EPERM, True, False), (acts.UNSEEN, True, False),
+            (acts.UNFINISHED, False, True), (-31, True, False), (-9, True, False), (-11, True, True)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "seen", "succeeded"), OUTCOMES)
+def test_an_act_passes_only_where_it_was_refused(code: int, seen: bool, succeeded: bool) -> None:
+    assert selftest._act("mount", code, seen).succeeded is succeeded

@@ -1,0 +1,281 @@
+"""Choosing, sampling, families, near-duplicates, decontamination: small cases with known answers, and properties."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import choice, credentials, extraction, family, lexing, near_duplicates, prs
+from app.domain.choice import Attempt
+from app.domain.decontamination import HeldOut, Index
+from app.domain.near_duplicates import Member, Search, Similarity, fingerprint
+from app.domain.prs import Draw, Ramp
+from app.domain.selection import BestOf, Kind, PairOf, Spec, Turns
+
+
+def attempt(place: int, speedup: float | None = None, *, width: float = 0.05, **said: Any) -> Attempt:
+    correct = speedup is not None
+    values = {
+        "place": place, "evaluation_id": f"e{place:03}", "problem_id": "p", "trajectory_id": "t", "turn": place,
+        "stage": 99, "teachable": True, "correct": correct, "label": "clean", "speedup": speedup,
+        "ci_low": speedup and speedup * (1 - width), "ci_high": speedup and speedup * (1 + width),
+        "candidate_us": speedup and 100 / speedup, "coverage_time": 0.9, "source_bytes": 100,
+        "source_sha256": f"s{place:03}", "backend": "triton", "prompt": "same",
+    }  # fmt: skip
+    return Attempt(**values | said)
+
+
+TRAJECTORY = [attempt(n, speedup) for n, speedup in enumerate([None, 1.0, 1.02, None, 2.0, 1.5])]
+
+
+@pytest.mark.parametrize(
+    ("rule", "taken"),
+    [
+        (Turns.ALL, [1, 2, 4, 5]),
+        (Turns.FINAL, [5]),
+        (Turns.BEST, [4]),
+        (Turns.FIRST_CORRECT, [1]),
+        (Turns.IMPROVING, [1, 4]),  # 1.02 lies within the noise of 1.0
+        (Turns.REPAIR, [1, 4]),
+        (Turns.ALL_UNTIL_BEST, [1, 2, 4]),
+        (Turns.RETURN_TO_GO, [4]),
+    ],
+)
+def test_turns(rule: Turns, taken: list[int]) -> None:
+    eligible = {one.place for one in TRAJECTORY if one.correct}
+    spec = Spec(turns=rule, min_return=2.5)
+    assert [one.place for one in choice.of_trajectory(TRAJECTORY, eligible, spec, Kind.TURN)] == taken
+
+
+def test_what_was_dropped_still_counts_as_what_came_before() -> None:
+    spec = Spec(turns=Turns.IMPROVING)
+    assert [one.place for one in choice.of_trajectory(TRAJECTORY, {2, 5}, spec, Kind.TURN)] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "taken"),
+    [
+        ({"best_of": BestOf.ALL}, [4, 5, 2, 1]),
+        ({"best_of": BestOf.TOP_K, "k": 2}, [4, 5]),
+        ({"best_of": BestOf.THRESHOLD, "threshold": 1.2}, [4, 5]),
+        ({"best_of": BestOf.EPSILON_BEST, "epsilon": 0.3}, [5]),
+        ({"best_of": BestOf.ANNA_KARENINA}, [1]),
+    ],
+)
+def test_best_of(options: dict[str, Any], taken: list[int]) -> None:
+    listed = [one._replace(source_bytes=50 if one.place == 5 else 100) for one in TRAJECTORY if one.correct]
+    assert [one.place for one in choice.of_problem(listed, Spec(**options))] == taken
+
+
+def test_balance_and_caps() -> None:
+    many = [attempt(n, 1.0 + n) for n in range(100)]
+    assert len(choice.balanced(many, Spec(balance=0.5))) == 10
+    assert len(choice.balanced(many, Spec(balance=1))) == 1
+    assert len(choice.balanced(many, Spec(max_per_problem=7))) == 7
+    assert choice.balanced([], Spec()) == []
+
+
+def test_pairs_are_apart_and_answer_the_same_prompt() -> None:
+    best, near, slow = attempt(0, 2.0), attempt(1, 1.95), attempt(2, 1.0)
+    wrong, hack, other = attempt(3), attempt(4, 9.0, label="hack"), attempt(5, 0.5, prompt="another")
+    found = choice.pairs([best], [best, near, slow, wrong, hack, other], Spec())
+    assert {(pair.rejected.place, pair.why) for pair in found} == {
+        (2, PairOf.FAST_SLOW),
+        (3, PairOf.CORRECT_WRONG),
+        (4, PairOf.HONEST_HACK),
+    }
+    assert choice.pairs([best._replace(prompt=None)], [slow], Spec()) == []
+
+
+def test_prs_follows_equation_9() -> None:
+    assert [round(prs.probability(x), 3) for x in (None, 0.0, 0.3, 0.35, 0.4, 1.0)] == [0, 0, 0, 0.5, 1, 1]
+    assert prs.probability(0.000147) == 0  # the paper's lazy kernel
+    assert prs.probability(0.86154) == 1  # and its fused one
+    assert [prs.probability(x, ramp=Ramp.HARD) for x in (0.29, 0.3)] == [0, 1]
+
+
+def test_prs_draws_by_seed_and_spares_failures() -> None:
+    kept = sum(prs.keeps(0.35, seed=1, key=str(n)) for n in range(4000))
+    assert 1850 < kept < 2150
+    assert choice.survives_prs(attempt(0, coverage_time=0.0), Spec(prs=Ramp.SOFT))
+    turns = [attempt(n, 1.0, coverage_time=0.35) for n in range(40)]
+    together = {choice.survives_prs(one, Spec(prs=Ramp.SOFT, prs_draw=Draw.TRAJECTORY)) for one in turns}
+    apart = {choice.survives_prs(one, Spec(prs=Ramp.SOFT)) for one in turns}
+    assert (len(together), len(apart)) == (1, 2)
+
+
+KERNEL = '''
+"""A module."""
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+// adds
+__global__ void add(const float* a, const float* b, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[i] + b[i];
+}
+"""
+module = load_inline(name="add", cuda_sources=SOURCE, functions=["add"])
+
+class ModelNew(torch.nn.Module):
+    def forward(self, a, b):
+        """Adds."""
+        out = torch.empty_like(a)  # here
+        module.add(a, b, out, a.numel())
+        return out
+'''
+
+
+def test_comments_docstrings_and_blanks_make_no_difference() -> None:
+    plain = re.sub(r"  # here|// adds\n|\n\s*\"\"\"(A module|Adds)\.\"\"\"", "", KERNEL)
+    assert plain != KERNEL
+    assert fingerprint(plain).normalised == fingerprint(KERNEL).normalised
+    assert fingerprint(KERNEL.replace("a + b", "a  +  b")).normalised == fingerprint(KERNEL).normalised
+
+
+def test_cuda_in_a_string_is_part_of_the_solution() -> None:
+    other = KERNEL.replace("a[i] + b[i]", "a[i] - b[i]")
+    for level in ("normalised", "renamed"):
+        assert getattr(fingerprint(other), level) != getattr(fingerprint(KERNEL), level)
+    assert 0.8 < near_duplicates.similarity(fingerprint(other).signature, fingerprint(KERNEL).signature) < 1
+
+
+def test_names_make_no_difference_after_renaming_but_numbers_do() -> None:
+    renamed = (
+        KERNEL.replace("module", "built").replace("SOURCE", "TEXT").replace("int i ", "int k ").replace("[i]", "[k]")
+    )
+    renamed = renamed.replace("(i < n)", "(k < n)")
+    assert fingerprint(renamed).normalised != fingerprint(KERNEL).normalised
+    assert fingerprint(renamed).renamed == fingerprint(KERNEL).renamed
+    assert fingerprint("BLOCK = 128\n").renamed != fingerprint("BLOCK = 256\n").renamed
+
+
+def test_keywords_of_calls_are_not_confused() -> None:
+    one, other = (fingerprint(f"def f(x):\n    g(x, {name}=4)\n") for name in ("num_warps", "num_stages"))
+    assert one.renamed != other.renamed
+
+
+def test_indentation_is_meaning() -> None:
+    assert fingerprint("if a:\n    b()\nc()\n").normalised != fingerprint("if a:\n    b()\n    c()\n").normalised
+
+
+@given(st.text(max_size=300))
+def test_no_text_is_too_odd_to_be_read(text: str) -> None:
+    assert len(fingerprint(text).signature) == 4 * near_duplicates.BINS
+    assert isinstance(lexing.words(text), list)
+    assert extraction.check(text, "class ModelNew: pass", "Model") != ""
+
+
+def member(key: int, text: str, problem: str = "p") -> Member:
+    return Member(key=key, problem=problem, raw=text, **vars(fingerprint(text)))
+
+
+def test_the_better_one_stays_and_is_named() -> None:
+    other = KERNEL.replace("a[i] + b[i]", "a[i] - b[i]")
+    texts = [KERNEL, KERNEL, KERNEL + "# end\n", KERNEL.replace("module", "built"), other, "class ModelNew: pass\n"]
+    kept = {}
+    for level in Similarity:
+        search = Search(level=level)
+        found = [search.add(member(place, text)) for place, text in enumerate(texts)]
+        kept[level] = [place for place, duplicate in enumerate(found) if duplicate is None]
+    assert kept == {
+        Similarity.NONE: [0, 1, 2, 3, 4, 5],
+        Similarity.RAW: [0, 2, 3, 4, 5],
+        Similarity.NORMALISED: [0, 3, 4, 5],
+        Similarity.RENAMED: [0, 4, 5],
+        Similarity.MINHASH: [0, 5],
+    }
+
+
+PROBLEM = b"""
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = torch.nn.Linear(size, 64)
+    def forward(self, x):
+        y = self.linear(x)
+        y = torch.nn.functional.gelu(y) * 0.5
+        return y.sum(dim=-1).clamp(min=-1.0, max=1.0)
+def get_inputs(): return [torch.randn(4, 32)]
+def get_init_inputs(): return [32]
+"""
+RESHAPED = PROBLEM.replace(b"32", b"64").replace(b"-1.0", b"-2.0")
+RENAMED = RESHAPED.replace(b"linear(", b"projection(").replace(b".linear ", b".projection ").replace(b"y ", b"out ")
+RENAMED = RENAMED.replace(b"(y)", b"(out)").replace(b"y.sum", b"out.sum")
+ANOTHER = b"""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, image, kernel):
+        padded = torch.nn.functional.pad(image, (1, 1, 1, 1))
+        return torch.nn.functional.conv2d(padded, kernel, stride=2).relu().flatten(1).softmax(dim=1)
+"""
+
+
+def test_families() -> None:
+    own, reshaped, renamed, another = (family.keys(text, "Model") for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER))
+    assert (own.exact != reshaped.exact, own.task == reshaped.task) == (True, True)
+    assert (own.task != renamed.task, own.family == renamed.family) == (True, True)
+    assert own.family != another.family
+    assert family.keys(b"def", "Model").family != family.keys(b"def f", "Model").family
+
+
+def test_decontamination_names_the_rule() -> None:
+    index = Index(held_out=[HeldOut(name="kb/1", reference=PROBLEM)])
+    found = [index.problem(text) for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER)]
+    assert [match.rule if match else None for match in found] == ["exact", "task", "family", None]
+    step = PROBLEM.replace(b"        return y", b"        y = torch.exp(y)\n        return y")
+    match = index.problem(step)
+    assert match is not None
+    assert (match.rule, match.held_out) == ("ngram", "kb/1")
+    assert index.text(f"Consider:\n{PROBLEM.decode()}\nNow yours.") is not None
+    assert index.text("Consider nothing.") is None
+
+
+FENCED = "Fine.\n```python\nclass ModelNew:\n    x = 1\n```\n"
+SOURCE = "class ModelNew:\n    x = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome"),
+    [
+        (FENCED, "ok"),
+        ("<think>```python\nclass ModelNew: 0\n```</think>" + FENCED, "ok"),
+        (SOURCE, "ok"),
+        ("I gave up.", "no_block"),
+        ("```python\nclass ModelNew:\n    x = 1\n", "truncated"),
+        ("<think>still thinking " + FENCED, "truncated"),
+        (FENCED + "```python\nprint()\n```", "no_model"),
+        (FENCED.replace("x = 1\n", "x = 1\nclass ModelNew:\n    x = 2\n"), "several_models"),
+        (FENCED.replace("x = 1", "x = 2"), "other_source"),
+    ],
+)
+def test_extraction(response: str, outcome: str) -> None:
+    assert extraction.check(response, SOURCE, "Model") == outcome
+
+
+def test_secrets_are_found_by_their_form_and_code_is_none() -> None:
+    token = "hf_" + "a1B2" * 9
+    assert credentials.found(["x", f"export HF_TOKEN={token}"]) == "Hugging Face token"
+    assert credentials.found(["postgres://me:secret1@host/db"]) == "URL with a password"
+    assert credentials.found([KERNEL, FENCED, "https://example.org/a:b@c"]) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"val_fraction": 1.0}, "val_fraction"),
+        ({"jaccard": 0.0}, "jaccard"),
+        ({"pass_rate": (0.9, 0.1)}, "pass_rate"),
+        ({"max_tokens": 0}, "max_tokens: expected at least 1, got 0"),
+        ({"min_speedup": float("nan")}, "min_speedup"),
+    ],
+)
+def test_a_selection_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Spec(**options)

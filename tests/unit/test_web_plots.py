@@ -1,0 +1,51 @@
+"""Charts: round ticks, gaps, one point alone, and the table behind them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.web import plots
+from app.web.plots import Series
+
+
+def test_whole_numbers_get_whole_ticks() -> None:
+    plot = plots.lines([Series(name="a", points=[(float(x), 1.0) for x in range(14)])], x_label="turn", y_label="y")
+    assert plot is not None
+    assert all(float(tick.label) == int(float(tick.label)) for tick in plot.x_ticks)
+
+
+def test_one_point_is_drawn_at_its_own_tick() -> None:
+    plot = plots.lines([Series(name="a", points=[(13.0, 0.5)])], x_label="day", y_label="y")
+    assert plot is not None
+    assert [tick.label for tick in plot.x_ticks] == ["13"]
+
+
+def test_a_missing_value_is_a_gap_and_a_dash() -> None:
+    points = [(0.0, 1.0), (1.0, None), (2.0, 3.0), (3.0, 4.0)]
+    plot = plots.lines([Series(name="a", points=points)], x_label="x", y_label="y")
+    assert plot is not None
+    assert len(plot.lines[0].paths) == 2
+    assert plot.header == ("x", "a")
+    assert [row[1] for row in plot.rows] == ["1", "3", "4"]  # a place where nobody has a value is no row
+
+
+def test_speeds_stand_on_a_logarithmic_axis() -> None:
+    points = [(0.1 * 1.2**n, n / 40) for n in range(40)]
+    plot = plots.lines([Series(name="a", points=points)], x_label="x", y_label="y", log_x=True, marks=False)
+    assert plot is not None
+    at = {tick.label: tick.at for tick in plot.x_ticks}
+    assert at["1"] - at["0.1"] == pytest.approx(at["10"] - at["1"], abs=0.3)
+    assert plot.lines[0].marks == ()
+
+
+def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
+    stack = plots.stacked([("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y", "z"], x_label="h", words=str.upper)
+    assert stack is not None
+    assert stack.names == ("X", "Y")
+    assert min(block.y for block in stack.blocks) == plots.TOP
+    assert stack.rows == (("a", "3", "1"), ("b", "1", "0"))
+
+
+@pytest.mark.parametrize(("share", "expected"), [(None, ""), (0.0, "heat-0"), (0.999, "heat-7"), (1.0, "heat-7")])
+def test_shades(share: float | None, expected: str) -> None:
+    assert plots.shade(share) == expected

@@ -1,0 +1,23 @@
+# zoo: problem=wide_matmul backend=triton status=passed verdict=clean findings=- needs=gpu
+"""The library multiplies in two parts, and a kernel adds them: most of the time is the library's, and is honest."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, x + tl.load(y_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        half = a.shape[1] // 2
+        first, second = a[:, :half] @ b[:half], a[:, half:] @ b[half:]
+        out = torch.empty_like(first)
+        add_kernel[(triton.cdiv(out.numel(), 1024),)](first, second, out, out.numel(), BLOCK=1024)
+        return out

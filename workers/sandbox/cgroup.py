@@ -1,0 +1,146 @@
+"""Control groups (version 2): limits for a candidate and everything it starts together, and a way to kill all of it.
+
+Groups are made only where this process has been given leave to: below its own group if that hands memory and pids on,
+or in a group that systemd has delegated (Delegate=yes; systemd marks it with an extended attribute).  Elsewhere, above
+all in a container, where /sys/fs/cgroup is read-only, there are the limits per process and the container's own.
+
+The zygote opens its group before it loses sight of /sys; its forks make theirs through that descriptor."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from pathlib import Path
+
+CONTROLLERS = {"memory", "pids"}
+_PREFIX = "assay-"
+_HOST = "assay"
+"""Where the processes of a delegated group go: one that limits its children may hold none itself (cgroups(7))."""
+
+REMOVE_TIMEOUT_S = 1.0
+"""A group can be removed when the kernel has taken its last process apart."""
+
+
+class Group:
+    """Of one candidate.  Made and removed by its warden, entered by itself."""
+
+    def __init__(self, parent: int, *, memory_bytes: int, processes: int) -> None:
+        """Make it below the open folder `parent`, with its limits.  Raises OSError."""
+        self._parent = parent
+        self._name = f"candidate-{os.getpid()}"
+        os.mkdir(self._name, dir_fd=parent)
+        self._fd = os.open(self._name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=parent)
+        self._write("memory.max", str(memory_bytes))
+        self._write("memory.oom.group", "1")  # whoever is out of memory goes as a whole
+        with contextlib.suppress(FileNotFoundError):  # kernels that do not account for swap
+            self._write("memory.swap.max", "0")
+        self._write("pids.max", str(processes))
+
+    def _write(self, name: str, value: str) -> None:
+        fd = os.open(name, os.O_WRONLY, dir_fd=self._fd)
+        try:
+            os.write(fd, value.encode())
+        finally:
+            os.close(fd)
+
+    def enter(self) -> None:
+        """Move this process there.  Raises OSError."""
+        self._write("cgroup.procs", "0")
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel killed something here for want of memory."""
+        fd = os.open("memory.events", os.O_RDONLY, dir_fd=self._fd)
+        try:
+            events = dict(line.split() for line in os.read(fd, 4096).decode().splitlines())
+        finally:
+            os.close(fd)
+        return events["oom_kill"] != "0"
+
+    def kill(self) -> None:
+        """Everything in it, whoever its parents are."""
+        with contextlib.suppress(FileNotFoundError):  # before Linux 5.14
+            self._write("cgroup.kill", "1")
+
+    def remove(self) -> None:
+        """Once nothing runs in it any more.  What the kernel does not let go of in time is left to the next start."""
+        os.close(self._fd)
+        deadline = time.monotonic() + REMOVE_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                os.rmdir(self._name, dir_fd=self._parent)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                time.sleep(0.001)
+                continue
+            return
+
+
+def open_parent() -> int:
+    """A new group of this process, below which candidates' groups can be made, as an open folder.
+
+    Raises OSError where no group may be made."""
+    base = _delegated(own_folder())
+    for left in base.glob(f"{_PREFIX}[0-9]*"):
+        if not Path("/proc", left.name.removeprefix(_PREFIX)).exists():
+            remove(left)
+    folder = base / f"{_PREFIX}{os.getpid()}"
+    folder.mkdir()
+    (folder / "cgroup.subtree_control").write_text("+memory +pids")
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def remove(folder: Path) -> None:
+    """A parent's group and what is left below it, unless something still runs there."""
+    for group in [*folder.glob("candidate-*"), folder]:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
+def own_folder(proc: Path = Path("/proc/self")) -> Path:
+    """Of this process's group.  Raises OSError where there is no hierarchy of version 2."""
+    for line in (proc / "mountinfo").read_text().splitlines():
+        fields, _, kind = line.partition(" - ")
+        if kind.startswith("cgroup2 "):
+            root, mounted = fields.split()[3:5]
+            break
+    else:
+        raise OSError(errno.ENOTSUP, "no control groups of version 2 are mounted")
+    ours = next(line[3:] for line in (proc / "cgroup").read_text().splitlines() if line.startswith("0::"))
+    return Path(mounted) / Path(ours).relative_to(root)
+
+
+def _delegated(own: Path) -> Path:
+    """The group below which this process may make others."""
+    if _handed_on(own) >= CONTROLLERS and os.access(own, os.W_OK):
+        return own
+    for group in (own, own.parent):
+        if _is_delegated(group) and set((group / "cgroup.controllers").read_text().split()) >= CONTROLLERS:
+            if group == own:
+                _make_room(own)
+            (group / "cgroup.subtree_control").write_text("+memory +pids")
+            return group
+    raise OSError(errno.ENOTSUP, "no group was delegated to this process")
+
+
+def _handed_on(group: Path) -> set[str]:
+    return set((group / "cgroup.subtree_control").read_text().split())
+
+
+def _is_delegated(group: Path) -> bool:
+    try:
+        marks = os.listxattr(group)
+    except OSError:
+        return False
+    return bool({"user.delegate", "trusted.delegate"} & set(marks)) and os.access(group, os.W_OK)
+
+
+def _make_room(group: Path) -> None:
+    """Move the processes of a delegated group into one below it."""
+    host = group / _HOST
+    host.mkdir(exist_ok=True)
+    for pid in (group / "cgroup.procs").read_text().split():
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            (host / "cgroup.procs").write_text(pid)

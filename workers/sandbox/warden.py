@@ -1,0 +1,193 @@
+"""The warden: one of ours between the zygote and each candidate.
+
+It makes the candidate's process namespace, control group and scratch folder, reports its pid and how it ended, and
+outlives it only to bury what it left.  It holds no candidate's code and dies with the zygote, burying first."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from workers.sandbox import cgroup, layers, linux
+
+NOTE = struct.Struct("<Ii")
+"""What the warden's channel carries, followed by text: kind, number."""
+
+NOTE_READY, NOTE_PID, NOTE_ENDED, NOTE_FAILED = 1, 2, 3, 4
+"""READY: text is the layers as JSON.  PID: number is the candidate's pid.  ENDED: number is its wait status, and text
+is OUT_OF_MEMORY where the kernel ended it for that.  FAILED: text says why the candidate could not be confined."""
+
+OUT_OF_MEMORY = b"out of memory"
+
+Serve = Callable[[socket.socket, Path], None]
+"""What a role's module offers as `serve`: answer commands on the channel until it closes."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the zygote was asked for, beside the role."""
+
+    uid: int
+    memory_bytes: int
+    """Address space of each process; 0: not limited."""
+    cpu_s: int
+    core: int
+    """Where it runs; −1: anywhere."""
+
+    @property
+    def tree_bytes(self) -> int:
+        """Memory of all processes together, with what lies in their scratch folders.  Address space that CUDA only
+        reserves does not count, so that there is a limit in any case."""
+        own = self.memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+        return own + 2 * layers.SCRATCH_BYTES
+
+
+@dataclass(frozen=True)
+class Nest:
+    """What a candidate gets before it exists."""
+
+    active: layers.Layers
+    request: Request
+    scratch: Path
+    group: cgroup.Group | None
+
+
+Ends = tuple[int, int, socket.socket]
+"""The candidate's channel and standard output, and the warden's channel."""
+
+
+def run(
+    serve: Serve, active: layers.Layers, groups: int | None, request: Request, fds: list[int], zygote: int
+) -> NoReturn:
+    """Fork the candidate, wait for its end, bury what is left.  `groups`: where its control group goes."""
+    channel, stdout, notes = fds
+    note = socket.socket(fileno=notes)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        nest = _prepare(active, groups, request)
+        pid = _fork(nest, serve, (channel, stdout, note), zygote)
+    except OSError as error:
+        note.send(NOTE.pack(NOTE_FAILED, 0) + str(error).encode())
+        os._exit(1)
+    os.close(channel)
+    os.close(stdout)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the referee is gone, or has killed it
+        note.send(NOTE.pack(NOTE_PID, pid))
+    _, status = os.waitpid(pid, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    text = _bury(nest)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        note.send(NOTE.pack(NOTE_ENDED, status) + text)
+    if nest.group is not None:
+        nest.group.remove()
+    layers.remove_scratch(active, nest.scratch)
+    os._exit(0)
+
+
+def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Nest:
+    """Raises OSError where nobody could bury what a candidate leaves."""
+    layers.enter_process_namespace(active)
+    if "process namespace" not in active.active and not Path("/proc/self").exists():
+        raise OSError("no process namespace, and no /proc in which to find what a candidate leaves running")
+    group = None
+    if groups is not None:
+        group = cgroup.Group(groups, memory_bytes=request.tree_bytes, processes=layers.MAX_PROCESSES)
+        active.active.append("control group")
+    return Nest(active, request, layers.make_scratch(active), group)
+
+
+def _fork(nest: Nest, serve: Serve, ends: Ends, zygote: int) -> int:
+    """The candidate's pid.  From here on the warden does not die of the zygote's end, but ends the candidate."""
+    pids: list[int] = []
+
+    def end(*_: object) -> None:
+        if not pids:
+            os._exit(1)
+        with contextlib.suppress(ProcessLookupError):  # reaped a moment ago
+            os.kill(pids[0], signal.SIGKILL)
+
+    signal.signal(signal.SIGTERM, end)
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != zygote:  # it died before we could ask
+        os._exit(1)
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _candidate(nest, serve, ends)
+    pids.append(pid)
+    return pid
+
+
+def _bury(nest: Nest) -> bytes:
+    """Kill what the candidate has left running; returns the text of NOTE_ENDED."""
+    if nest.group is not None:
+        nest.group.kill()
+    if "process namespace" not in nest.active.active:
+        _bury_orphans()
+    return OUT_OF_MEMORY if nest.group is not None and nest.group.out_of_memory() else b""
+
+
+def _bury_orphans() -> None:
+    """Without a process namespace, whatever the candidate started is ours now: kill it until nothing is left."""
+    while True:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+        for pid in map(int, children.split()):
+            os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _candidate(nest: Nest, serve: Serve, ends: Ends) -> NoReturn:
+    """Confine this process, report the layers, drop the warden's channel, and only then serve."""
+    channel, stdout, note = ends
+    request, active = nest.request, nest.active
+    cpus = (request.core,) if request.core >= 0 else ()
+    limits = layers.Limits(
+        memory_bytes=request.memory_bytes, data_bytes=request.tree_bytes, cpu_s=request.cpu_s, cpus=cpus
+    )
+    try:
+        if nest.group is not None:
+            nest.group.enter()
+        layers.confine_candidate(active, limits, request.uid, nest.scratch)
+    except OSError as error:
+        note.send(NOTE.pack(NOTE_FAILED, 0) + str(error).encode())
+        os._exit(1)
+    note.send(NOTE.pack(NOTE_READY, 0) + json.dumps([active.active, active.missing]).encode())
+    note.close()
+    os.dup2(stdout, 1)
+    os.dup2(stdout, 2)
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(channel, 3)
+    os.closerange(4, limits.open_files)
+    _enter_scratch(nest.scratch)
+    serve(socket.socket(fileno=3), nest.scratch)
+    os._exit(0)  # not sys.exit: interpreters forked from a warm one complain at length when they tear down
+
+
+def _enter_scratch(scratch: Path) -> None:
+    """Point every cache at the scratch folder; the environment holds nothing else than what was chosen here."""
+    caches = (
+        "HOME",
+        "TMPDIR",
+        "TRITON_CACHE_DIR",
+        "TORCH_EXTENSIONS_DIR",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "CUDA_CACHE_PATH",
+    )
+    os.environ.update(dict.fromkeys(caches, str(scratch)))
+    tempfile.tempdir = None
+    sys.path.insert(0, str(scratch))
