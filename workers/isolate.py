@@ -1,17 +1,21 @@
 """ISOLATE: start and talk to the referee; its deadline, its end, its replacement.
 
-The worker has credentials and no torch; the referee has torch and no credentials.  A socket pair is all they share."""
+The worker has credentials and no torch; the referee has torch and no credentials.  A socket is all they share."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +23,7 @@ import msgspec
 
 from app.domain.evaluation import Environment, Evaluation
 from app.domain.job import Job
-from workers import frames
+from workers import frames, places
 from workers.sandbox import layers, selftest, spawn
 
 GRACE_S = 30.0
@@ -76,8 +80,12 @@ def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
 class Isolator:
     """A referee of one device, restarted when it has failed.  Use as a context manager.
 
-    One thread launches and runs; another may wait for the referee to be ready, cancel, or close.  A referee dies with
-    the thread that launched it (prctl(2), PR_SET_PDEATHSIG): let that be one that lives as long as the process."""
+    One thread launches and runs; another may wait for the referee to be ready, cancel, or close.
+
+    With one slot the referee is ours alone and dies with the thread that launched it (prctl(2), PR_SET_PDEATHSIG): let
+    that be one that lives as long as the process.  With several, all processes that serve the device share one referee:
+    a GPU's contexts, references and spares are too dear to have in each.  Whoever comes first launches it, and it ends
+    when the last one is gone."""
 
     def __init__(
         self,
@@ -90,15 +98,20 @@ class Isolator:
     ) -> None:
         """Nothing is started before the first job, `start` or `launch`.
 
-        `slots`: referees that share the device, this one included.  `allow_weak_sandbox`: serve although a confined
-        process can do what it must not, and say so in every evaluation."""
+        `slots`: evaluations that are in flight on the device, each by an isolator of its own.
+        `allow_weak_sandbox`: serve although a confined process can do what it must not, and say so in every
+        evaluation."""
         self._device_class = device_class
         self._node = node
         self._index = index
         self._slots = slots
         self._allow_weak_sandbox = allow_weak_sandbox
         self._holes: tuple[str, ...] = ()
+        self._shares = slots > 1 and device_class != "cpu"
         self._process: subprocess.Popen[bytes] | None = None
+        self._launched: list[subprocess.Popen[bytes]] = []
+        """Shared referees that we launched and left, until they have ended and been waited for."""
+        self._referee_pid: int | None = None
         self._channel: socket.socket | None = None
         self._cancelled = threading.Event()
         self._starting = threading.RLock()
@@ -107,7 +120,8 @@ class Isolator:
     def start(self) -> Environment:
         """Have a referee that takes jobs.  Raises InfrastructureError."""
         with self._starting:
-            if self._process is None or self._process.poll() is not None:
+            gone = self._process is None or self._process.poll() is not None
+            if self._channel is None or (gone and not self._shares):
                 self.launch()
             return self.wait_ready()
 
@@ -115,18 +129,43 @@ class Isolator:
         """Start a referee, which imports torch and takes its device meanwhile.  Raises InfrastructureError."""
         with self._starting:
             self.close()
-            ours, theirs = socket.socketpair()
-            self._channel = ours
-            with theirs:
-                fd = theirs.fileno()
-                arguments = [fd, self._device_class, self._node, self._index, self._slots]
-                command = [sys.executable, "-s", "-P", "-m", "workers.referee.serve", *map(str, arguments)]
-                nothing = subprocess.DEVNULL
-                try:
-                    self._process = subprocess.Popen(command, env=_environment(), pass_fds=[fd], stdin=nothing)
-                except OSError as error:
-                    self.close()
-                    raise InfrastructureError(f"the referee could not be launched: {error}") from error
+            try:
+                if self._shares:
+                    self._channel = self._join()
+                else:
+                    self._channel, theirs = socket.socketpair()
+                    with theirs:
+                        self._process = self._referee(theirs)
+            except OSError as error:
+                self.close()
+                raise InfrastructureError(f"the referee could not be launched: {error}") from error
+
+    def _referee(self, fd: socket.socket) -> subprocess.Popen[bytes]:
+        """A referee at the other end of a connection, or behind a socket that listens."""
+        arguments = [fd.fileno(), self._device_class, self._node, self._index, self._slots]
+        command = [sys.executable, "-s", "-P", "-m", "workers.referee.serve", *map(str, arguments)]
+        return subprocess.Popen(
+            command, env=_environment(), pass_fds=[fd.fileno()], stdin=subprocess.DEVNULL,
+            start_new_session=self._shares,
+        )  # fmt: skip
+
+    def _join(self) -> socket.socket:
+        """A connection to the device's referee, which is launched if there is none."""
+        places.LEASES.mkdir(mode=0o700, parents=True, exist_ok=True)
+        address = places.referee_address(self._device_class, self._index)
+        channel = socket.socket(socket.AF_UNIX)
+        with Path(f"{address}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                channel.connect(str(address))
+            except (FileNotFoundError, ConnectionRefusedError):
+                address.unlink(missing_ok=True)
+                with socket.socket(socket.AF_UNIX) as listener:
+                    listener.bind(str(address))
+                    listener.listen(2 * self._slots)
+                    self._process = self._referee(listener)
+                channel.connect(str(address))
+        return channel
 
     def wait_ready(self) -> Environment:
         """Until the referee that was launched takes jobs.  Raises InfrastructureError with what it says is missing."""
@@ -140,6 +179,7 @@ class Isolator:
             if "error" in greeting:
                 self.close()
                 raise InfrastructureError(f"the referee did not start: {greeting['error']}")
+            self._referee_pid = greeting["pid"]
             self.environment = self._with_holes(msgspec.convert(greeting["environment"], Environment))
             return self.environment
 
@@ -160,6 +200,10 @@ class Isolator:
             self.close()
             raise InfrastructureError(f"the referee is gone: {error}") from error
         frame = self._receive(job.options.deadline_s + GRACE_S)
+        if "unhealthy" in frame:
+            raise DeviceUnhealthyError(frame["unhealthy"])
+        if "error" in frame:
+            raise InfrastructureError(f"the referee could not evaluate: {frame['error']}")
         evaluation = msgspec.convert(frame["evaluation"], Evaluation)
         evaluation = replace(evaluation, environment=self._with_holes(evaluation.environment))
         return Measured(evaluation=evaluation, timeline=frame["timeline"].encode())
@@ -172,6 +216,7 @@ class Isolator:
             self._channel.settimeout(timeout_s)
             frame = frames.receive(self._channel)
         except TimeoutError as error:
+            self._end_referee()
             self.close()
             raise InfrastructureError(f"the referee gave no answer within {timeout_s:g} s") from error
         except OSError:
@@ -179,30 +224,43 @@ class Isolator:
         if frame is not None:
             return frame
         process = self._process
-        code = process.wait() if process else None
+        code = process.wait() if process and not self._shares else "unknown"
         self.close()
         if self._cancelled.is_set():
             raise CancelledError("the job was cancelled")
         raise InfrastructureError(f"the referee ended with code {code} after {time.monotonic() - began:.1f} s")
 
+    def _end_referee(self) -> None:
+        """One that does not answer hangs for all who share it: they try again, with another."""
+        if self._shares and self._referee_pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._referee_pid, signal.SIGKILL)
+
     def cancel(self) -> None:
-        """From another thread: end the job that is running.  The referee goes with it; the next job starts another."""
+        """From another thread: end the job that is running.  A referee of ours alone goes with it, and the next job
+        starts another; a shared one ends the candidate."""
         self._cancelled.set()
         self._kill()
 
     def close(self) -> None:
-        """End the referee; everything below it dies with it."""
+        """End the referee, with everything below it; a shared one ends by itself when the last has left it."""
         self._kill()  # whoever waits for it to be ready stops waiting
         with self._starting:
             if self._channel is not None:
                 self._channel.close()
-            if self._process is not None:
+            if self._process is not None and not self._shares:
                 self._process.wait()
+            self._launched += [self._process] if self._process is not None and self._shares else []
+            self._launched = [process for process in self._launched if process.poll() is None]
             self._process = self._channel = self.environment = None
 
     def _kill(self) -> None:
-        process = self._process
-        if process is not None:
+        process, channel = self._process, self._channel
+        if self._shares:
+            with contextlib.suppress(OSError):
+                if channel is not None:
+                    channel.shutdown(socket.SHUT_RDWR)
+        elif process is not None:
             process.kill()
 
     def __enter__(self) -> Isolator:

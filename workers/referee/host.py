@@ -9,6 +9,7 @@ from types import TracebackType
 import torch
 
 from app.domain.evaluation import Environment
+from workers.places import LEASES
 from workers.referee import cores
 from workers.referee.clock import Stopwatch
 from workers.referee.device import Device, open_device
@@ -29,8 +30,6 @@ KEPT_BYTES = 8 << 30
 
 CPU_LIMIT_S = 3600
 """Processor time after which the kernel ends a process whatever the referee is doing."""
-
-LEASES = Path(f"/var/tmp/assay-leases-{os.getuid()}")  # noqa: S108 (mode 0700, and nothing but locks)
 
 _CANDIDATE, _REFERENCE, _BUILDER = "workers.candidate", "workers.reference", "workers.builder"
 

@@ -1,17 +1,20 @@
 """The referee process of a device: `python -m workers.referee.serve FD DEVICE_CLASS NODE INDEX SLOTS`.
 
-FD is a socket that listens.  Every connection is one of a worker's slots (workers/isolate.py): jobs in, evaluations
-out, one at a time, each connection in a thread of its own.  A connection that closes while a job runs cancels it.  The
-process ends when the last connection has."""
+FD is a connection to a worker's one slot, or a socket that listens for those of several (workers/isolate.py).  Through
+each come jobs, and evaluations go out, one at a time; each has a thread of its own.  A connection that closes while a
+job runs cancels it.  The process ends when the last connection has."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import selectors
 import signal
 import socket
 import sys
 import threading
 import traceback
+from contextlib import ExitStack
 from dataclasses import asdict
 
 import torch
@@ -21,6 +24,7 @@ from workers.referee.cancel import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.health import DeviceUnhealthyError
 from workers.referee.host import Host
+from workers.sandbox import linux
 
 SWITCH_S = 0.0005
 """How long a thread may keep the interpreter from one that is being timed."""
@@ -29,43 +33,54 @@ LINGER_S = 2.0
 """How long to wait for a connection while there is none."""
 
 
-def main(listener_fd: int, device_class: str, node: str, index: int, slots: int) -> None:
+def main(fd: int, device_class: str, node: str, index: int, slots: int) -> None:
     """Serve until nobody is connected any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which closes when it is done
     torch.set_num_threads(1)  # the other cores belong to those whom we measure
     sys.setswitchinterval(SWITCH_S)
-    listener = socket.socket(fileno=listener_fd)
+    given = socket.socket(fileno=fd)
+    shared = bool(given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    if not shared:
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    with ExitStack() as stack:
+        try:
+            host = stack.enter_context(Host(device_class, node, index, slots=slots))
+            greeting = {"environment": asdict(host.wait_ready()), "pid": os.getpid()}
+        except Exception as error:
+            traceback.print_exc()  # before the worker reads its one line, and ends us
+            _refuse(given, shared, f"{type(error).__name__}: {error}")
+            raise SystemExit(1) from error
+        if shared:
+            _serve_all(given, host, greeting)
+        else:
+            Connection(given, host).serve(greeting)
+
+
+def _serve_all(listener: socket.socket, host: Host, greeting: dict[str, object]) -> None:
+    """A thread for each connection, until there is none any more."""
     listener.settimeout(LINGER_S)
-    try:
-        host = Host(device_class, node, index, slots=slots)
-        greeting = {"environment": asdict(host.wait_ready())}
-    except Exception as error:
-        traceback.print_exc()
-        _refuse(listener, f"{type(error).__name__}: {error}")
-        raise SystemExit(1) from error
     threads: list[threading.Thread] = []
-    with host:
-        while True:
-            try:
-                channel, _ = listener.accept()
-            except TimeoutError:
-                if not any(thread.is_alive() for thread in threads):
-                    return
-                continue
-            threads.append(threading.Thread(target=Connection(channel, host).serve, args=(greeting,), daemon=True))
-            threads[-1].start()
-
-
-def _refuse(listener: socket.socket, reason: str) -> None:
-    """Tell everybody who has connected why there is no referee."""
-    listener.settimeout(0.2)
-    try:
-        while True:
+    while True:
+        try:
             channel, _ = listener.accept()
+        except TimeoutError:
+            threads = [thread for thread in threads if thread.is_alive()]
+            if not threads:
+                return
+            continue
+        threads.append(threading.Thread(target=Connection(channel, host).serve, args=(greeting,), daemon=True))
+        threads[-1].start()
+
+
+def _refuse(given: socket.socket, shared: bool, reason: str) -> None:
+    """Tell everybody who has connected why there is no referee."""
+    given.settimeout(0.2)
+    with contextlib.suppress(OSError):
+        while True:
+            channel = given.accept()[0] if shared else given
             frames.send(channel, {"error": reason})
+            if not shared:
+                return
             channel.close()
-    except OSError:
-        return
 
 
 class Connection:

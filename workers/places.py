@@ -1,0 +1,13 @@
+"""Where on a host the processes that share a device find each other: leases, claimed cores, a referee's address."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+LEASES = Path(f"/var/tmp/assay-leases-{os.getuid()}")  # noqa: S108 (mode 0700; locks and sockets)
+
+
+def referee_address(device_class: str, index: int) -> Path:
+    """The socket at which the referee of a device listens whose slots are shared by several processes."""
+    return LEASES / f"{device_class}-{index}.referee"
