@@ -52,8 +52,9 @@ DRAW_US = 200_000.0
 OVERDRAFT = 1.5
 """A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
 
-ROOM = 1.3
-"""A block may turn out longer than planned by so much; memory for its outputs is there beforehand."""
+ROOM = 2.0
+"""A block may turn out to have so many times the calls that were planned; inputs and memory for its outputs are there
+beforehand."""
 
 HANDOVERS = 9
 
@@ -64,6 +65,8 @@ class Contest:
 
     block_us: float
     """What a block should last at the least: against this, the hand-over's jitter (some 10 µs) is small."""
+    guess_us: tuple[float, float] = (1.0, 1.0)
+    """Time per call of reference and candidate, before anything is measured."""
     handover_us: float = 0.0
     candidate_handover_us: float = 0.0
     blocks: list[Block] = field(default_factory=list)
@@ -81,6 +84,14 @@ class Contest:
     """As they were last, which is no longer ago than this round's beginning."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
+
+    @property
+    def per_call_us(self) -> tuple[float, float]:
+        """Of reference and candidate, as far as is known.  The shortest counts: noise only adds, and a block that noise
+        made small would be noisy."""
+        if not self.reference_us:
+            return self.guess_us
+        return min(self.reference_us), min(self.candidate_us)
 
     def watch(self) -> None:
         """Run the canary."""
@@ -128,15 +139,6 @@ class Venue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
-    """What one ABBA group will call: (first slot, calls) of its blocks, in the order of each side."""
-
-    batch: Batch
-    reference: list[tuple[int, int]]
-    candidate: list[tuple[int, int]]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Terms:
     """On which a contest is held."""
 
@@ -158,21 +160,23 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
     contest = Contest(block_us=terms.block_us, health=place.health)
     with place.lease.shared():
         wall_ns, _ = trials.run_reference(trials.draw(1), 0, 1)
-        reference_us = _prepare(trials, trials.reference, terms.block_us, wall_ns / 1000)
-        candidate_us = _prepare(trials, trials.candidate, terms.block_us, candidate_us)
+        contest.guess_us = (
+            _prepare(trials, trials.reference, terms.block_us, wall_ns / 1000),
+            _prepare(trials, trials.candidate, terms.block_us, candidate_us),
+        )
     if trials.failed:
         return None
     spent_s = 0.0
     while True:
-        groups = _draw_round(contest, trials, place.lease, terms, reference_us, candidate_us)
+        groups = _draw_round(contest, trials, place.lease, terms)
         with place.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
             trials.stopwatch = place.stopwatch
             reason = _round(contest, trials, groups, began, terms.budget_s)
             trials.stopwatch = None
             spent_s = time.monotonic() - began
-        with place.lease.shared():
-            for delivery in contest.deliveries:
+        for delivery in contest.deliveries:
+            with place.lease.shared():
                 trials.verify(delivery)
         contest.deliveries.clear()
         if trials.failed:
@@ -183,16 +187,15 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
         if reason:
             place.health.note(contest.canary_us[-1])
             return _timing(contest, reason, terms.floor_us)
-        # For the size of blocks the shortest time counts: noise only adds, and a block made small by noise is noisy.
-        reference_us, candidate_us = min(contest.reference_us), min(contest.candidate_us)
 
 
-def _round(contest: Contest, trials: Trials, groups: list[Group], began: float, budget_s: float) -> str:
+def _round(contest: Contest, trials: Trials, groups: list[Batch], began: float, budget_s: float) -> str:
     """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone."""
     contest.watch()
     if not contest.ratios:
         _measure_handover(contest, trials)
         _hold(contest, trials, groups.pop())  # for the caches of cores that both sides are new to
+        contest.guess_us = contest.per_call_us
         contest.forget()
     reason = ""
     for group in groups:
@@ -204,7 +207,7 @@ def _round(contest: Contest, trials: Trials, groups: list[Group], began: float, 
 
 
 def _prepare(trials: Trials, seat: Seat, block_us: float, guess_us: float) -> float:
-    """Microseconds per call, hand-over included; and the process ready to deliver as timed blocks will ask it to.
+    """Microseconds per call, about; and the process ready to deliver as timed blocks will ask it to.
 
     `guess_us`: the same from a single call, which mostly is the hand-over.  So a second look follows where the first
     shows that a block needs many more calls."""
@@ -234,36 +237,29 @@ def _most(trials: Trials) -> int:
     return max(2, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
 
 
-def _draw_round(
-    contest: Contest, trials: Trials, lease: Lease, terms: Terms, reference_us: float, candidate_us: float
-) -> list[Group]:
+def _draw_round(contest: Contest, trials: Trials, lease: Lease, terms: Terms) -> list[Batch]:
     """Fresh inputs for the groups of a round.  A candidate that looks slow gets a short one: it may be decided."""
+    reference_us, candidate_us = contest.per_call_us
     first = 0 if contest.ratios else 1  # one more, which does not count
     wanted = first + (DECIDED_GROUPS if first and candidate_us > 4 * reference_us else ROUND_GROUPS)
-    groups: list[Group] = []
-    taken = 0
-    while len(groups) < wanted and (len(groups) < 2 or taken + taken / len(groups) <= terms.round_bytes):
+    calls = _calls(trials, ROOM * contest.block_us / min(reference_us, candidate_us))
+    batches: list[Batch] = []
+    while len(batches) < wanted and (
+        len(batches) < 2 or len(batches) * 2 * calls * trials.bytes_per_call <= terms.round_bytes
+    ):
         with lease.shared():
-            groups.append(_draw_group(contest, trials, reference_us, candidate_us))
-        taken += groups[-1].batch.slots * trials.bytes_per_call
-    return groups
+            batches.append(trials.draw(2 * calls))
+    return batches
 
 
-def _draw_group(contest: Contest, trials: Trials, reference_us: float, candidate_us: float) -> Group:
-    """Secret block sizes and inputs for one group: of the candidate's choosing neither, of the reference as many calls
-    as last as long.
-
-    Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
-    them in its cache."""
-    most = _most(trials) // 2
-    candidate = [_secret_size(contest.block_us / candidate_us, most) for _ in range(2)]
-    reference = [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate]
-    batch = trials.draw(max(sum(candidate), sum(reference)))
-    return Group(
-        batch=batch,
-        reference=[(0, reference[0]), (reference[0], reference[1])],
-        candidate=[(0, candidate[0]), (candidate[0], candidate[1])],
-    )
+def _sizes(contest: Contest, trials: Trials, batch: Batch) -> tuple[list[int], list[int]]:
+    """Secret block sizes for one group: of the candidate's choosing neither, of the reference as many calls as last as
+    long.  Told at the last moment, when the most is known about how long a call takes."""
+    most = batch.slots // 2
+    reference_us, candidate_us = contest.per_call_us
+    candidate = [_secret_size(contest.block_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
+    most = min(most, trials.reference.room)
+    return [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate], candidate
 
 
 def _secret_size(enough: float, most: int) -> int:
@@ -287,11 +283,18 @@ def _lower_quartile(contest: Contest, side: str) -> float:
     return walls[len(walls) // 4]
 
 
-def _hold(contest: Contest, trials: Trials, group: Group) -> None:
-    """Reference, candidate, candidate, reference."""
-    before = _reference_block(contest, trials, group.batch, *group.reference[0])
-    both = [_candidate_block(contest, trials, group.batch, first, count) for first, count in group.candidate]
-    after = _reference_block(contest, trials, group.batch, *group.reference[1])
+def _hold(contest: Contest, trials: Trials, batch: Batch) -> None:
+    """Reference, candidate, candidate, reference.
+
+    Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
+    them in its cache."""
+    reference, candidate = _sizes(contest, trials, batch)
+    before = _reference_block(contest, trials, batch, 0, reference[0])
+    both = [
+        _candidate_block(contest, trials, batch, first, calls)
+        for first, calls in zip((0, candidate[0]), candidate, strict=True)
+    ]
+    after = _reference_block(contest, trials, batch, reference[0], reference[1])
     logs = [math.log(value) for value in (before, *both, after)]
     contest.blocks[-4:] = [replace(block, **asdict(contest.clocks)) for block in contest.blocks[-4:]]
     contest.ratios.append((logs[0] + logs[3] - logs[1] - logs[2]) / 2)

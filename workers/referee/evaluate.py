@@ -205,14 +205,15 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
     """Calls on their own, then timed blocks; every call of either kind is verified."""
     with progress.stages.stage("correctness"):
         walls = [trials.first_call(host.lease)]
+        more = min(job.options.correctness_calls - 1, trials.slots)
+        for _ in range(more):
+            with host.lease.shared():
+                walls.append(trials.try_call(trials.draw(1), 0))
+        _require_correct(trials, agreed, job)
         with host.lease.shared():
-            more = min(job.options.correctness_calls - 1, trials.slots)
-            batch = trials.draw(max(1, more))
-            walls += [trials.try_call(batch, slot) for slot in range(more)]
-            _require_correct(trials, agreed, job)
-            trials.look_twice(batch, batch.slots - 1)
-            if job.options.variants:
-                trials.try_variants()
+            trials.look_twice(trials.draw(1), 0)
+        if job.options.variants:
+            trials.try_variants(host.lease)
     _require_correct(trials, agreed, job)
     if job.options.timing_budget_s > 0:
         terms = contest.Terms(

@@ -203,6 +203,8 @@ class Seat:
         self.process = party.process
         self.delivering = Delivering.COPY
         """How timed blocks deliver; see `survey` in trials.py."""
+        self.room = wire.POINTERS_BYTES
+        """Calls whose outputs the process has shared memory for."""
         self.place: spec.Arena | None = None
         self._session = session
         self._arena: memory.Memory | None = None

@@ -253,6 +253,7 @@ class Trials:
             return True
         with nullcontext() if on_trial else _reference_side():
             seat.delivering = Delivering.HOLD if self._map(seat, spans) else Delivering.COPY
+            seat.room = count if seat.delivering == Delivering.HOLD else seat.room
             seat.process.freeze()
         return True
 
@@ -313,28 +314,31 @@ class Trials:
         first, second = (self.run_candidate(batch, slot, 1) for _ in range(2))
         self.deterministic = not any(_changed(first.outputs, second.outputs, self.place.outputs))
 
-    def try_variants(self) -> None:
+    def try_variants(self, lease: Lease) -> None:
         """A call on each kind of unusual inputs that the reference itself survives.
 
         Only what is plainly wrong counts there (compare.Rule.gross).  What becomes of NaN and
         infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's hands on."""
-        batch = self.draw(1)
-        usual = [
-            (expected[0], compare.error(baseline, expected))
-            for expected, baseline in zip(batch.expected, batch.baseline, strict=True)
-        ]
+        with lease.shared():
+            batch = self.draw(1)
+            pairs = zip(batch.expected, batch.baseline, strict=True)
+            usual = [(expected[0], compare.error(baseline, expected)) for expected, baseline in pairs]
         for variant in (each for each in Variant if each != Variant.OWN):
-            try:
-                batch = self.draw(1, variant)
-            except ReferenceFailedError as error:
-                if isinstance(error.__cause__, FailedError):
-                    continue  # these inputs are not for it
-                raise
-            if variant == Variant.NONFINITE:
-                checks = self._check(self.run_candidate(batch, 0, 1), self._rule)
-                self.propagates_nonfinite = not any(check.nonfinite_mismatches for output in checks for check in output)
-            elif self._survived(batch, usual):
-                self.verify(self.run_candidate(batch, 0, 1))
+            with lease.shared():
+                self._try_variant(variant, usual)
+
+    def _try_variant(self, variant: Variant, usual: list[tuple[torch.Tensor, float]]) -> None:
+        try:
+            batch = self.draw(1, variant)
+        except ReferenceFailedError as error:
+            if isinstance(error.__cause__, FailedError):
+                return  # these inputs are not for it
+            raise
+        if variant == Variant.NONFINITE:
+            checks = self._check(self.run_candidate(batch, 0, 1), self._rule)
+            self.propagates_nonfinite = not any(check.nonfinite_mismatches for output in checks for check in output)
+        elif self._survived(batch, usual):
+            self.verify(self.run_candidate(batch, 0, 1))
 
     def _survived(self, batch: Batch, usual: list[tuple[torch.Tensor, float]]) -> bool:
         return all(
