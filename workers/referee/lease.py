@@ -1,52 +1,83 @@
 """Who may use the device: many that load and check, or one that times.
 
-A lease is a file that whoever uses the device locks (flock), the evaluations of one referee and those of others alike;
-the kernel lets go when the holder dies.  A second file is the turnstile in which a waiting timer stands, so that
-checkers arriving later cannot starve it."""
+Between processes a lease is a file that whoever uses the device locks (flock); the kernel lets go when the holder dies.
+A second file is the turnstile in which a waiting timer stands, so that checkers arriving later cannot starve it.
+
+Between the threads of one referee timers go first, one after the other: each change from checking to timing waits for
+the slowest checker, and so is made as seldom as can be.  No checker starves, because timers come from checkers."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 
 class Lease:
-    """Of one device, for any number of threads: each holder opens the files anew, and a lock belongs to what was
-    opened."""
+    """Of one device, for any number of threads."""
 
     def __init__(self, folder: Path, device_id: str) -> None:
         """`folder`: where all referees of this host look."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._device = folder / f"{device_id}.lease"
         self._turnstile = folder / f"{device_id}.turnstile"
+        self._changed = threading.Condition()
+        self._checking = 0
+        self._waiting_timers = 0
+        self._timing = False
+        self._locks = ExitStack()
+        """The files' locks, while some thread checks or times."""
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """While checking: together with others that check, never while somebody times."""
-        with _locked(self._turnstile, fcntl.LOCK_SH) as turnstile, _locked(self._device, fcntl.LOCK_SH):
-            _let_go(turnstile)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._timing and not self._waiting_timers)
+            if not self._checking:
+                self._lock(fcntl.LOCK_SH)
+            self._checking += 1
+        try:
             yield
+        finally:
+            with self._changed:
+                self._checking -= 1
+                if not self._checking:
+                    self._locks.close()
+                    self._changed.notify_all()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """While timing: alone."""
-        with _locked(self._turnstile, fcntl.LOCK_EX) as turnstile, _locked(self._device, fcntl.LOCK_EX):
-            _let_go(turnstile)
+        with self._changed:
+            self._waiting_timers += 1
+            try:
+                self._changed.wait_for(lambda: not self._timing and not self._checking)
+            finally:
+                self._waiting_timers -= 1
+            self._lock(fcntl.LOCK_EX)
+            self._timing = True
+        try:
             yield
+        finally:
+            with self._changed:
+                self._timing = False
+                self._locks.close()
+                self._changed.notify_all()
+
+    def _lock(self, kind: int) -> None:
+        """Against other processes; our own threads wait meanwhile, as they would have to anyway."""
+        with _locked(self._turnstile, kind):
+            self._locks.enter_context(_locked(self._device, kind))
 
 
 @contextmanager
-def _locked(path: Path, kind: int) -> Iterator[int]:
+def _locked(path: Path, kind: int) -> Iterator[None]:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, kind)
-        yield fd
+        yield
     finally:
         os.close(fd)  # and with it the lock
-
-
-def _let_go(fd: int) -> None:
-    fcntl.flock(fd, fcntl.LOCK_UN)

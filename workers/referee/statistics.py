@@ -45,6 +45,13 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(centre=median(ordered), low=ordered[rank], high=ordered[count - 1 - rank])
 
 
+def widened(found: Interval, half_width: float) -> Interval:
+    """With an independent uncertainty of another kind added in quadrature, on each side."""
+    below = math.hypot(found.centre - found.low, half_width)
+    above = math.hypot(found.high - found.centre, half_width)
+    return Interval(centre=found.centre, low=found.centre - below, high=found.centre + above)
+
+
 def _rank(count: int) -> int:
     """Largest r such that the r-th smallest and r-th largest of `count` values hold the median with 95 % (0-based).
 
