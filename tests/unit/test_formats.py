@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from app import formats
 from app.domain import example as examples
 from app.domain import ids
-from app.domain.example import Example, Extra, Facts, Said, Texts, Unfit
+from app.domain.example import Example, Exchange, Extra, Facts, Said, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
 from app.plugins import UnknownPluginError
@@ -61,13 +61,13 @@ CODE = "class ModelNew:\n    pass\n"
 ANSWER = f"<think>hm</think>Here.\n```python\n{CODE}```"
 
 
-def turn(index: int, *prompts: str, answer: str = ANSWER, role: str = "user") -> tuple[int, str, bytes]:
+def turn(index: int, *prompts: str, answer: str = ANSWER, role: str = "user") -> Exchange:
     messages = [{"role": role, "content": text} for text in prompts]
-    return index, json.dumps(messages), answer.encode("utf-8", "surrogatepass")
+    return Exchange.read(index, json.dumps(messages), answer.encode("utf-8", "surrogatepass"))
 
 
 def built(
-    *turns: tuple[int, str, bytes],
+    *turns: Exchange,
     source: bytes = CODE.encode(),
     kind: Kind = Kind.TURN,
     reasoning: Reasoning = Reasoning.KEEP,
@@ -119,6 +119,7 @@ def test_thoughts_are_kept_or_dropped_as_asked() -> None:
         ((turn(0, "go", role="assistant"),), "answered twice"),
         ((turn(0, "go", role="wizard"),), "role 'wizard'"),
         ((turn(0, "go", answer=" \n"),), "answer is empty"),
+        ((turn(0, "hf_" + "a1B2" * 9),), "secret: Hugging Face token"),
     ],
 )
 def test_a_conversation_with_a_hole_is_no_row(turns: Any, why: str) -> None:
