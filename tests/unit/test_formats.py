@@ -237,9 +237,9 @@ def test_a_fence_is_longer_than_any_run_of_backticks(code: str) -> None:
     assert f"\n{ticks}" not in fenced[len(ticks) : -len(ticks) - 1]
 
 
-@given(st.lists(st.text(), min_size=300, max_size=300, unique=True), st.integers(0, 9))
-def test_splits_are_stable_and_near_the_fraction(names: list[str], seed: int) -> None:
-    sides = [split_of(ids.sha256(name.encode("utf-8", "replace")), seed=seed, val_fraction=0.3) for name in names]
-    again = [split_of(ids.sha256(name.encode("utf-8", "replace")), seed=seed, val_fraction=0.3) for name in names[:9]]
-    assert sides[:9] == again
+@given(st.integers(0, 9))
+def test_splits_are_stable_and_near_the_fraction(seed: int) -> None:
+    names = [ids.sha256(b"%d" % number) for number in range(300)]
+    sides = [split_of(name, seed=seed, val_fraction=0.3) for name in names]
+    assert sides[:9] == [split_of(name, seed=seed, val_fraction=0.3) for name in names[:9]]
     assert math.isclose(sides.count("validation") / len(sides), 0.3, abs_tol=0.2)
