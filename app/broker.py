@@ -15,7 +15,7 @@ from uuid import UUID
 import redis
 from celery import Celery
 from kombu import Exchange, Queue
-from kombu.exceptions import BatchPublishError, OperationalError
+from kombu.exceptions import BatchPublishError, OperationalError  # type: ignore[attr-defined]  # the stubs are of 5.6
 
 from app import route
 

@@ -339,6 +339,12 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+def leave(number: int, _frame: object) -> None:
+    """Once, so that nothing interrupts the stopping of our servers."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--jobs", type=int, default=1000)
@@ -349,7 +355,7 @@ def main() -> None:
     given = parser.parse_args()
     plan = Plan(jobs=given.jobs, seed=given.seed, every_s=given.every, workers=given.workers, pretend=given.pretend)
     os.environ["PYTHONPATH"] = str(TESTS / "integration")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers of ours are stopped, too
+    signal.signal(signal.SIGTERM, leave)
     folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
     folder.chmod(0o711)
     try:
