@@ -60,7 +60,7 @@ def test_queues_of_workers() -> None:
 
 @pytest.mark.parametrize("device", ["NODE", "node.", "node.any", "node.0.1", ".0", "a b", "node.123"])
 def test_a_pin_is_a_node_or_a_device(device: str) -> None:
-    with pytest.raises(route.UnknownQueueError, match="expected '<node>' or '<node>.<index>'"):
+    with pytest.raises(route.UnknownQueueError, match=r"expected '<node>' or '<node>\.<index>'"):
         route.queue_for("h200", device)
 
 
@@ -81,7 +81,7 @@ def test_every_queue_is_declared_and_a_misspelt_one_is_an_error() -> None:
 
 
 def test_an_uncertain_delivery_is_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis that is killed in the middle of a pipeline: nobody knows how much has arrived, and all may be sent again."""
+    """Redis that is killed in the middle of a pipeline: who knows how much has arrived; all may be sent again."""
 
     def broken(*_: object) -> None:
         raise BatchPublishError("delivery is uncertain")
