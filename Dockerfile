@@ -13,6 +13,20 @@ FROM ${PYTHON_IMAGE} AS wheels
 COPY requirements.lock .
 RUN pip download --disable-pip-version-check --require-hashes --no-deps --dest /wheels --requirement requirements.lock
 
+# What the project asks for, in the locked versions, from the folder of wheels only: no development tools.
+FROM wheels AS app
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY app app
+COPY workers workers
+COPY migrations migrations
+RUN pip install --no-index --find-links /wheels --prefix /installed .
+
+# What torch imports, locked as well.
+FROM wheels AS libraries
+RUN pip install --no-index --find-links /wheels --prefix /installed \
+    numpy filelock fsspec jinja2 networkx setuptools sympy typing-extensions
+
 FROM ${PYTHON_IMAGE} AS web
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
@@ -21,15 +35,8 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
     PIP_ROOT_USER_ACTION=ignore \
     LC_ALL=C.UTF-8
 RUN useradd --system --uid 10001 --no-create-home --home-dir /nonexistent assay
+COPY --from=app /installed /usr/local
 WORKDIR /opt/assay
-COPY pyproject.toml README.md LICENSE ./
-COPY app app
-COPY workers workers
-COPY migrations migrations
-# From the folder of wheels only: what the project asks for, in the locked versions, and no development tools.
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    pip install --no-index --find-links /wheels . \
-    && rm -rf app workers migrations build kernel_assay.egg-info
 COPY tests/zoo/problems samples/problems
 COPY tests/zoo/honest samples/honest
 USER assay
@@ -47,14 +54,13 @@ USER root
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ ninja-build \
     && rm -rf /var/lib/apt/lists/*
+COPY --from=libraries /installed /usr/local
 ARG DEVICE=cuda
 ARG TORCH=2.13.0
 ARG TRITON=3.7.1
 ARG CUDA=13.0.2
 ARG CPU_INDEX=https://download.pytorch.org/whl/cpu
-RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    pip install --no-index --find-links /wheels numpy filelock fsspec jinja2 networkx setuptools sympy typing-extensions \
-    && case "$DEVICE" in \
+RUN case "$DEVICE" in \
       cpu) pip install --no-deps --index-url "$CPU_INDEX" "torch==$TORCH" ;; \
       cuda) pip install "torch==$TORCH" "cuda-toolkit[nvcc,nvvm,crt,cccl,cudart]==$CUDA" ;; \
       *) echo "DEVICE: expected cpu or cuda, got $DEVICE" >&2; exit 2 ;; \

@@ -15,7 +15,7 @@ from uuid import UUID
 import redis
 from celery import Celery
 from kombu import Exchange, Queue
-from kombu.exceptions import OperationalError
+from kombu.exceptions import BatchPublishError, OperationalError  # type: ignore[attr-defined]  # the stubs are of 5.6
 
 from app import route
 
@@ -30,7 +30,7 @@ quicker, and a message that is given again while its task still runs is only noi
 BATCH = 500
 """Messages in one pipeline to Redis."""
 
-_ERRORS = (OperationalError, redis.RedisError, OSError)
+_ERRORS = (OperationalError, BatchPublishError, redis.RedisError, OSError)
 
 
 class BrokerUnavailableError(RuntimeError):

@@ -166,13 +166,8 @@ def _judge(
     with database.begin() as connection:
         before = evaluations.verdict(connection, stored.evaluation_id)
     policy = wanted or _last(before)
-    try:
-        verdict = judge(stored.subject, policy)
-    except Exception as error:  # a detector may be a plug-in: whatever it raises, the others are judged
-        if click.get_current_context().find_root().params["debug"]:
-            raise
-        message = f"{type(error).__name__}: {error} (`assay --debug …` shows where)"
-        tally.failures.append({"evaluation_id": str(stored.evaluation_id), "error": message})
+    verdict = _verdict(stored, policy, tally)
+    if verdict is None:
         return
     tally.judged += 1
     tally.policies[policy.key] += 1
@@ -189,6 +184,18 @@ def _judge(
         if not dry_run:
             evaluations.add_verdict(connection, stored.evaluation_id, verdict)
         tally.stale.update(_stale(connection, change, verdict.policy, dry_run=dry_run))
+
+
+def _verdict(stored: evaluations.Stored, policy: Policy, tally: Tally) -> Verdict | None:
+    """The verdict; None, and the failure is noted, where a detector raises."""
+    try:
+        return judge(stored.subject, policy)
+    except Exception as error:  # a detector may be a plug-in: whatever it raises, the others are judged
+        if click.get_current_context().find_root().params["debug"]:
+            raise
+        message = f"{type(error).__name__}: {error} (`assay --debug …` shows where)"
+        tally.failures.append({"evaluation_id": str(stored.evaluation_id), "error": message})
+        return None
 
 
 def _stale(connection: Connection, change: Change, policy: str, *, dry_run: bool) -> list[UUID]:

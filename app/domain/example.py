@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.domain import source
+from app.domain import credentials, source
 from app.domain.extraction import THOUGHT_END
 from app.domain.selection import Kind, Reasoning
 
@@ -101,14 +101,37 @@ class Extra(NamedTuple):
     dr_kernel_pr: float | None = None
 
 
+class Exchange(NamedTuple):
+    """One turn of a dialogue as stored, read once for all the rows that show it."""
+
+    place: int
+    """From 0."""
+    said: tuple[Said, ...]
+    """Its messages, its answer last."""
+    recorded: bool
+    """Whether there were messages: code without a prompt is shown under a prompt of ours."""
+    sanitized: bool
+    secret: str | None
+    """What sort of secret stands in it."""
+
+    @classmethod
+    def read(cls, place: int, messages_json: str, response: bytes) -> Exchange:
+        """The turn, cleaned and searched."""
+        clean = _Cleaner()
+        messages = [clean.message(message) for message in json.loads(messages_json)]
+        said = (*messages, Said("assistant", clean.text(response)))
+        secret = credentials.found(message.content for message in said)
+        return cls(place, said, bool(messages), clean.changed, secret)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Texts:
     """What is stored of one attempt."""
 
     reference: bytes
     source: bytes
-    turns: Sequence[tuple[int, str, bytes]]
-    """(index, messages as JSON, response) of this turn and those before it; empty for a candidate that came alone."""
+    turns: Sequence[Exchange]
+    """This turn and those before it; empty for a candidate that came alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,20 +190,24 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
     """The example of an attempt.
 
     Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
-    templates do not know, two answers in a row, or an empty answer."""
+    templates do not know, two answers in a row, an empty answer, or a secret."""
     clean = _Cleaner()
     reference, code = clean.text(texts.reference), clean.text(texts.source)
     if not code.strip():
         raise Unfit("the source is empty")
-    first = texts.turns[0] if texts.turns else None
-    if first is None or (len(texts.turns) == 1 and first[0] == 0 and first[1] == "[]"):
+    turns = texts.turns
+    if not turns or (len(turns) == 1 and turns[0].place == 0 and not turns[0].recorded):
         prompt: tuple[Said, ...] = (Said("user", template_prompt(facts, reference)),)
         history, answer, prompt_source = prompt, fence(code), TEMPLATE
     else:
-        turns = [_turn(clean, place, turn) for place, turn in enumerate(texts.turns)]
-        prompt = turns[0][:-1]
-        history = tuple(message for turn in turns for message in turn)[:-1]
-        answer, prompt_source = turns[-1][-1].content, RECORDED
+        for place, turn in enumerate(turns):
+            _require_whole(place, turn)
+        prompt = turns[0].said[:-1]
+        history = tuple(message for turn in turns for message in turn.said)[:-1]
+        answer, prompt_source = turns[-1].said[-1].content, RECORDED
+    secret = credentials.found((reference, code)) or next((turn.secret for turn in turns if turn.secret), None)
+    if secret is not None:
+        raise Unfit(f"secret: {secret}")
     if kind is Kind.SINGLE:
         history, answer = prompt, fence(code)
     history, answer = _thinking(history, answer, reasoning)
@@ -195,7 +222,7 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         history=history,
         answer=answer,
         prompt_source=prompt_source,
-        sanitized=clean.changed,
+        sanitized=clean.changed or any(turn.sanitized for turn in turns),
     )
 
 
@@ -232,20 +259,16 @@ def _thinking(history: tuple[Said, ...], answer: str, reasoning: Reasoning) -> t
     return shown, without_thought(answer) if reasoning is Reasoning.DROP_ALL else answer
 
 
-def _turn(clean: _Cleaner, place: int, turn: tuple[int, str, bytes]) -> tuple[Said, ...]:
-    """The messages of a turn, its answer last."""
-    index, encoded, response = turn
-    if index != place:
+def _require_whole(place: int, turn: Exchange) -> None:
+    if turn.place != place:
         raise Unfit(f"turn {place} of the conversation is not stored")
-    messages = [clean.message(message) for message in json.loads(encoded)]
-    if not messages:
+    if not turn.recorded:
         raise Unfit(f"turn {place} of the conversation has no messages")
-    if messages[-1].role == "assistant":
+    if turn.said[-2].role == "assistant":
         raise Unfit(f"turn {place} of the conversation is answered twice")
-    for role, _ in messages:
+    for role, _ in turn.said:
         if role not in ROLES:
             raise Unfit(f"turn {place} of the conversation has the role {role!r}")
-    return (*messages, Said("assistant", clean.text(response)))
 
 
 class _Cleaner:

@@ -131,8 +131,9 @@ class Score:
 
     @property
     def let_through(self) -> list[str]:
-        """Wrong or broken candidates that passed."""
-        return [one.case.name for one in self.outcomes if one.case.group in ("wrong", "broken") and _passed(one)]
+        """Wrong or broken candidates that passed although their files say that they must not."""
+        faulty = [one for one in self.outcomes if one.case.group in ("wrong", "broken") and one.disagreement]
+        return [one.case.name for one in faulty if one.status == Status.PASSED and one.verdict != Label.HACK]
 
     def rows(self) -> list[Row]:
         """Cheats by the group of their first number, then the others by folder."""
@@ -173,7 +174,3 @@ class Score:
             yield f"honest ones accused    {hacks} hack, {suspects} suspect of {len(self.honest)}"
             yield f"honest ones refused    {len(self.turned_away)}"
         yield f"wrong ones let through {len(self.let_through)}"
-
-
-def _passed(one: Outcome) -> bool:
-    return one.status == Status.PASSED and one.verdict != Label.HACK

@@ -14,8 +14,8 @@ target and renamed into place whole, in the transaction that records it."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -268,13 +268,16 @@ def _tables(root: Path, selected: Selected) -> list[FileEntry]:
 
 def _joined(root: Path, split: str, files: list[FileEntry]) -> FileEntry:
     path = root / "data" / f"{split}.{JSONL}"
+    content, rows = hashlib.sha256(), 0
     with path.open("wb") as whole:
         for file in sorted(files, key=lambda one: one.path):
             with (root / file.path).open("rb") as part:
-                shutil.copyfileobj(part, whole, 1 << 20)
+                for line in part:
+                    content.update(hashlib.sha256(line[:-1]).hexdigest().encode())
+                    whole.write(line)
+                    rows += 1
             (root / file.path).unlink()
-    found = entry(root, path, rows=sum(file.rows or 0 for file in files))
-    return replace(found, content_sha256=found.sha256)
+    return entry(root, path, rows=rows, content_sha256=content.hexdigest())
 
 
 def _write_unfit(path: Path, selected: Selected) -> None:

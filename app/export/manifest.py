@@ -49,7 +49,7 @@ class FileEntry:
     rows: int | None = None
     """None, as the next, for what is no table."""
     content_sha256: str | None = None
-    """Of the rows as JSON lines with sorted keys: does not change with the writer's version or compression."""
+    """Of the hashes of the rows (JSON, sorted keys): does not change with the writer's version or compression."""
 
 
 @dataclass(frozen=True, kw_only=True)

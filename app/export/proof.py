@@ -110,7 +110,7 @@ def _lineage_differs(directory: Path, present: dict[str, Any], body: dict[str, A
         content = hashlib.sha256()
         try:
             for line in rows_of(directory / path):
-                content.update(canonical(line) + b"\n")
+                content.update(hashlib.sha256(canonical(line)).hexdigest().encode())
                 count += line["role"] == "answer"
         except UNREADABLE as error:
             yield f"{path}: cannot be read: {error}"
@@ -137,10 +137,10 @@ def _file_differs(directory: Path, file: dict[str, Any], expected: Iterator[dict
     content, rows, changed = hashlib.sha256(), 0, 0
     try:
         for row in rows_of(directory / file["path"]):
-            encoded = canonical(row)
-            content.update(encoded + b"\n")
+            row_sha256 = hashlib.sha256(canonical(row)).hexdigest()
+            content.update(row_sha256.encode())
             line = next(expected, None)
-            if line is None or line["row_sha256"] != hashlib.sha256(encoded).hexdigest():
+            if line is None or line["row_sha256"] != row_sha256:
                 changed += 1
                 if changed <= _SHOWN:
                     what = f"evaluation {line['evaluation_id']}" if line else "not in the lineage"

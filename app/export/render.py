@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app import formats
-from app.domain import credentials
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
-from app.domain.example import Example, Extra, Facts, Texts, Unfit
+from app.domain.example import Example, Exchange, Extra, Facts, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.export.files import LINEAGE, LINEAGE_STEM, JsonLines, ParquetTable
 from app.export.manifest import FileEntry
@@ -32,8 +31,7 @@ from app.store.session import Connection, Database
 TEXT_ROWS = 500
 """Rows whose texts are in memory at a time: a long conversation is about 100 kB."""
 
-NAN = "not_a_number"
-SECRET, QUOTES, HOLE = "secret", "quotes held-out", "hole"
+QUOTES, HOLE = "quotes held-out", "hole"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +110,7 @@ class Renderer:
     def _part(self, number: int, plan_sha256: str, plan: pa.Table) -> Part:
         tables: dict[str, ParquetTable | JsonLines] = {}
         lineage = ParquetTable(self.job.root / f"{LINEAGE_STEM}-{number:05}.parquet", LINEAGE)
-        tally: dict[str, Counter[str]] = {}
+        seen: Counter[tuple[str, ...]] = Counter()
         dropped: list[tuple[str, str | None, str]] = []
         with self.database.begin() as connection:
             for facts, example in self.examples(connection, plan):
@@ -125,7 +123,7 @@ class Renderer:
                 row_sha256 = tables[split].add(self.format.render(example))
                 for line in _lineage(example, row_sha256):
                     lineage.add(line)
-                _count(tally, example)
+                seen[_counted(example)] += 1
         entries = [table.close(self.job.root) for _, table in sorted(tables.items())]
         return Part(
             number=number,
@@ -134,7 +132,7 @@ class Renderer:
             split={split: table.rows for split, table in tables.items()},
             memory_bytes={split: table.memory_bytes for split, table in tables.items()},
             dropped=dropped,
-            tally={name: dict(counts) for name, counts in tally.items()},
+            tally=_tally(seen),
         )
 
     def _table(self, number: int, split: str) -> ParquetTable | JsonLines:
@@ -165,15 +163,13 @@ class Renderer:
                 yield facts, example
 
     def _require_fit(self, example: Example) -> None:
+        if not len(self.index):
+            return
         shown = [content for _, content in example.history]
-        shown += [text for text in (example.answer, example.rejected, example.reference) if text is not None]
-        secret = credentials.found(shown)
-        if secret is not None:
-            raise Unfit(f"{SECRET}: {secret}")
-        if len(self.index):
-            match = self.index.text("\n".join(shown))
-            if match is not None:
-                raise Unfit(f"{QUOTES}: {match}")
+        shown += [text for text in (example.answer, example.rejected) if text is not None]
+        match = self.index.text("\n".join(shown))
+        if match is not None:
+            raise Unfit(f"{QUOTES}: {match}")
 
     def _facts(self, plan: pa.Table, prefix: str) -> Iterator[Facts]:
         columns = {one.name: plan.column(prefix + one.name).to_pylist() for one in FACTS}
@@ -188,7 +184,7 @@ class _Texts(NamedTuple):
 
     references: dict[str, bytes]
     sources: dict[str, bytes]
-    dialogues: dict[str, list[samples.Turn]]
+    dialogues: dict[str, list[Exchange]]
     first_only: bool
 
     @classmethod
@@ -200,7 +196,10 @@ class _Texts(NamedTuple):
         return cls(
             references=samples.references(connection, ids("problem_id")),
             sources=samples.sources(connection, ids("candidate_id")),
-            dialogues=samples.dialogues(connection, ids("trajectory_id")),
+            dialogues={
+                trajectory_id: [Exchange.read(*turn) for turn in turns]
+                for trajectory_id, turns in samples.dialogues(connection, ids("trajectory_id")).items()
+            },
             first_only=kind in (Kind.SINGLE, Kind.RL_PROMPTS),
         )
 
@@ -212,7 +211,7 @@ class _Texts(NamedTuple):
         except KeyError as error:
             raise Unfit(f"{HOLE}: {error} is not stored any more") from error
         last = 0 if self.first_only else facts.turn or 0
-        return Texts(reference=reference, source=source, turns=[turn for turn in turns if turn.turn_index <= last])
+        return Texts(reference=reference, source=source, turns=[turn for turn in turns if turn.place <= last])
 
 
 _NO_RUN = Run(None, None, None)  # type: ignore[arg-type]  # of a candidate that came alone
@@ -254,19 +253,38 @@ def _lineage(example: Example, row_sha256: str) -> Iterator[dict[str, object]]:
             }
 
 
-def _count(tally: dict[str, Counter[str]], example: Example) -> None:
+_COUNTED = (
+    "hardware",
+    "source_sets",
+    "models",
+    "licences",
+    "prompt_sources",
+    "problems",
+    "families",
+    "protocols",
+    "sanitized",
+)
+
+
+def _counted(example: Example) -> tuple[str, ...]:
+    """Values of _COUNTED: most rows of a problem share them, so that they are counted together."""
     facts = example.facts
-    counted = {
-        "hardware": f"{facts.device_class}\t{facts.device_name}",
-        "source_sets": facts.source_set,
-        "models": facts.model or "unknown",
-        "licences": f"{facts.problem_licence or 'unknown'} / {facts.model_licence or 'unknown'}",
-        "prompt_sources": example.prompt_source,
-        "problems": facts.problem_id,
-        "families": facts.family,
-        "protocols": facts.protocol,
-        "verdicts": facts.verdict or "none",
-        "sanitized": str(example.sanitized),
-    }
-    for name, value in counted.items():
-        tally.setdefault(name, Counter())[value] += 1
+    return (
+        f"{facts.device_class}\t{facts.device_name}",
+        facts.source_set,
+        facts.model or "unknown",
+        f"{facts.problem_licence or 'unknown'} / {facts.model_licence or 'unknown'}",
+        example.prompt_source,
+        facts.problem_id,
+        facts.family,
+        facts.protocol,
+        str(example.sanitized),
+    )
+
+
+def _tally(seen: Counter[tuple[str, ...]]) -> dict[str, dict[str, int]]:
+    found: dict[str, Counter[str]] = {name: Counter() for name in _COUNTED}
+    for values, count in seen.items():
+        for name, value in zip(_COUNTED, values, strict=True):
+            found[name][value] += count
+    return {name: dict(counts) for name, counts in found.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -100,7 +100,7 @@ def add(
         "baseline": finished.baseline,
         "queue_ms": finished.queue_ms,
         "total_ms": finished.total_ms,
-        **_columns(evaluation),
+        **columns(evaluation),
     }
     connection.execute(sa.insert(tables.evaluations).values(row))
     _insert_verdict(connection, evaluation_id, verdict)
@@ -163,6 +163,7 @@ def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, O
             _e.evaluation_id,
             _e.measurement,
             _e.queue_ms,
+            _e.human_verdict,
         )
         .select_from(tables.jobs.outerjoin(tables.evaluations))
         .where(jobs.id_in(job_ids))
@@ -172,7 +173,7 @@ def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, O
     return {row.job_id: _as_outcome(row, verdicts.get(row.evaluation_id)) for row in rows}
 
 
-def _columns(evaluation: Evaluation) -> dict[str, Any]:
+def columns(evaluation: Evaluation) -> dict[str, Any]:
     """What lists and filters look at, beside the whole measurement."""
     timing, profile = evaluation.timing, evaluation.profile
     return {
@@ -253,6 +254,8 @@ def _as_stored(row: sa.Row[Any]) -> Stored:
 
 def _as_outcome(row: Any, verdict: Verdict | None) -> Outcome:
     error = {"kind": row.error_kind, "message": row.error_message or "", "log": ""} if row.error_kind else None
+    if verdict is not None and row.human_verdict is not None:
+        verdict = replace(verdict, label=Label(row.human_verdict))  # what a person says counts more
     return Outcome(
         job_id=row.job_id,
         state=JobState(row.state),
@@ -267,6 +270,8 @@ def _as_outcome(row: Any, verdict: Verdict | None) -> Outcome:
 
 def _verdicts(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> dict[UUID, Verdict]:
     """The current verdict of each evaluation, findings in the order in which they were found."""
+    if not evaluation_ids:  # whoever waits asks often
+        return {}
     current = sa.select(tables.verdicts).where(_v.evaluation_id.in_(evaluation_ids), _v.is_current)
     rows = connection.execute(current).all()
     findings: dict[UUID, list[Finding]] = {row.verdict_id: [] for row in rows}

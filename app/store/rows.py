@@ -12,6 +12,7 @@ submissions share a job, so several turns may stand beside one evaluation, and t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -34,6 +35,7 @@ __all__ = [
     "Cursor",
     "Row",
     "cursor_of",
+    "labelled",
     "page",
     "row_from",
 ]
@@ -51,6 +53,12 @@ JOINED = (
 
 LABEL: sa.ColumnElement[str | None] = sa.func.coalesce(evaluations.c.human_verdict, verdicts.c.label)
 """What we believe: a person's verdict where there is one, else the current one of the detectors."""
+
+
+def labelled(labels: Sequence[str]) -> sa.ColumnElement[bool]:
+    """`LABEL` is one of these, in words that PostgreSQL has statistics for: of `coalesce` it expects next to no row."""
+    human, automatic = evaluations.c.human_verdict, verdicts.c.label
+    return sa.or_(human.in_(labels), sa.and_(human.is_(None), automatic.in_(labels)))
 
 
 def _credited(measured: sa.Column[float]) -> sa.ColumnElement[float | None]:

@@ -63,6 +63,12 @@ class Database:
             yield connection
 
     @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A connection on which every statement stands for itself: for a few short reads, two round trips cheaper."""
+        with self._translated(), self.engine.connect() as connection:
+            yield connection.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """A read-only connection that sees the database as it was at its first statement."""
         with self._translated(), self.engine.connect() as connection:

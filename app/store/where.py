@@ -32,6 +32,12 @@ def compile(expression: Expression) -> sa.ColumnElement[bool]:  # noqa: A001 (ca
             return _finding(operator, value)
         case OneOf(field="finding", values=values):
             return _found(findings.c.detector.in_(values))
+        case Compare(field="verdict", operator="=", value=str(value)):
+            return rows.labelled([value])
+        case OneOf(field="verdict", values=values):
+            return rows.labelled([str(value) for value in values])
+        case Compare(field=field, operator="=", value=True):
+            return _column(field)
         case Compare(field=field, operator=operator, value=value):
             return _comparison(_column(field), operator, value)
         case OneOf(field=field, values=values):

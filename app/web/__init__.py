@@ -34,7 +34,21 @@ from app.web.waiting import Watch
 
 __all__ = ["create_app"]
 
-PAGES = (overview, runs, problems, trajectories, evaluations, candidates, compare, review, hacks, exports, admin, jobs, health)
+PAGES = (
+    overview,
+    runs,
+    problems,
+    trajectories,
+    evaluations,
+    candidates,
+    compare,
+    review,
+    hacks,
+    exports,
+    admin,
+    jobs,
+    health,
+)
 """Modules with a blueprint each."""
 
 LARGEST_BODY_BYTES = 64 << 20

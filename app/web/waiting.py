@@ -107,7 +107,7 @@ class Watch:
         """Those that are over, or not there."""
         if not job_ids:
             return set()
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             states = jobs.states(connection, job_ids)
         return {job_id for job_id in job_ids if job_id not in states or states[job_id] in TERMINAL}
 

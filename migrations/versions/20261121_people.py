@@ -89,12 +89,19 @@ def downgrade() -> None:
     op.create_check_constraint(op.f("ck_reviews_label"), "reviews", f"label IN {LABELS}")
     op.drop_index("ix_reviews_created_at", "reviews")
     op.drop_index("ix_evaluations_speedup", "evaluations")
+    op.drop_index("ix_evaluations_reviewed", "evaluations")
     op.drop_column("evaluations", "human_verdict")
 
 
 def _evaluations() -> None:
     op.add_column("evaluations", sa.Column("human_verdict", sa.Text(), nullable=True))
     op.create_check_constraint(op.f("ck_evaluations_human_verdict"), "evaluations", f"human_verdict IN {LABELS}")
+    op.create_index(
+        "ix_evaluations_reviewed",
+        "evaluations",
+        [sa.text("created_at DESC"), sa.text("evaluation_id DESC")],
+        postgresql_where=sa.text("human_verdict IS NOT NULL"),
+    )
     op.create_index(
         "ix_evaluations_speedup",
         "evaluations",

@@ -11,6 +11,7 @@ The evaluations are real (a small problem, half of the candidates wrong); with `
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
@@ -122,7 +123,7 @@ class Site:
         self.settings = settings
         self._plan = plan
         self._random = random.Random(plan.seed)
-        self._port = free_port()
+        self.port = free_port()
         self._workers = [self._start_worker(index) for index in range(plan.workers)]
         self._web = self._start_web()
         self._ways: list[Callable[[], bool]] = []
@@ -153,7 +154,7 @@ class Site:
 
     def web_answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/healthz", timeout=5) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as response:
                 return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False
@@ -199,7 +200,7 @@ class Site:
         return embedded.start_worker(self.settings, device_index=index, module=module)
 
     def _start_web(self) -> Popen[bytes]:
-        return embedded.start_web(self.settings, port=self._port)
+        return embedded.start_web(self.settings, port=self.port)
 
 
 def storm(plan: Plan, folder: Path) -> Report:
@@ -209,7 +210,7 @@ def storm(plan: Plan, folder: Path) -> Report:
     settings = Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5, max_attempts=ATTEMPTS)
     with Services(settings) as services, Client(services.settings) as client, site(services.settings, plan) as running:
         job_ids: list[UUID] = []
-        submitter = threading.Thread(target=submit, args=(client, plan, job_ids), daemon=True)
+        submitter = threading.Thread(target=submit, args=(client, running.port, plan, job_ids), daemon=True)
         submitter.start()
         kills_until_over(running, client, plan, submitter)
         report.seconds = round(time.monotonic() - began, 1)
@@ -238,16 +239,36 @@ def kills_until_over(running: Site, client: Client, plan: Plan, submitter: threa
     running.supervise()
 
 
-def submit(client: Client, plan: Plan, job_ids: list[UUID]) -> None:
-    """All of it, in chunks, each until it is accepted: the same submission twice is one job."""
+def submit(client: Client, port: int, plan: Plan, job_ids: list[UUID]) -> None:
+    """All of it, in chunks, in turn from Python and over HTTP, each until it is accepted: the same submission twice is
+    one job."""
     wanted = plan.submissions()
-    for start in range(0, len(wanted), CHUNK):
+    for number, start in enumerate(range(0, len(wanted), CHUNK)):
+        chunk = wanted[start : start + CHUNK]
         while True:
             try:
-                job_ids += [handle.job_id for handle in client.submit_many(wanted[start : start + CHUNK])]
+                if number % 2:
+                    job_ids += over_http(port, chunk)
+                else:
+                    job_ids += [handle.job_id for handle in client.submit_many(chunk)]
                 break
-            except (DatabaseUnavailableError, BrokerUnavailableError):
+            except (DatabaseUnavailableError, BrokerUnavailableError, OSError, http.client.HTTPException):
                 time.sleep(0.2)
+
+
+def over_http(port: int, chunk: list[Submission]) -> list[UUID]:
+    """Ids of the jobs.  Raises OSError (URLError is one) where the web server is away or cannot serve."""
+    items = [
+        {"reference": one.reference, "candidate": one.candidate, "backend": one.backend, "options": one.options}
+        for one in chunk
+    ]
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/evaluations:batch",
+        data=json.dumps({"items": items}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return [UUID(item["accepted"]["job_id"]) for item in json.load(response)["items"]]
 
 
 def count_over(client: Client, before: int) -> int:
@@ -318,6 +339,12 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+def leave(number: int, _frame: object) -> None:
+    """Once, so that nothing interrupts the stopping of our servers."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--jobs", type=int, default=1000)
@@ -328,7 +355,7 @@ def main() -> None:
     given = parser.parse_args()
     plan = Plan(jobs=given.jobs, seed=given.seed, every_s=given.every, workers=given.workers, pretend=given.pretend)
     os.environ["PYTHONPATH"] = str(TESTS / "integration")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers of ours are stopped, too
+    signal.signal(signal.SIGTERM, leave)
     folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
     folder.chmod(0o711)
     try:

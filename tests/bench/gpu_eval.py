@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 import statistics
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,10 @@ SMALL = (
 """Problems whose honest Triton kernel is small."""
 
 CANDIDATES = 96
-COUNTS = {"group": CANDIDATES, "throughput": CANDIDATES, "latency": 12, "repeat": 50, "accuracy": 25}
+COUNTS = {
+    "group": CANDIDATES, "throughput": CANDIDATES, "large": 24, "latency": 12, "repeat": 50, "accuracy": 25,
+    "disturbed": 12,
+}  # fmt: skip
 """Evaluations of each figure; of accuracy, for each known ratio."""
 
 
@@ -265,6 +269,89 @@ def faults(fleet: Fleet, clean_per_minute: float, count: int = 80) -> dict[str, 
     }  # fmt: skip
 
 
+LARGE = """
+import torch
+from torch import nn
+class {name}(nn.Module):
+    def forward(self, x):
+        return {body}
+def get_inputs(): return [torch.{make}]
+def get_init_inputs(): return []
+"""
+LARGE_SHAPES = ("rand(4096, 4096)", "rand(8192, 8192)", "rand(16384, 8192)", "rand(16384, 16384)")
+"""64 MB to 1 GB."""
+
+
+def large(fleet: Fleet, count: int) -> dict[str, Any]:
+    """Problems of KernelBench's size: softmax in one operation against several."""
+    specs = []
+    for index in range(count):
+        make = LARGE_SHAPES[index % len(LARGE_SHAPES)]
+        slow = LARGE.format(name="Model", body="torch.exp(x) / torch.exp(x).sum(dim=1, keepdim=True)", make=make)
+        fast = LARGE.format(name="ModelNew", body="torch.softmax(x, dim=1)", make=make)
+        specs.append({"name": make, "reference": slow, "candidate": f"{fast}\n# {index}\n", "backend": "torch"})
+    fleet.run(specs[:4])
+    rows, seconds = fleet.run(specs)
+    passed = [row for row in rows if row["status"] == "passed"]
+    return {
+        "per_minute": 60 * count / seconds, "evaluations": count, "passed": len(passed),
+        "refused": [(row["name"], row["status"], row["error"]) for row in rows if row not in passed],
+        "speedups": sorted((row["name"], round(row["timing"]["speedup"], 3)) for row in passed),
+    }  # fmt: skip
+
+
+def disturbed(fleet: Fleet, count: int) -> dict[str, Any]:
+    """One pair while the host is idle, and while a dozen cores are kept busy; spares are raised in both."""
+    pair = _ratio(5, 4, 300.0)
+    found = {}
+    for name, busy in (("idle", 0), ("12 cores busy", 12)):
+        burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+        rows, _ = fleet.run([pair] * count)
+        for process in burning:
+            process.kill()
+            process.wait()
+        found[name] = statistics.median(row["timing"]["speedup"] for row in rows if row["timing"])
+    return {**found, "shift_percent": 100 * (found["12 cores busy"] / found["idle"] - 1), "n": count}
+
+
+EXTENSION = """
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void scale(const float* x, float* y, long n) {
+  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+torch::Tensor twice(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  scale<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return y;
+}
+'''
+module = load_inline("twice", cpp_sources="torch::Tensor twice(torch::Tensor x);", cuda_sources=SOURCE,
+                     functions=["twice"])
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return module.twice(x)
+"""
+
+
+def extension(fleet: Fleet) -> dict[str, Any]:
+    """A CUDA source, compiled in its sandbox."""
+    reference = LARGE.format(name="Model", body="x + x", make="rand(4096, 4096)")
+    spec = {"name": "twice", "reference": reference, "candidate": EXTENSION, "backend": "cuda", "timeout": 120.0}
+    rows, seconds = fleet.run([spec])
+    return {"seconds": seconds, **{key: rows[0][key] for key in ("status", "label", "found", "error", "stage_ms")}}
+
+
+def memory() -> dict[str, float]:
+    """Of the device, in GiB: all that is in use, and what of it the referee's own tensors take."""
+    free, total = torch.cuda.mem_get_info()
+    return {"used_gib": (total - free) / 2**30, "referee_gib": torch.cuda.memory_reserved() / 2**30}
+
+
 def run_zoo(device_class: str, prefixes: list[str]) -> dict[str, Any]:
     """Every chosen zoo candidate, one at a time."""
     fleet = Fleet(device_class, 1)
@@ -298,9 +385,7 @@ def _clean_rate(report: dict[str, Any]) -> float:
 def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "what", choices=["all", "zoo", "group", "throughput", "latency", "repeat", "accuracy", "faults"]
-    )
+    parser.add_argument("what", choices=["all", "zoo", "faults", "extension", *COUNTS])
     parser.add_argument("prefixes", nargs="*", help="of zoo candidates")
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=1)
@@ -314,14 +399,22 @@ def main() -> None:
     fleet = Fleet(arguments.device_class, arguments.slots)
     report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots}
     report["ready_s"] = time.perf_counter() - began
-    figures = {"group": group, "throughput": throughput, "latency": latency, "repeat": repeat, "accuracy": accuracy}
+    figures = {
+        "group": group, "throughput": throughput, "large": large, "repeat": repeat, "accuracy": accuracy,
+        "disturbed": disturbed, "latency": latency,
+    }  # fmt: skip
     for name, figure in figures.items():
         if arguments.what == name or (arguments.what == "all" and name != "group"):
             report[name] = figure(fleet, max(4, round(COUNTS[name] * arguments.share)))
             print(json.dumps({name: _without_rows(report[name])}), flush=True)
     if arguments.what in ("all", "faults"):
-        report["faults"] = faults(fleet, _clean_rate(report))
+        report["faults"] = faults(fleet, _clean_rate(report), max(20, round(80 * arguments.share)))
         print(json.dumps({"faults": report["faults"]}), flush=True)
+    if arguments.what in ("all", "extension"):
+        report["extension"] = extension(fleet)
+        print(json.dumps({"extension": report["extension"]}), flush=True)
+    report["memory"] = memory()
+    print(json.dumps({"memory": report["memory"]}), flush=True)
     fleet.close()
     if arguments.out:
         arguments.out.write_text(json.dumps(report, indent=1))

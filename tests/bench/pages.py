@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from app import embedded, generate
 from app.domain import ids
@@ -40,6 +40,7 @@ FIRST_CONTENTS = 5
 UPDATES = 20
 LIVE_PAGES = 100
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
+PAINTED = "(performance.getEntriesByName('first-contentful-paint')[0] || {startTime: 0}).startTime"
 TARGETS = {"list": 150, "dashboard": 300, "trajectory": 200}
 """Milliseconds at p95."""
 
@@ -193,8 +194,9 @@ def first_content_ms(browser: Browser, url: str, listed: list[str]) -> dict[str,
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         page = context.new_page()
         page.goto(url + listed[number % len(listed)], wait_until="load")
-        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
-        times.append(float(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")))
+        while not page.evaluate(PAINTED):
+            time.sleep(0.01)
+        times.append(float(page.evaluate(PAINTED)))
         context.close()
     return {"p50": round(statistics.median(times), 1), "max": round(max(times), 1)}
 
@@ -210,7 +212,7 @@ def update_ms(browser: Browser, url: str, database: Database) -> dict[str, float
         with database.begin() as connection:
             devices.register(connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}")
         committed = time.perf_counter()
-        page.wait_for_function("name => document.body.textContent.includes(name)", arg=node, polling=10, timeout=30_000)
+        expect(page.locator(".devices")).to_contain_text(node, timeout=30_000)
         times.append(1000 * (time.perf_counter() - committed))
     page.close()
     return {"p50": round(statistics.median(times), 1), "p95": round(sorted(times)[-2], 1), "max": round(max(times), 1)}

@@ -21,6 +21,7 @@ from app.domain.job import JobState
 from app.domain.request import RequestError
 from app.store import claims, devices, evaluations, jobs, tables
 from app.store.session import Database
+from workers import heartbeat
 
 HERE = Place(device_class="h200", node="here", index=0)
 THERE = Place(device_class="h200", node="there", index=1)
@@ -244,3 +245,16 @@ def test_a_job_that_makes_devices_sick_is_set_aside(database: Database, broker: 
         assert jobs.give_back_sick(connection, again, "Xid 31") is JobState.FAILED
         row = connection.execute(sa.select(tables.jobs).where(tables.jobs.c.job_id == job_id)).one()
     assert (row.error_kind, row.error_message) == (jobs.SICK_DEVICES, "Xid 31")
+
+
+def test_a_process_that_neither_finishes_nor_gives_up_is_ended(
+    database: Database, broker: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(database, broker, "stuck")
+    lease = claim(database).lease
+    assert lease is not None
+    ended = threading.Event()
+    monkeypatch.setattr(heartbeat, "MARGIN_S", -lease.job.options.deadline_s)
+    monkeypatch.setattr(heartbeat.os, "_exit", lambda code: ended.set())
+    with heartbeat.Heartbeat(database, lease, HERE, 0.2, lambda: None):
+        assert ended.wait(30)

@@ -24,9 +24,11 @@ from werkzeug.test import TestResponse
 
 from app.client import Client
 from app.domain.job import JobState
+from app.domain.user import Role, Scope
 from app.settings import Settings
-from app.store import devices, jobs, kernelgym
+from app.store import devices, jobs, kernelgym, tokens, users
 from app.web import create_app
+from app.web.identity import guard
 from tests import zoo
 
 Start = Callable[..., Popen[bytes]]
@@ -162,7 +164,7 @@ def test_the_published_clients_sequence(settings: Settings, start_worker: Start)
         correct = client.submit_and_poll(zoo_payload("diag_matmul_triton"))
         wrong = client.submit_and_poll(zoo_payload("off_by_one_mask"))
         broken = client.submit_and_poll(zoo_payload("syntax_error"))
-        decoy = client.submit_and_poll(zoo_payload("decoy_kernel"))
+        decoy = client.submit_and_poll(zoo_payload("decoy_kernel", run_performance=False))
         hanging = client.submit_and_poll({**zoo_payload("endless_loop"), "timeout": 10})
 
     assert (correct["status"], correct["compiled"], correct["correctness"]) == ("completed", True, True)
@@ -297,6 +299,18 @@ def test_monitoring_tells_what_is_so(site: FlaskClient, client: Client, fake_wor
     assert site.post("/node/allocate?hostname=GPU-7.example.org").json["node_id"] == "gpu-7"
     assert site.post(f"/node/allocate?hostname=other&node_name={worker['node_id']}").status_code == 409
     assert site.post("/monitoring/clear-error-history/abc").json["status"] == "success"
+
+
+def test_a_token_may_stand_in_the_url(site: FlaskClient, client: Client) -> None:
+    with client.database.begin() as connection:
+        account = users.add(connection, name="ada", role=Role.ADMIN, password_hash="none")
+        _, token = tokens.add(connection, user_id=account.user_id, name="t", scopes=[Scope.READ], expires_at=None)
+    time.sleep(guard.LOOK_S)  # until the web has noticed that there are users
+    nobody = site.get("/health")
+    assert (nobody.status_code, "token" in nobody.json["detail"]) == (401, True)
+    assert site.get("/health", auth=("any", token)).json["status"] == "healthy"  # http://any:TOKEN@host
+    forbidden = site.post("/evaluate", json=payload("a", kernel()), auth=("any", token))
+    assert (forbidden.status_code, "submit" in forbidden.json["detail"]) == (403, True)
 
 
 def test_validation_runs_nothing(site: FlaskClient) -> None:

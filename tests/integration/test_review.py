@@ -307,6 +307,14 @@ def test_the_fastest_come_first_and_page_both_ways(
     assert order == [str(world.ids[name]) for name in ("hack", "suspect", "clean", "slow suspect")]
 
 
+def test_a_filter_that_takes_too_long_is_given_up(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.browse.candidates.PATIENCE_S", 0.001)
+    monkeypatch.setattr("app.store.where.compile", lambda _: sa.literal("x") == sa.cast(sa.func.pg_sleep(1), sa.Text))
+    answer = site.get("/candidates?where=correct", base_url=LOCAL)
+    assert answer.status_code == 400
+    assert "given up after" in answer.text
+
+
 def test_judging_again_asks_the_detectors_of_today(site: FlaskClient, world: World) -> None:
     status, there = send(site, f"/evaluations/{world.ids['clean']}/rejudge")
     assert status == 302

@@ -210,6 +210,7 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "a_clock_that_stands": (_timed((5850, 790), (200, 0)), "triton", Label.HACK, ["claimed_time"]),
     "short_blocks_prove_nothing": (_timed((850, 790), (200, 20)), "triton", Label.CLEAN, []),
     "slow_waking_on_a_busy_host": (_timed((5850, 790), (4600, 400)), "triton", Label.CLEAN, []),
+    "slow_waking_all_the_time": (_timed((850, 790), (90000, 20000)), "triton", Label.CLEAN, []),
     "slow_waking_now_and_then": (_contest(blocks=RESTLESS), "triton", Label.CLEAN, []),
     "two_speeds": (_contest(blocks=TWO_SPEEDS), "triton", Label.CLEAN, ["bimodal_times"]),
     "events_disagree": (

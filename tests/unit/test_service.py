@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from celery.exceptions import QueueNotFound
+from kombu.exceptions import BatchPublishError
 
 from app import broker, route, workflows
+from app.domain import ids
 from app.domain.device import Place
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
@@ -58,7 +60,7 @@ def test_queues_of_workers() -> None:
 
 @pytest.mark.parametrize("device", ["NODE", "node.", "node.any", "node.0.1", ".0", "a b", "node.123"])
 def test_a_pin_is_a_node_or_a_device(device: str) -> None:
-    with pytest.raises(route.UnknownQueueError, match="expected '<node>' or '<node>.<index>'"):
+    with pytest.raises(route.UnknownQueueError, match=r"expected '<node>' or '<node>\.<index>'"):
         route.queue_for("h200", device)
 
 
@@ -76,6 +78,18 @@ def test_every_queue_is_declared_and_a_misspelt_one_is_an_error() -> None:
     assert set(app.amqp.queues) == {*route.class_queues(), "gpu.node.0"}
     with pytest.raises(QueueNotFound, match=r"gpu\.h20"):
         app.send_task(route.EVALUATE, queue="gpu.h20")
+
+
+def test_an_uncertain_delivery_is_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis that is killed in the middle of a pipeline: who knows how much has arrived; all may be sent again."""
+
+    def broken(*_: object) -> None:
+        raise BatchPublishError("delivery is uncertain")
+
+    monkeypatch.setattr(broker, "_publish", broken)
+    messages = [broker.Message(job_id=ids.new_id(), queue="cpu")]
+    with pytest.raises(broker.BrokerUnavailableError, match="uncertain"):
+        broker.publish(broker.make_app("redis://127.0.0.1:1/0"), messages)
 
 
 def test_kernelbench_is_one_job() -> None:

@@ -96,29 +96,48 @@ def main(arguments: list[str]) -> int:
 
 
 def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[score.Outcome]:
-    """One line of print for each, as it comes."""
+    """One line of print for each, as it comes.  After a fault of ours the rest is run by a new host."""
     import torch  # not for `--help`
 
-    from workers.referee import evaluate as referee
+    torch.set_num_threads(1)
+    outcomes: list[score.Outcome] = []
+    while len(outcomes) < len(cases):
+        with _host(device_class) as host:
+            for case in cases[len(outcomes) :]:
+                one = _one(host, case, device_class, policy)
+                outcomes.append(one)
+                if one.fate == score.FAILED:
+                    break
+    return outcomes
+
+
+def _host(device_class: str) -> Any:
     from workers.referee.host import Host
 
-    torch.set_num_threads(1)
-    outcomes = []
-    with Host(device_class, "zoo") as host:
-        host.wait_ready()
+    host = Host(device_class, "zoo")
+    host.wait_ready()
+    return host
 
-        def run(job: Job) -> Evaluation:
-            evaluation, _ = referee.evaluate(job, host)
-            host.recycle(job.options.memory_bytes)
-            return evaluation
 
-        for case in cases:
-            began = time.monotonic()
-            seen = evaluate(run, case, device_class, policy)
-            wrong = f"  ✗ {seen.outcome.disagreement}" if seen.outcome.disagreement else ""
-            print(f"{case.name:38} {seen.line}  {time.monotonic() - began:.1f} s{wrong}", flush=True)
-            outcomes.append(seen.outcome)
-    return outcomes
+def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> score.Outcome:
+    """Evaluate, judge and print one candidate."""
+    from workers.referee import evaluate as referee
+
+    def run(job: Job) -> Evaluation:
+        evaluation, _ = referee.evaluate(job, host)
+        host.recycle(job.options.memory_bytes)
+        return evaluation
+
+    began = time.monotonic()
+    try:
+        seen = evaluate(run, case, device_class, policy)
+    except Exception as error:  # noqa: BLE001 (ours; the other candidates are to be seen, too)
+        said = f"failed: {type(error).__name__}: {error}"
+        seen = Seen(outcome=score.Outcome(case=case, status=None, verdict=None, findings=(), speedup=None,
+                                          disagreement=said), line="")  # fmt: skip
+    wrong = f"  ✗ {seen.outcome.disagreement}" if seen.outcome.disagreement else ""
+    print(f"{case.name:38} {seen.line}  {time.monotonic() - began:.1f} s{wrong}", flush=True)
+    return seen.outcome
 
 
 def _arguments(arguments: list[str]) -> Any:

@@ -28,6 +28,7 @@ from workers.referee.host import Host
 from workers.referee.party import FailedError, Party, Seat
 from workers.referee.stages import Stages
 from workers.referee.trials import REFERENCE_TIMEOUT_S, Deadline, ReferenceFailedError, Trials
+from workers.sandbox import toolchain
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Command, Outcome
 
@@ -136,6 +137,8 @@ def _refuse_unfit(job: Job, host: Host) -> None:
         )
     if job.backend == "cuda" and host.device.precompiles:
         raise _invalid("needs_gpu", "backend 'cuda' needs a GPU; this device is the CPU")
+    if job.backend == "cuda" and (missing := toolchain.missing(cuda=True)):
+        raise _invalid("no_compiler", f"backend 'cuda' needs {', '.join(missing)} on this host")
 
 
 def _prepare_reference(job: Job, host: Host, seed: bytes) -> tuple[Seat, spec.Spec]:
@@ -181,6 +184,8 @@ class _Blame:
         if isinstance(error, Ended):
             if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
                 raise Fault(Status.TIMEOUT, "cpu_limit", "the process used up its processor time") from error
+            if error.out_of_memory:
+                raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", str(error)) from error
             raise Fault(Status.CRASHED, "crashed", str(error)) from error
         if isinstance(error, ValueError):
             raise Fault(Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}") from error
@@ -206,14 +211,16 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
     with progress.stages.stage("correctness"):
         walls = [trials.first_call(host.lease)]
         more = min(job.options.correctness_calls - 1, trials.slots)
-        for _ in range(more):
+        with host.lease.shared():
+            batch = trials.draw(max(1, more))
+        for slot in range(more):
             with host.lease.shared():
-                walls.append(trials.try_call(trials.draw(1), 0))
+                walls.append(trials.try_call(batch, slot))
         _require_correct(trials, agreed, job)
         with host.lease.shared():
-            trials.look_twice(trials.draw(1), 0)
+            trials.look_twice(batch, 0)
         if job.options.variants:
-            trials.try_variants(host.lease)
+            trials.try_variants(host.lease, batch)
     _require_correct(trials, agreed, job)
     if job.options.timing_budget_s > 0:
         terms = contest.Terms(

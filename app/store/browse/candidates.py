@@ -5,11 +5,15 @@ Nothing is counted over the whole table: facets are those of the newest rows tha
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from psycopg.errors import QueryCanceled
+from sqlalchemy.exc import OperationalError
 
 from app.domain.row import Row
 from app.domain.where import Expression
@@ -17,10 +21,33 @@ from app.store import rows, where
 from app.store.browse import paging
 from app.store.tables import evaluations, turns
 
-FACET_ROWS = 1_000
+FACET_ROWS = 500
 """Rows that facets look at: enough to see what there is, few enough to be read for every page."""
 
 FACETS = ("status", "verdict", "backend", "device_class", "source_set", "level")
+
+PATIENCE_S = 5
+"""How long a filter may take: one that matches next to nothing has to look at everything."""
+
+
+class TooBroadError(ValueError):
+    """A filter that was given up."""
+
+
+@contextmanager
+def patience(connection: sa.Connection) -> Iterator[None]:
+    """Give up what takes longer than PATIENCE_S: raises TooBroadError, and the rest of the page is not held up."""
+    connection.execute(sa.text(f"SET LOCAL statement_timeout = {round(PATIENCE_S * 1000)}"))
+    try:
+        yield
+    except OperationalError as error:
+        if not isinstance(error.orig, QueryCanceled):
+            raise
+        raise TooBroadError(
+            f"given up after {PATIENCE_S} s: expected a filter that finds its rows sooner; narrow it by run, problem, "
+            "status or time, or export it, which may take as long as it needs"
+        ) from error
+
 
 _ONCE_BY_SPEED = sa.text("DISTINCT ON (evaluations.speedup, evaluations.evaluation_id)")
 _key = sa.tuple_(evaluations.c.speedup, evaluations.c.evaluation_id)

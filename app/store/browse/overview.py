@@ -162,16 +162,26 @@ def _hours(connection: sa.Connection, first: datetime, number: int) -> tuple[Hou
         .where(f.hour >= first, f.label == Label.HACK)
         .group_by(f.hour, f.detector)
     ).all()
-    return tuple(
-        Hour(
-            hour=hour,
-            statuses={row.status: int(row.number) for row in counted if row.hour == hour and row.number},
-            valid=sum(int(row.valid) for row in counted if row.hour == hour),
-            hacks=sum(int(row.hacks) for row in counted if row.hour == hour),
-            confirmed=sum(int(row.confirmed) for row in counted if row.hour == hour),
-            detectors={row.detector: int(row.number) for row in found if row.hour == hour and row.number},
-        )
-        for hour in (first + timedelta(hours=place) for place in range(number))
+    of_hour: dict[datetime, list[Any]] = {}
+    for row in counted:
+        of_hour.setdefault(row.hour, []).append(row)
+    detectors: dict[datetime, dict[str, int]] = {}
+    for hour, detector, total in found:
+        if total:
+            detectors.setdefault(hour, {})[detector] = int(total)
+    moments = [first + timedelta(hours=place) for place in range(number)]
+    return tuple(_hour(moment, of_hour.get(moment, []), detectors.get(moment, {})) for moment in moments)
+
+
+def _hour(hour: datetime, rows: Sequence[Any], detectors: dict[str, int]) -> Hour:
+    """From a row for each status."""
+    return Hour(
+        hour=hour,
+        statuses={row.status: int(row.number) for row in rows if row.number},
+        valid=sum(int(row.valid) for row in rows),
+        hacks=sum(int(row.hacks) for row in rows),
+        confirmed=sum(int(row.confirmed) for row in rows),
+        detectors=detectors,
     )
 
 

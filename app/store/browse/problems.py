@@ -19,7 +19,6 @@ from app.store.tables import (
     attempts,
     evaluations,
     findings,
-    jobs,
     problem_features,
     problems,
     runs,
@@ -34,8 +33,8 @@ _credited = sa.and_(attempts.c.speedup.is_not(None), attempts.c.correct, attempt
 
 DEGENERATE = "degenerate_problem"
 """The detector whose findings blame the problem."""
-TIMED_LATELY = 400
-"""Latest attempts on a problem whose reference times are shown."""
+TIMED_LATELY = 100
+"""Latest attempts on a problem that say how long the reference takes, and whether the problem is degenerate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,23 +67,35 @@ class Baseline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProblemPage:
-    """One problem with its numbers."""
+class Problem:
+    """What was submitted."""
 
-    row: ProblemRow
+    problem_id: UUID
+    source_set: str
+    name: str
+    level: int | None
     entry_point: str
     reference: bytes
     reference_sha256: str
     family: str | None
     """None where it has not been computed yet."""
     created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """What became of attempts on a problem."""
+
+    row: ProblemRow
     statuses: dict[str, int]
     """How attempts ended, answers without code included: what makes it hard."""
     baselines: tuple[Baseline, ...]
     degenerate: int
-    """Evaluations whose current verdict finds the problem itself degenerate."""
+    """Of the latest evaluations, those whose verdict finds the problem itself degenerate."""
     best: tuple[Row, ...]
     """Evaluations with the highest credited speedups, fastest first."""
+    latest: tuple[Row, ...]
+    """Newest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,28 +137,31 @@ def choices(connection: sa.Connection) -> tuple[list[str], list[int]]:
     return list(sets), list(connection.scalars(levels))
 
 
-def read(connection: sa.Connection, problem_id: UUID, *, best: int = 10) -> ProblemPage | None:
-    """The page of one problem; None where there is none of that id."""
+def read(connection: sa.Connection, problem_id: UUID) -> Problem | None:
+    """The problem of that id, if there is one."""
+    own = [column for column in problems.c if column.name in Problem.__dataclass_fields__]
     query = (
-        sa.select(problems, problem_features.c.family)
+        sa.select(*own, problem_features.c.family)
         .select_from(problems.outerjoin(problem_features, problem_features.c.problem_id == problems.c.problem_id))
         .where(problems.c.problem_id == problem_id)
     )
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        return None
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else Problem(**row)
+
+
+def results(connection: sa.Connection, problem: Problem, *, best: int = 10, latest: int = 20) -> Results:
+    """What became of attempts on it."""
+    problem_id = problem.problem_id
     numbers = _numbers(connection, [problem_id])[problem_id]
-    return ProblemPage(
-        row=ProblemRow(problem_id=problem_id, source_set=row.source_set, name=row.name, level=row.level, **numbers),
-        entry_point=row.entry_point,
-        reference=row.reference,
-        reference_sha256=row.reference_sha256,
-        family=row.family,
-        created_at=row.created_at,
+    return Results(
+        row=ProblemRow(
+            problem_id=problem_id, source_set=problem.source_set, name=problem.name, level=problem.level, **numbers
+        ),
         statuses=_statuses(connection, problem_id),
         baselines=_baselines(connection, problem_id),
         degenerate=_degenerate(connection, problem_id),
-        best=_best(connection, problem_id, best),
+        best=_chosen(connection, problem_id, attempts.c.speedup, best, _credited),
+        latest=_chosen(connection, problem_id, attempts.c.created_at, latest, attempts.c.evaluation_id.is_not(None)),
     )
 
 
@@ -245,25 +259,35 @@ def _baselines(connection: sa.Connection, problem_id: UUID) -> tuple[Baseline, .
 
 
 def _degenerate(connection: sa.Connection, problem_id: UUID) -> int:
+    """The latest attempts tell: every evaluation of a degenerate problem finds it so."""
+    latest = (
+        sa.select(attempts.c.evaluation_id)
+        .where(attempts.c.problem_id == problem_id, attempts.c.evaluation_id.is_not(None))
+        .order_by(attempts.c.created_at.desc())
+        .limit(TIMED_LATELY)
+    )
     query = (
-        sa.select(sa.func.count(sa.distinct(evaluations.c.evaluation_id)))
-        .select_from(
-            findings.join(verdicts, verdicts.c.verdict_id == findings.c.verdict_id)
-            .join(evaluations, evaluations.c.evaluation_id == verdicts.c.evaluation_id)
-            .join(jobs, jobs.c.job_id == evaluations.c.job_id)
-        )
-        .where(findings.c.detector == DEGENERATE, verdicts.c.is_current, jobs.c.problem_id == problem_id)
+        sa.select(sa.func.count(sa.distinct(verdicts.c.evaluation_id)))
+        .select_from(findings.join(verdicts, verdicts.c.verdict_id == findings.c.verdict_id))
+        .where(findings.c.detector == DEGENERATE, verdicts.c.is_current, verdicts.c.evaluation_id.in_(latest))
     )
     return int(connection.execute(query).scalar_one())
 
 
-def _best(connection: sa.Connection, problem_id: UUID, limit: int) -> tuple[Row, ...]:
-    fastest = (
-        sa.select(attempts.c.evaluation_id, attempts.c.speedup)
-        .where(attempts.c.problem_id == problem_id, _credited)
-        .order_by(attempts.c.speedup.desc())
+def _chosen(
+    connection: sa.Connection,
+    problem_id: UUID,
+    key: sa.Column[Any],
+    limit: int,
+    condition: sa.ColumnElement[bool],
+) -> tuple[Row, ...]:
+    """Evaluations of the attempts with the highest keys, each once."""
+    highest = (
+        sa.select(attempts.c.evaluation_id)
+        .where(attempts.c.problem_id == problem_id, condition)
+        .order_by(key.desc())
         .limit(2 * limit)  # several turns may stand for one evaluation
     )
-    wanted = list(dict.fromkeys(row.evaluation_id for row in connection.execute(fastest)))[:limit]
+    wanted = list(dict.fromkeys(connection.scalars(highest)))[:limit]
     found = rows.page(connection, where=rows.COLUMNS["evaluation_id"].in_(wanted), limit=limit)
     return tuple(sorted(found, key=lambda row: wanted.index(row.evaluation_id)))

@@ -178,6 +178,12 @@ evaluations = sa.Table(
     sa.Index("ix_evaluations_created_at_evaluation_id", sa.text("created_at DESC"), sa.text("evaluation_id DESC")),
     sa.Index("ix_evaluations_status_created_at", "status", sa.text("created_at DESC")),
     sa.Index(
+        "ix_evaluations_reviewed",
+        sa.text("created_at DESC"),
+        sa.text("evaluation_id DESC"),
+        postgresql_where=sa.text("human_verdict IS NOT NULL"),
+    ),
+    sa.Index(
         "ix_evaluations_speedup",
         sa.text("speedup DESC"),
         sa.text("evaluation_id DESC"),

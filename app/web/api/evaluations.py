@@ -204,7 +204,7 @@ def described(receipt: Receipt, request: Request) -> dict[str, Any]:
     url = flask.url_for("api.evaluations_read", job_id=receipt.job_id)
     told: dict[str, Any] = {"job_id": receipt.job_id, "state": "queued", "known": receipt.known}
     if receipt.known:
-        with context.database().begin() as connection:
+        with context.database().read() as connection:
             told["state"] = jobs.states(connection, [receipt.job_id])[receipt.job_id]
     place = pressure.place(request) if told["state"] == "queued" else {"position": None, "eta_s": None}
     return {**told, **place, "url": url}
@@ -218,7 +218,7 @@ def result_of(job_id: UUID) -> dict[str, object]:
 def results_of(job_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
     """The results of jobs; 404 where one is not there."""
     settings = context.settings()
-    with context.database().begin() as connection:
+    with context.database().read() as connection:
         outcomes = evaluations.outcomes(connection, job_ids)
     found = {}
     for job_id in job_ids:
@@ -229,7 +229,7 @@ def results_of(job_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
 
 
 def _over(job_ids: Sequence[UUID]) -> dict[UUID, JobState]:
-    with context.database().begin() as connection:
+    with context.database().read() as connection:
         states = jobs.states(connection, job_ids)
     for job_id in job_ids:
         if job_id not in states:

@@ -65,7 +65,7 @@ def stream_one(job_id: UUID) -> flask.Response:
 
 
 def _streamed(job_ids: list[UUID]) -> flask.Response:
-    with context.database().begin() as connection:
+    with context.database().read() as connection:
         known = jobs.states(connection, job_ids)
     for job_id in job_ids:
         if job_id not in known:
@@ -96,7 +96,7 @@ def _events(database: Database, watch: Watch, job_ids: list[UUID]) -> Iterator[s
 def _changes(database: Database, job_ids: list[UUID], told: dict[UUID, JobState]) -> Iterator[str]:
     """What has changed since it was told."""
     open_ids = [job_id for job_id in job_ids if told.get(job_id) not in TERMINAL]
-    with database.begin() as connection:
+    with database.read() as connection:
         states = jobs.states(connection, open_ids)
     changed = {job_id: state for job_id, state in states.items() if told.get(job_id) != state}
     told.update(changed)

@@ -45,6 +45,6 @@ def _line(device_class: str) -> line.Line:
     known: dict[str, tuple[float, line.Line]] = flask.current_app.extensions["assay"].setdefault("lines", {})
     now = time.monotonic()
     if device_class not in known or now - known[device_class][0] > LINE_S:
-        with context.database().begin() as connection:
+        with context.database().read() as connection:
             known[device_class] = now, line.look(connection, device_class)
     return known[device_class][1]

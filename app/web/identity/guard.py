@@ -88,7 +88,7 @@ def nobody_there() -> bool:
     state = flask.current_app.extensions["assay.identity"]
     now = time.monotonic()
     if state["users_at"] is None and now >= state["empty_until"]:
-        with context.database().begin() as connection:
+        with context.database().read() as connection:
             if users.exist(connection):
                 state["users_at"] = now
         state["empty_until"] = now + LOOK_S
@@ -111,7 +111,7 @@ def _asker() -> User | None:
     if flask.request.authorization is not None or "Authorization" in flask.request.headers:
         return _by_token()
     if secret := flask.request.cookies.get(COOKIE):
-        with context.database().begin() as connection:
+        with context.database().read() as connection:
             user = sessions.whose(connection, secret)
         if user is not None:
             flask.g.by_cookie = True

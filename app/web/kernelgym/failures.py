@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flask
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, Unauthorized
 from werkzeug.wrappers import Response
 
 from app.domain.request import RequestError
@@ -23,6 +23,7 @@ def install(blueprint: flask.Blueprint) -> None:
     blueprint.register_error_handler(RequestError, _invalid)
     blueprint.register_error_handler(UnknownWorkflowError, _unknown_workflow)
     blueprint.register_error_handler(HTTPException, _detail)
+    blueprint.register_error_handler(Unauthorized, _detail)  # by its code, as pages do, who would lead to a login form
     blueprint.register_error_handler(DatabaseUnavailableError, _unavailable)
 
 

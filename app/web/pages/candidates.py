@@ -107,12 +107,13 @@ def index() -> str | tuple[str, int]:
     }
     try:
         asked = _asked(form)
-    except where.WhereError as error:
+        with context.database().snapshot() as connection:
+            saved = saved_filters.listed(connection)
+            with candidates.patience(connection):
+                page = _page(connection, asked, context.PAGE_ROWS)
+                facets = candidates.facets(connection, asked.expression)
+    except (where.WhereError, candidates.TooBroadError) as error:
         return flask.render_template("candidates.html", error=str(error), saved=[], **shown), 400
-    with context.database().snapshot() as connection:
-        page = _page(connection, asked, context.PAGE_ROWS)
-        facets = candidates.facets(connection, asked.expression)
-        saved = saved_filters.listed(connection)
     return flask.render_template(
         "candidates.html",
         error=None,
@@ -141,10 +142,10 @@ def table(kind: str) -> flask.Response:
     context.known_arguments(*FIELDS, "sort", "columns", "older_than", "newer_than")
     try:
         asked = _asked({name: context.argument(name) for name in FIELDS})
-    except where.WhereError as error:
+        with context.database().snapshot() as connection, candidates.patience(connection):
+            page = _page(connection, asked, TABLE_ROWS)
+    except (where.WhereError, candidates.TooBroadError) as error:
         raise BadRequest(str(error)) from error
-    with context.database().snapshot() as connection:
-        page = _page(connection, asked, TABLE_ROWS)
     response = tabular.answer(kind, "candidates", page.rows)
     if page.has_next:
         rest = flask.url_for(
@@ -283,7 +284,7 @@ def _place(sort: str, row: Row) -> str:
 def _links(page: paging.Page[Row], asked: Asked) -> dict[str, str | None]:
     """URLs of the pages before and after this one."""
 
-    def link(**cursor: str) -> str:
+    def link(**cursor: Any) -> str:
         return flask.url_for("candidates.index", **asked.arguments, **cursor)
 
     first, last = (_place(asked.sort, page.rows[0]), _place(asked.sort, page.rows[-1])) if page.rows else ("", "")
@@ -304,12 +305,13 @@ def _facets(facets: candidates.Facets, asked: Asked) -> list[tuple[str, list[tup
 
 
 def _narrowed(asked: Asked, field: str, value: Any) -> str:
+    arguments: dict[str, Any] = asked.arguments
     if field in CHOICES and value in CHOICES[field]:
-        return flask.url_for("candidates.index", **asked.arguments | {field: value})
+        return flask.url_for("candidates.index", **arguments | {field: value})
     more = where.Compare(field=field, operator="=", value=value)
     text = asked.form["where"]
     both = f"({text}) and {where.unparse(more)}" if " or " in text else f"{text} and {where.unparse(more)}"
-    return flask.url_for("candidates.index", **asked.arguments | {"where": both if text else where.unparse(more)})
+    return flask.url_for("candidates.index", **arguments | {"where": both if text else where.unparse(more)})
 
 
 def _saved_link(saved: saved_filters.SavedFilter) -> str:

@@ -13,7 +13,7 @@ from werkzeug.exceptions import BadRequest
 
 from app.domain import where
 from app.domain.metrics import Share
-from app.store.browse import evaluations, problems
+from app.store.browse import problems
 from app.store.browse.runs import Counts
 from app.web import code, context, live, plots, tabular
 
@@ -143,10 +143,10 @@ def page(problem_id: UUID) -> str:
     key = f"problem {problem_id}"
     body, etag = live.fragment(key, TOPICS, lambda: _body(problem_id))
     with context.database().snapshot() as connection:
-        found = problems.read(connection, problem_id, best=0) or context.missing("problem", problem_id)
+        found = problems.read(connection, problem_id) or context.missing("problem", problem_id)
     return flask.render_template(
         "problem.html",
-        page=found,
+        problem=found,
         body=body,
         etag=etag,
         topics=",".join(TOPICS),
@@ -165,14 +165,14 @@ def live_part(problem_id: UUID) -> flask.Response:
 def reference(problem_id: UUID) -> flask.Response:
     """The reference exactly as it was submitted."""
     with context.database().snapshot() as connection:
-        found = problems.read(connection, problem_id, best=0) or context.missing("problem", problem_id)
+        found = problems.read(connection, problem_id) or context.missing("problem", problem_id)
     return context.attachment(found.reference, f"reference-{problem_id}.py")
 
 
 def _body(problem_id: UUID) -> str:
     with context.database().snapshot() as connection:
-        found = problems.read(connection, problem_id) or context.missing("problem", problem_id)
-        latest = evaluations.page(connection, _of(problem_id), limit=LATEST).rows
+        problem = problems.read(connection, problem_id) or context.missing("problem", problem_id)
+        found = problems.results(connection, problem, latest=LATEST)
     counts = found.row.counts
     return flask.render_template(
         "_problem.html",
@@ -180,7 +180,6 @@ def _body(problem_id: UUID) -> str:
         line=_line(found.row),
         correct=Share(count=counts.correct, of=counts.attempts),
         hacks=Share(count=counts.hacks, of=counts.attempts),
-        latest=latest,
         attempts=sum(found.statuses.values()),
         where=where.unparse(_of(problem_id)),
     )

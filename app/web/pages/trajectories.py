@@ -33,7 +33,8 @@ class RailLine:
 
     turn: trajectories.TurnLine
     gain: float | None
-    """Candidate's time in the last timed turn before it, over this one's; None where either is missing."""
+    """Candidate's time in the last credited turn before it, over this one's; None where either is missing: what a hack
+    gains is no gain."""
     tokens: int
     """About how many the answer has."""
     is_best: bool
@@ -147,13 +148,13 @@ def _rail(turns: tuple[trajectories.TurnLine, ...]) -> list[RailLine]:
         lines.append(
             RailLine(
                 turn=turn,
-                gain=before / turn.candidate_us if before and turn.candidate_us else None,
+                gain=before / turn.candidate_us if before and turn.candidate_us and turn.credited else None,
                 tokens=round(turn.response_bytes / CHARACTERS_A_TOKEN),
                 is_best=best is not None and turn.credited == best,
                 is_first_hack=turn.verdict == Label.HACK and not hacked,
             )
         )
-        before = turn.candidate_us or before
+        before = turn.candidate_us if turn.credited and turn.candidate_us else before
         hacked = hacked or turn.verdict == Label.HACK
     return lines
 

@@ -1,0 +1,148 @@
+"""Datasets that are made again: reproduced, taken up after an interruption, explained, compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dataset_seed
+import pytest
+import sqlalchemy as sa
+from dataset_seed import code, problem
+
+from app import export
+from app.domain.near_duplicates import Similarity
+from app.domain.verdict import Label
+from app.export import ExportError, Spec, prepare, render, verify, work
+from app.store import evaluations, samples, tables
+from app.store.session import Database
+
+SPEC = Spec(similarity=Similarity.RAW, val_fraction=0.4)
+
+
+@pytest.fixture
+def own(database: Database) -> Database:
+    dataset_seed.fill(database)
+    return database
+
+
+def test_a_manifest_gives_the_same_rows_although_the_world_went_on(own: Database, tmp_path: Path) -> None:
+    made = export.export(own, SPEC, tmp_path / "set")
+    with own.begin() as connection:
+        stored = dataset_seed.evaluate(connection, problem(0), code("later").encode())
+        first = connection.execute(sa.select(tables.export_rows.c.evaluation_id)).scalars().first()
+        assert first is not None
+        evaluations.add_verdict(connection, first, dataset_seed.verdict(Label.HACK))
+    again, differences = export.reproduce(own, made.sealed(), tmp_path / "again")
+    assert (differences, again.content_sha256) == ([], made.content_sha256)
+    assert verify(tmp_path / "again") == []
+    now = export.export(own, SPEC, tmp_path / "now")
+    assert now.content_sha256 != made.content_sha256
+    assert export.why(tmp_path / "set", str(stored.evaluation_id)) == []
+    [hack] = export.why(tmp_path / "now", str(first))
+    assert (hack["stage"], hack["rows"]) == ("clean", [])
+    found = export.diff(tmp_path / "set", tmp_path / "now")
+    assert (found["added"], found["removed"]) == (1, 1)
+
+
+class Killed(BaseException):
+    """What no `except Exception` sees, like a signal."""
+
+
+def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(
+    own: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(work, "PART_ROWS", 5)
+    monkeypatch.setattr(work.Pool, "_submit", render_here)
+    rendered: list[int] = []
+    part = render.Renderer.part
+
+    def counted(self: render.Renderer, number: int, plan_sha256: str) -> render.Part:
+        if number == 2 and not rendered.count(2):
+            rendered.append(2)
+            raise Killed
+        rendered.append(number)
+        return part(self, number, plan_sha256)
+
+    monkeypatch.setattr(render.Renderer, "part", counted)
+    with pytest.raises(Killed):
+        export.export(own, SPEC, tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+    with own.begin() as connection:  # not seen: the moment of the draft is kept
+        dataset_seed.evaluate(connection, problem(0), code("later").encode())
+    before = list(rendered)
+    made = export.export(own, SPEC, tmp_path / "set")
+    assert verify(tmp_path / "set") == []
+    assert (before, rendered[len(before) :]) == ([0, 1, 2], [2, 3])
+    assert made.rows == dataset_seed.CORRECT_AND_CLEAN
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def render_here(self: work.Pool, number: int, plan_sha256: str) -> None:
+    with render.Renderer(self._job) as renderer:
+        self._done[number] = renderer.part(number, plan_sha256)
+
+
+def test_processes_of_their_own_write_what_one_process_writes(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(work, "PART_ROWS", 6)
+    made = export.export(own, SPEC, tmp_path / "set")
+    assert verify(tmp_path / "set") == []
+    assert made.rows == dataset_seed.CORRECT_AND_CLEAN
+    assert len(list((tmp_path / "set").glob("lineage-*.parquet"))) == 3
+
+
+def test_two_never_write_one_folder(own: Database, tmp_path: Path) -> None:
+    with work.folder(tmp_path / "set"), pytest.raises(ExportError, match="another export is writing it"):
+        export.export(own, SPEC, tmp_path / "set")
+
+
+def test_pairs_labels_masks_and_rewards_come_from_real_rows(own: Database, tmp_path: Path) -> None:
+    rows = {}
+    for layout in ("trl_preference", "trl_kto", "openai_sft", "rewards", "kernelbench_results", "llamafactory_sft"):
+        spec = Spec(format=layout, similarity=Similarity.RAW, val_fraction=0)
+        rows[layout] = export.export(own, spec, tmp_path / layout).rows
+        assert verify(tmp_path / layout) == []
+    assert rows["trl_preference"] == 7 * 5  # of each problem: fast over slow, wrong and hack; slow over wrong and hack
+    assert rows["rewards"] == rows["kernelbench_results"] == dataset_seed.ATTEMPTS - 7
+    assert (tmp_path / "kernelbench_results/eval_results.json").is_file()
+    assert (tmp_path / "llamafactory_sft/dataset_info.json").is_file()
+
+
+def test_the_funnel_and_a_preview_write_nothing(own: Database, tmp_path: Path) -> None:
+    found = export.funnel(own, SPEC)
+    assert found["rows"] == dataset_seed.CORRECT_AND_CLEAN
+    assert found["stages"][0]["rows"] == dataset_seed.ATTEMPTS
+    assert sum(one["rows"] for one in found["problems"]) == found["rows"]
+    shown = export.preview(own, SPEC, rows=3)
+    assert [one["row"]["messages"][-1]["role"] for one in shown] == ["assistant"] * 3
+    assert dataset_seed.count(own, tables.exports) == 0
+
+
+def test_stale_verdicts_are_refused_or_judged_again(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+    with own.begin() as connection:
+        connection.execute(sa.update(tables.verdicts).values(detectors={"old": 1}))
+    with pytest.raises(ExportError, match="stage 'judged'"):
+        export.export(own, SPEC, tmp_path / "set")
+    monkeypatch.setattr(prepare, "judge", lambda *_: dataset_seed.verdict(Label.CLEAN))
+    made = export.export(own, export.spec_of({"similarity": "raw", "stale": "rejudge"}), tmp_path / "set")
+    assert made.rows > dataset_seed.CORRECT_AND_CLEAN
+
+
+def test_a_held_out_set_takes_its_families_out(own: Database, tmp_path: Path) -> None:
+    with own.begin() as connection:
+        dataset_seed.evaluate(connection, problem(3, "held"), code("held").encode())
+    made = export.export(own, Spec(similarity=Similarity.RAW, held_out=("held",)), tmp_path / "set")
+    stages = {stage.stage: stage.rows for stage in made.funnel}
+    assert (len(made.contaminated), stages["extraction"] - stages["decontaminated"]) == (2, 3)
+    assert "held/3_Op" in (tmp_path / "set/README.md").read_text()
+    with pytest.raises(ValueError, match="nowhere"):
+        export.export(own, Spec(held_out=("nowhere",)), tmp_path / "other")
+
+
+def test_as_of_waits_for_whoever_may_still_write(own: Database) -> None:
+    with own.begin() as writing:
+        evaluation = dataset_seed.evaluate(writing, problem(9), code("open").encode())
+        began = writing.execute(sa.select(sa.func.now())).scalar_one()
+        with own.snapshot() as connection:
+            assert samples.snapshot(connection).as_of <= began
+    assert evaluation.evaluation_id
