@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "20261121zk"
-down_revision = "20261121z"
+down_revision = "20261121y"
 branch_labels = None
 depends_on = None
 

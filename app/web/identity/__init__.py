@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import flask
 
-from app.web.identity import csrf, guard, login, members
+import app.web.identity.login as login
+import app.web.identity.members as members
+from app.web.identity import csrf, guard
 
 __all__ = ["current_user", "install", "public", "requires"]
 
