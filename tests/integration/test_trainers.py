@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from test_kernelgym import opened, served
+from test_kernelgym_wire import opened, served
 
 from app.client import Client
 from app.domain import hook
