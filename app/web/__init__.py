@@ -24,6 +24,7 @@ from app.web.pages import (
     hacks,
     health,
     jobs,
+    metrics,
     overview,
     problems,
     review,
@@ -48,6 +49,7 @@ PAGES = (
     admin,
     jobs,
     health,
+    metrics,
 )
 """Modules with a blueprint each."""
 

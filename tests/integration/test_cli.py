@@ -235,9 +235,8 @@ def test_evaluations_that_cannot_be_judged_are_named_and_the_others_judged(assay
     ]
     judged = sum(status != "passed" for status in stored_statuses(database))
     assert len(named) == len(stored_statuses(database)) - judged > 0
-    counts = f"{judged} judged under kernelbench@1, {judged} verdicts changed, {len(named)} could not be judged"
+    counts = f"{judged} judged under kernelbench@1, 0 verdicts changed, {len(named)} could not be judged"
     assert counts in came.stdout
-    assert re.search(rf"clean → clean +none: policy, evidence or versions +{judged} *\n", came.stdout)
     answer = json.loads(assay("judge", "--all", "--json").stdout)
     assert (answer["judged"], answer["failed"], len(answer["failures"])) == (judged, len(named), len(named))
     assert "Traceback" in assay("--debug", "judge", "--all").stderr

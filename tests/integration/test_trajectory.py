@@ -56,10 +56,13 @@ def test_from_a_dialogue_to_a_training_row(
     assert back.turns[1].job_id is None
 
     site = create_app(client.settings)
-    page = site.test_client().get(f"/trajectories/{trajectory.trajectory_id}").text
+    browser, address = site.test_client(), f"/trajectories/{trajectory.trajectory_id}"
+    page = browser.get(address).text
+    second = browser.get(f"{address}?turn=1&tab=prompt").text
     site.extensions["assay"]["database"].dispose()
-    for shown in ("grpo-7", "org/model-x", "no code", "incorrect", "hack", "passed", "That remembers its answer."):
+    for shown in ("grpo-7", "org/model-x", "no code", "incorrect", "hack", "passed"):
         assert shown in page
+    assert "That remembers its answer." in second
 
     where = "run=grpo-7 and correct and verdict=clean"
     manifest = export.export(client.database, export.Spec(where=where), tmp_path / "sft")

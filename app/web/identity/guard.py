@@ -20,6 +20,8 @@ from app.store import sessions, tokens, users
 from app.web import addresses, context
 
 COOKIE = "assay_session"
+ASKS_NOBODY = ("static", "health.check")
+"""Endpoints that are answered without a look into the database: the second says whether there is one."""
 LOOK_S = 1.0
 """While there are no users, how often to look for the first one, in seconds."""
 TOKEN_S = 2.0
@@ -98,7 +100,7 @@ def nobody_there() -> bool:
 def _admit() -> None:
     flask.g.user = _asker()
     endpoint = flask.request.endpoint
-    if flask.g.user is not None or endpoint is None or endpoint == "static":
+    if flask.g.user is not None or endpoint is None or endpoint in ASKS_NOBODY:
         return
     view = flask.current_app.view_functions[endpoint]
     if not getattr(view, "assay_public", False):
@@ -106,7 +108,7 @@ def _admit() -> None:
 
 
 def _asker() -> User | None:
-    if flask.request.endpoint == "static":
+    if flask.request.endpoint in ASKS_NOBODY:
         return None
     if flask.request.authorization is not None or "Authorization" in flask.request.headers:
         return _by_token()
