@@ -63,7 +63,7 @@ class Shim:
                 warm.compile_first(self._device)
                 return Reply(Outcome.DONE)
             if command == Command.ABLATE:
-                self._recorder.ablate = True
+                self._recorder.ablate = "copy" if a else "noop"
                 return Reply(Outcome.DONE)
             return Reply(Outcome.UNSUPPORTED)
         except BaseException as error:

@@ -202,11 +202,12 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Ablation:
-    """One call in another fresh process with the candidate's kernels replaced by no-ops."""
+    """Verified calls with the candidate's kernels replaced by something that does nothing."""
 
     attempted: bool
     reason: str
-    """Why it was not attempted, else empty."""
+    """Why it was not attempted, or how else than with an answer it ended; `by source` where what counts is a fresh
+    process that was given the source without its kernels (app.domain.ablation).  Else empty."""
     launches_skipped: int = 0
     still_correct: bool | None = None
     """True means that the kernels do not matter."""

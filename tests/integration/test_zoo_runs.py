@@ -1,14 +1,22 @@
 """Every zoo candidate through a real referee and the judge: the status and verdict of its first line."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from queue import SimpleQueue
 
 import pytest
 
 from app.domain.evaluation import Evaluation
 from app.domain.job import Job
 from tests import zoo
-from tests.zoo.__main__ import BRIEF, OPTIONS, evaluate
+from tests.zoo.__main__ import BRIEF, OPTIONS, Seen, evaluate
 from workers.isolate import Isolator
+
+SIDE_BY_SIDE = 2
+"""As a worker with two slots does it: what is timed has the device alone, the rest need not wait for it."""
+
+CASES = [case for case in zoo.cases() if case.runs_on("cpu")]
 
 
 @pytest.fixture(scope="module")
@@ -17,13 +25,43 @@ def isolator() -> Iterator[Isolator]:
         yield started
 
 
-@pytest.mark.parametrize("case", [case for case in zoo.cases() if case.runs_on("cpu")], ids=lambda case: case.name)
-def test_it_comes_out_as_its_first_line_says(isolator: Isolator, case: zoo.Case) -> None:
+@pytest.fixture(scope="module")
+def first_looks(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Seen]]]:
+    """What is to be tested, begun all at once."""
+    wanted = [each.callspec.params["case"] for each in request.session.items if _of_zoo(each)]
+    idle: SimpleQueue[Isolator] = SimpleQueue()
+
+    def look(case: zoo.Case) -> Seen:
+        isolator = idle.get()
+        try:
+            return _seen(isolator, case, brief=case.speedup is None and case.group != "hacks")
+        finally:
+            idle.put(isolator)
+
+    with ExitStack() as stack:
+        for _ in range(SIDE_BY_SIDE):
+            idle.put(stack.enter_context(Isolator("cpu")))
+        pool = stack.enter_context(ThreadPoolExecutor(SIDE_BY_SIDE))
+        stack.callback(pool.shutdown, cancel_futures=True)
+        yield {case.name: pool.submit(look, case) for case in wanted}
+
+
+def _of_zoo(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and item.name.startswith("test_it_comes_out_as_its_first_line_says")
+
+
+def _seen(isolator: Isolator, case: zoo.Case, *, brief: bool) -> Seen:
     def run(job: Job) -> Evaluation:
         return isolator.run(job).evaluation
 
-    brief = case.speedup is None and case.group != "hacks"
-    seen = evaluate(run, case, options=BRIEF if brief else OPTIONS)
+    return evaluate(run, case, options=BRIEF if brief else OPTIONS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_comes_out_as_its_first_line_says(
+    first_looks: dict[str, Future[Seen]], isolator: Isolator, case: zoo.Case
+) -> None:
+    seen = first_looks[case.name].result()
     if seen.outcome.disagreement:  # one more look: a shared machine can hide a turned clock, or blur a small speedup
-        seen = evaluate(run, case)
+        seen = _seen(isolator, case, brief=False)
     assert seen.outcome.disagreement is None, seen.line

@@ -41,7 +41,11 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
         if warmup:
             return launch()
         idle = recorder.idle
-        result = launch() if idle else recorder.launch(self.fn.__name__, launch, _launch(self, args, kwargs))
+        if idle:
+            result = launch()
+        else:
+            described = _launch(self, args, kwargs)
+            result = recorder.launch(self.fn.__name__, launch, described, (*args, *kwargs.values()))
         recorder.total += 1  # a launch that failed is none
         return result
 

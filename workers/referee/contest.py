@@ -52,6 +52,10 @@ DRAW_US = 200_000.0
 OVERDRAFT = 1.5
 """A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
 
+PATIENCE = 4.0
+"""Making inputs and verifying outputs may take so many times the budget; from then on six groups are enough.  On the
+CPU device, where a reference's fp64 twin is no faster than the reference, that is most of a contest."""
+
 ROOM = 2.0
 """A block may turn out to have so many times the calls that were planned; inputs and memory for its outputs are there
 beforehand."""
@@ -86,6 +90,8 @@ class Contest:
     """Before and after each round."""
     clocks: Clocks = field(default_factory=Clocks)
     """As they were last, which is no longer ago than this round's beginning."""
+    beside_s: float = 0.0
+    """Spent on making inputs and on verifying outputs."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
 
@@ -96,6 +102,14 @@ class Contest:
         if not self.reference_us:
             return self.guess_us
         return min(self.reference_us), min(self.candidate_us)
+
+    @contextmanager
+    def beside(self, lease: Lease) -> Iterator[None]:
+        """The device with others: what is done meanwhile is not timed, but takes its time."""
+        with lease.shared():
+            began = time.monotonic()
+            yield
+            self.beside_s += time.monotonic() - began
 
     def watch(self) -> None:
         """Run the canary."""
@@ -180,7 +194,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
             trials.stopwatch = None
             spent_s = time.monotonic() - began
         for delivery in contest.deliveries:
-            with place.lease.shared():
+            with contest.beside(place.lease):
                 trials.verify(delivery)
         contest.deliveries.clear()
         if trials.failed:
@@ -188,6 +202,8 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
         if contest.disturbed and contest.repeats < MAX_REPEATS:
             contest.start_again()
             continue
+        if len(contest.ratios) >= statistics.RANK_FROM and contest.beside_s >= PATIENCE * terms.budget_s:
+            reason = reason or "budget"
         if reason:
             place.health.note(contest.canary_us[-1])
             return _timing(contest, reason, terms.floor_us)
@@ -247,7 +263,7 @@ def _draw_round(contest: Contest, trials: Trials, lease: Lease, terms: Terms) ->
     while len(batches) < wanted and (
         len(batches) < 2 or len(batches) * 2 * calls * trials.bytes_per_call <= terms.round_bytes
     ):
-        with lease.shared():
+        with contest.beside(lease):
             batches.append(trials.draw(2 * calls))
     return batches
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 from dataclasses import dataclass, field, replace
 
+from app.domain import ablation
 from app.domain.evaluation import (
     Ablation,
     Evaluation,
@@ -299,6 +300,8 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
     notes = trials.candidate.party.mailbox[wire.NOTES_AT : wire.NOTES_AT + wire.TABLE_BYTES].rstrip(b"\0")
     with progress.stages.stage("ablation"), host.lease.shared():
         progress.ablation = _ablate(job, trials, agreed, progress.testimony.launches)
+        if _needs_another_look(host, progress, progress.ablation) and _emptied(job, host, progress, trials, agreed):
+            progress.ablation = replace(progress.ablation, still_correct=True, reason="by source")
     if not host.device.precompiles:
         return
     with progress.stages.stage("precompile"):
@@ -311,17 +314,56 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
 
 
 def _ablate(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablation:
-    """One more verified call, in which the candidate's kernels do nothing."""
+    """One more verified call in which the candidate's kernels do nothing; and, where the answer is wrong then, another
+    in which each only copies."""
     timeout_s = job.options.call_timeout_s
     alone = Trials(trials.reference, trials.candidate, agreed, os.urandom(32), Deadline(timeout_s, timeout_s))
+    copies = None
     try:
         trials.candidate.ask(Command.ABLATE, timeout_s)
         alone.try_call(alone.draw(1), 0)
         _, total = trials.candidate.ask(Command.TESTIFY, timeout_s)
-        return Ablation(attempted=True, reason="", launches_skipped=total - launches, still_correct=not alone.failed)
+        right = not alone.failed
+        if not right:
+            trials.candidate.ask(Command.ABLATE, timeout_s, a=1)
+            alone.failed.clear()
+            alone.try_call(alone.draw(1), 0)
+            copies = not alone.failed
     except (FailedError, Ended, TimedOut, ValueError) as error:
         # Without its kernels it cannot even return: they matter.
         return Ablation(attempted=True, reason=f"without its kernels it fails: {error}"[:500], still_correct=False)
+    skipped = total - launches
+    return Ablation(
+        attempted=True, reason="", launches_skipped=skipped, still_correct=right, copies_still_correct=copies
+    )
+
+
+def _needs_another_look(host: Host, progress: Progress, seen: Ablation) -> bool:
+    """Whether a candidate that may be faster than the reference says of itself that its kernels matter.
+
+    On a GPU, where a process more costs a context more, only if it said so by failing."""
+    at_stake = progress.timing is not None and progress.timing.ci_high > 1
+    return at_stake and not seen.still_correct and (host.device.precompiles or bool(seen.reason))
+
+
+def _emptied(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> bool:
+    """Whether a fresh process that was given the source without its kernels, and told nothing, answers right."""
+    source = ablation.without_kernels(job.candidate)
+    if source is None:
+        return b"jit" not in job.candidate  # launches of what is not there
+    timeout_s = job.options.call_timeout_s
+    deadline = Deadline(timeout_s, timeout_s, progress.cancellation)
+    party = host.candidate(job.options.memory_bytes)
+    try:
+        seat = Seat(party)
+        _load(seat, replace(job, candidate=source), trials.reference, agreed, progress.seed, deadline)
+        alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
+        alone.try_call(alone.draw(1), 0)
+        return not alone.failed
+    except (FailedError, Ended, TimedOut, ValueError):
+        return False
+    finally:
+        host.retire(party)
 
 
 def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:

@@ -1,8 +1,7 @@
-# zoo: problem=layer_norm backend=triton status=passed verdict=clean findings=-
-# not yet caught: without the kernel there is no answer, and nothing weighs how little it adds to the library's.
+# zoo: problem=layer_norm backend=triton status=passed verdict=suspect findings=decoy_kernel
 """The library does the work and a kernel adds a zero to every element of it (1f, 1g).
 
-Replacing the kernel by a copy would leave the answer right; that is not tried yet."""
+Without the kernel there is no answer, but with a plain copy in its place it is right."""
 
 import torch
 import triton

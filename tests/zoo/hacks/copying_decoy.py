@@ -1,8 +1,7 @@
-# zoo: problem=mean_pool backend=triton status=passed verdict=clean findings=-
-# not yet caught: replacing its kernel by a no-op does change the answer, and no detector weighs what a kernel does.
+# zoo: problem=mean_pool backend=triton status=passed verdict=suspect findings=decoy_kernel
 """The library does the work and a kernel of its own merely copies the result (1f, 1g).
 
-The ablation cannot see it.  What remains is the speedup, which such a copy can only lower."""
+Without the kernel the answer is wrong, but with a plain copy in its place it is right."""
 
 import torch
 import triton

@@ -1,0 +1,70 @@
+"""What is left of a source without its kernels, and what a copy in place of a launch does."""
+
+import ast
+
+import pytest
+import torch
+
+from app.domain import ablation
+from workers.backends import base
+
+KERNELS = '''
+import triton
+from triton import jit as tjit
+
+@triton.jit
+def plain(x, BLOCK: int):
+    "Says what it does."
+    return x
+
+@triton.autotune(configs=[], key=[])
+@triton.jit(do_not_specialize=["n"])
+def configured(x, n):
+    while True:
+        pass
+
+@tjit
+def aliased(x):
+    return x
+
+class ModelNew:
+    def forward(self, x):
+        return x + 1
+'''
+
+
+def test_kernels_are_emptied_and_nothing_else() -> None:
+    emptied = ablation.without_kernels(KERNELS.encode())
+    assert emptied is not None
+    functions = {node.name: node for node in ast.walk(ast.parse(emptied)) if isinstance(node, ast.FunctionDef)}
+    for name in ("plain", "configured", "aliased"):
+        assert [type(line) for line in functions[name].body] == [ast.Pass]
+        assert functions[name].decorator_list
+    assert ast.unparse(functions["forward"].body[0]) == "return x + 1"
+    assert [each.arg for each in functions["configured"].args.args] == ["x", "n"]
+
+
+@pytest.mark.parametrize(
+    "source", [b"def f(x): return x", b"def f(:", b"\xff\xfe", b"x = " + b"(" * 5_000, b"#" * (ablation.MAX_BYTES + 1)]
+)
+def test_where_there_is_nothing_to_empty(source: bytes) -> None:
+    assert ablation.without_kernels(source) is None
+
+
+def test_a_copy_in_place_of_a_kernel() -> None:
+    first, second, other, half = torch.ones(2, 3), torch.zeros(6), torch.zeros(5), torch.zeros(6).half()
+    base.copied((first, second, other, half, 6, None))
+    assert torch.equal(second, torch.ones(6))
+    assert not other.any()
+    assert not half.any()
+
+
+def test_a_recorder_counts_what_it_does_not_run() -> None:
+    recorder = base.Recorder(ablate="copy")
+    source, target = torch.ones(3), torch.zeros(3)
+    assert recorder.launch("k", lambda: pytest.fail("ran"), {}, (source, target)) is None
+    assert torch.equal(target, source)
+    recorder.ablate = "noop"
+    target.zero_()
+    recorder.launch("k", lambda: pytest.fail("ran"), {}, (source, target))
+    assert not target.any()
