@@ -31,7 +31,7 @@ class _Emptied(ast.NodeTransformer):
     def __init__(self) -> None:
         self.kernels = 0
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802 (ast's name)
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """One function; those inside others, too."""
         if any(_is_jit(decorator) for decorator in node.decorator_list):
             self.kernels += 1

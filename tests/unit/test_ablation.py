@@ -8,7 +8,7 @@ import torch
 from app.domain import ablation
 from workers.backends import base
 
-KERNELS = '''
+KERNELS = """
 import triton
 from triton import jit as tjit
 
@@ -30,7 +30,7 @@ def aliased(x):
 class ModelNew:
     def forward(self, x):
         return x + 1
-'''
+"""
 
 
 def test_kernels_are_emptied_and_nothing_else() -> None:
