@@ -10,13 +10,15 @@
     where PATH        appends the index of the device to the file
     log PATH          appends a line to the file, so that a test can count and order executions; others may follow
 
-Started as `celery -A fake_worker worker` with this folder on PYTHONPATH."""
+Started as `celery -A fake_worker worker` with this folder on PYTHONPATH.  A launch that finds the file FAKE_GATE notes
+its pid there and waits until the file is gone."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,11 @@ class FakeIsolator:
         self._cancelled = threading.Event()
 
     def launch(self) -> None:
-        pass
+        gate = Path(os.environ.get("FAKE_GATE", ""))
+        if gate.is_file():
+            self._log(f"{gate} {os.getpid()}")
+            while gate.is_file():
+                time.sleep(0.02)
 
     def wait_ready(self) -> Environment:
         return self.environment

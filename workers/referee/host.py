@@ -18,6 +18,7 @@ from workers.referee.lease import Lease
 from workers.referee.nursery import Nursery
 from workers.referee.party import Party
 from workers.referee.references import References
+from workers.referee.room import Room
 from workers.sandbox.spawn import TimedOut, Zygote
 from workers.sandbox.wakeful import CoreClaim, Wakeful
 
@@ -52,6 +53,7 @@ class Host:
         self._slots = slots
         self._on_gpu = self.device.torch_device.type == "cuda"
         self.lease = Lease(lease_folder, f"{device_class}-{index}")
+        self.room = Room(self.device.room_bytes)
         self._claim = CoreClaim(lease_folder)
         bound = self.device.binds_to_core
         if bound:
@@ -125,14 +127,16 @@ class Host:
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
 
     def recycle(self, memory_bytes: int) -> None:
-        """Between two jobs.  On the CPU: end the processes that have served, and prepare the next candidate's.  On a
-        GPU: keep no more memory than is soon used again."""
+        """Between two jobs, on the CPU: end the processes that have served, and prepare the next candidate's."""
         for party in self._retired:
             party.close()
         self._retired.clear()
         if self._nursery is None:
             self.prepare_spare(memory_bytes)
-        elif torch.cuda.memory_reserved() > KEPT_BYTES:
+
+    def trim(self) -> None:
+        """After an evaluation, on a GPU: keep no more memory than is soon used again, because others wait for it."""
+        if self._on_gpu and torch.cuda.memory_reserved() > KEPT_BYTES:
             with self.lease.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()
 

@@ -1,0 +1,83 @@
+"""EVALUATE: do the candidate's kernels matter?  (hacks 1f, 1g, 5e)
+
+One more verified call with its kernels replaced by no-ops, one with plain copies in their place; and where that depends
+on the word of a process that has something to gain, a fresh process with a source that has no kernels."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from app.domain import ablation
+from app.domain.evaluation import Ablation
+from app.domain.job import Job
+from workers import spec
+from workers.referee.cancel import Cancellation
+from workers.referee.host import Host
+from workers.referee.party import FailedError, Seat
+from workers.referee.seating import load
+from workers.referee.trials import Deadline, Trials
+from workers.sandbox.spawn import Ended, TimedOut
+from workers.wire import Command
+
+
+def ablate(
+    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
+    *, launches: int, at_stake: bool,
+) -> Ablation:  # fmt: skip
+    """What became of the answer.
+
+    `launches`: of all calls so far, by the process's own account; `at_stake`: whether the candidate may be faster than
+    the reference.  Only then is a process more worth its time; on a GPU, where that costs a context, only if the
+    candidate said by failing that its kernels matter."""
+    with host.lease.shared():
+        seen = _asked(job, trials, agreed, launches)
+        if not at_stake or seen.still_correct or not (host.device.precompiles or seen.reason):
+            return seen
+        if _emptied(job, host, trials, agreed, seed, cancellation):
+            return replace(seen, still_correct=True, reason="by source")
+        return seen
+
+
+def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablation:
+    """Its own process is told to leave its kernels out; and, where the answer is wrong then, to copy in their place."""
+    timeout_s = job.options.call_timeout_s
+    alone = Trials(trials.reference, trials.candidate, agreed, os.urandom(32), Deadline(timeout_s, timeout_s))
+    copies = None
+    try:
+        trials.candidate.ask(Command.ABLATE, timeout_s)
+        alone.try_call(alone.draw(1), 0)
+        _, total = trials.candidate.ask(Command.TESTIFY, timeout_s)
+        right = not alone.failed
+        if not right:
+            trials.candidate.ask(Command.ABLATE, timeout_s, a=1)
+            alone.failed.clear()
+            alone.try_call(alone.draw(1), 0)
+            copies = not alone.failed
+    except (FailedError, Ended, TimedOut, ValueError) as error:
+        # Without its kernels it cannot even return: they matter.
+        return Ablation(attempted=True, reason=f"without its kernels it fails: {error}"[:500], still_correct=False)
+    skipped = total - launches
+    return Ablation(
+        attempted=True, reason="", launches_skipped=skipped, still_correct=right, copies_still_correct=copies
+    )
+
+
+def _emptied(job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation) -> bool:
+    """Whether a fresh process that was given the source without its kernels, and told nothing, answers right."""
+    source = ablation.without_kernels(job.candidate)
+    if source is None:
+        return b"jit" not in job.candidate  # launches of what is not there
+    timeout_s = job.options.call_timeout_s
+    deadline = Deadline(timeout_s, timeout_s, cancellation)
+    party = host.candidate(job.options.memory_bytes)
+    try:
+        seat = Seat(party)
+        load(seat, replace(job, candidate=source), trials.reference, agreed, seed, deadline)
+        alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
+        alone.try_call(alone.draw(1), 0)
+        return not alone.failed
+    except (FailedError, Ended, TimedOut, ValueError):
+        return False
+    finally:
+        host.retire(party)

@@ -1,0 +1,108 @@
+"""EVALUATE: whose fault it was that an evaluation ended early: the candidate's, the problem's, or nobody's."""
+
+from __future__ import annotations
+
+import os
+
+from app.domain.evaluation import EvaluationError, Status
+from app.domain.job import Job
+from workers import spec
+from workers.referee.party import FailedError, Seat
+from workers.referee.references import References
+from workers.referee.trials import REFERENCE_TIMEOUT_S
+from workers.sandbox.spawn import Ended, TimedOut
+from workers.wire import Outcome
+
+_STATUS = {
+    Outcome.NO_ENTRY_POINT: Status.COMPILE_ERROR, Outcome.SYNTAX_ERROR: Status.COMPILE_ERROR,
+    Outcome.IMPORT_FAILED: Status.COMPILE_ERROR, Outcome.LOAD_FAILED: Status.COMPILE_ERROR,
+    Outcome.CONSTRUCT_FAILED: Status.RUNTIME_ERROR, Outcome.CALL_FAILED: Status.RUNTIME_ERROR,
+    Outcome.OUT_OF_MEMORY: Status.OUT_OF_MEMORY, Outcome.UNSUPPORTED: Status.CRASHED,
+    Outcome.WRONG_TYPE: Status.INCORRECT, Outcome.WRONG_STRUCTURE: Status.INCORRECT,
+    Outcome.WRONG_SHAPE: Status.INCORRECT, Outcome.WRONG_DTYPE: Status.INCORRECT,
+}  # fmt: skip
+_SIGXCPU = 24
+
+
+BF16 = "not verifiable on CPU: Triton's interpreter computes bf16 wrongly"
+
+
+class Fault(Exception):  # noqa: N818 (it is not an error of ours)
+    """Why an evaluation ends before it has a speedup."""
+
+    def __init__(self, status: Status, kind: str, message: str, log: str = "", *, starved: bool = False) -> None:
+        """See EvaluationError.  `starved`: memory ran out."""
+        super().__init__(message)
+        self.status = status
+        self.starved = starved
+        self.error = EvaluationError(kind=kind, message=message, log=log)
+
+
+def invalid(kind: str, message: str, log: str = "", *, starved: bool = False) -> Fault:
+    """Nobody is blamed."""
+    return Fault(Status.INVALID, kind, message, log, starved=starved)
+
+
+def is_starved(error: BaseException | None) -> bool:
+    """Whether a process ran out of memory."""
+    return isinstance(error, FailedError) and error.outcome is Outcome.OUT_OF_MEMORY
+
+
+def beyond_the_interpreter(job: Job, agreed: spec.Spec) -> bool:
+    """Whether a failure may be the interpreter's: a right answer is right, but a wrong one in bf16 accuses nobody."""
+    return job.backend == "triton" and (agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
+
+
+class Unaided:
+    """While the reference works by itself: what goes wrong is the problem's, and its process serves nobody else."""
+
+    def __init__(self, references: References, seat: Seat | None) -> None:
+        """`seat`: whose process it is, once there is one."""
+        self._references = references
+        self._seat = seat
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, FailedError | Ended | TimedOut | ValueError | KeyError):
+            return
+        if self._seat is not None:
+            self._references.discard(self._seat.party)
+        message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
+        message, starved = f"the reference failed by itself: {message}", is_starved(error)
+        log = error.log if isinstance(error, FailedError) else ""
+        raise invalid("reference_failed", message, log, starved=starved) from error
+
+
+class Blame:
+    """Turns what the candidate's process does wrong into a Fault.  What the reference does wrong meanwhile is another
+    exception (ReferenceFailedError) and passes through."""
+
+    def __init__(self, job: Job, agreed: spec.Spec) -> None:
+        """For messages, and for what can be blamed on the interpreter."""
+        self._job = job
+        self._agreed = agreed
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FailedError):
+            if error.outcome is Outcome.CALL_FAILED and beyond_the_interpreter(self._job, self._agreed):
+                raise invalid("not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log) from error
+            status = _STATUS[error.outcome]
+            starved = is_starved(error)
+            raise Fault(status, error.outcome.name.lower(), error.message, error.log, starved=starved) from error
+        if isinstance(error, TimedOut):
+            options = self._job.options
+            limits = f"{options.call_timeout_s:g} s a call, {options.deadline_s:g} s in all"
+            raise Fault(Status.TIMEOUT, "timeout", f"no answer in time ({limits})") from error
+        if isinstance(error, Ended):
+            if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
+                raise Fault(Status.TIMEOUT, "cpu_limit", "the process used up its processor time") from error
+            if error.out_of_memory:
+                raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", str(error), starved=True) from error
+            raise Fault(Status.CRASHED, "crashed", str(error)) from error
+        if isinstance(error, ValueError):
+            raise Fault(Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}") from error

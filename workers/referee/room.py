@@ -1,0 +1,82 @@
+"""Device memory for several evaluations at once: each waits until what it is going to need is free.
+
+Problems differ by five orders of magnitude.  Eight evaluations of a softmax fit on a GPU many times over, two with
+inputs of a gigabyte do not.  So an evaluation says beforehand what it needs and waits its turn, and one that needs more
+than there is has the device to itself."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from workers import spec
+from workers.referee.cancel import Cancellation
+
+LOOK_S = 0.2
+"""How often somebody who waits looks whether his evaluation was cancelled."""
+
+WORKING_SETS = 4
+"""What a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most of
+KernelBench; whoever needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
+
+CHECKING = 6
+"""Temporaries of the comparison, in sizes of what is compared."""
+
+
+class Room:
+    """Memory of one device, for any number of threads."""
+
+    def __init__(self, total_bytes: int | None) -> None:
+        """None: as much as anybody asks for."""
+        self.total_bytes = total_bytes
+        self._free = total_bytes or 0
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()
+
+    @contextmanager
+    def hold(self, need_bytes: int, cancellation: Cancellation) -> Iterator[bool]:
+        """That much memory for a while; says whether somebody else may have some meanwhile.
+
+        Where it is cancelled while it waits it goes on at once: nothing is asked of the device any more."""
+        if self.total_bytes is None:
+            yield False
+            return
+        need = min(need_bytes, self.total_bytes)
+        taken = self._take(need, cancellation)
+        try:
+            yield need < self.total_bytes
+        finally:
+            with self._changed:
+                self._free += taken
+                self._changed.notify_all()
+
+    def _take(self, need: int, cancellation: Cancellation) -> int:
+        turn = object()
+        with self._changed:
+            self._queue.append(turn)
+            try:
+                while not cancellation.asked:
+                    if self._queue[0] is turn and self._free >= need:
+                        self._free -= need
+                        return need
+                    self._changed.wait(LOOK_S)
+                return 0
+            finally:
+                self._queue.remove(turn)
+                self._changed.notify_all()
+
+
+def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: int) -> int:
+    """Bytes of device memory that an evaluation takes at its peak, all its processes together.
+
+    `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
+    slots = place.inputs.slots
+    one_call = place.inputs.slot_bytes + place.expected.slot_bytes
+    arenas = place.reference_bytes + place.candidate_bytes
+    copies = max(2 * slots * agreed.slot_bytes, round_bytes)
+    held = 2 * slots * place.outputs.slot_bytes  # outputs where the two models put them
+    compared = max(place.expected.slot_bytes, min(check_bytes, slots * place.expected.slot_bytes))
+    working = 2 * WORKING_SETS * one_call  # reference and candidate
+    return arenas + copies + held + CHECKING * compared + working
