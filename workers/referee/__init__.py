@@ -1,12 +1,49 @@
-"""EVALUATE: the trusted process of one device.  Inputs, comparison and the clock; it never runs or unpickles what a
-candidate sent.
+"""EVALUATE: the trusted process of one device.  Inputs, comparison and the clock; it never runs, imports or unpickles
+what a candidate sent.
 
-    serve.py      jobs in, evaluations out
-    evaluate.py   one job from source to Evaluation
-    host.py       what lives as long as the device: zygotes, spare processes, cached references
-    party.py      one confined process and its arena, by commands
-    trials.py     fresh inputs, calls, verification
-    compare.py    outputs against fp64
-    contest.py    ABBA blocks and when to stop
-    statistics.py ratio and confidence interval
-    roofline.py   the shortest possible time"""
+Who is there
+    serve.py       jobs in, evaluations out; a thread for each evaluation in flight
+    host.py        what lives as long as the device: zygotes, spares, references, lease, clock
+    device.py      what differs between a CPU and a GPU
+    nursery.py     candidates' processes with a context and a first kernel, before a candidate arrives
+    references.py  one process for each problem of late, in which evaluations have seats
+    clock.py       the stopwatch: a process with one thread, which does nothing else
+
+From a job to an evaluation
+    evaluate.py    the stages in order
+    room.py        waiting for device memory
+    seating.py     both sides get parameters and an arena
+    trials.py      fresh inputs, calls, verification; there is one kind of call
+    compare.py     outputs against fp64
+    contest.py     ABBA blocks, and when to stop
+    statistics.py  ratio and confidence interval
+    ablate.py      do its kernels matter?
+    precompile.py  would they compile for a real GPU?  (CPU device)
+    faults.py      whose fault it was
+    health.py, lease.py, cores.py, roofline.py, stages.py, cancel.py
+
+The protocol, for whoever wants to attack it
+    What is shared   A SEQPACKET socket with requests and replies of fixed size (workers/wire.py), and two pieces of
+                     memory: the mailbox (source, spec, text, tables) and the arena (parameters, input slots, output
+                     slots).  A candidate's arena ends before the expected outputs: those are in the reference's.
+    What is parsed   From a process that has run a candidate: a struct of four numbers, whose sequence number must be
+                     that of the request; rows of fixed size; text, which is only shown.  A number that is no outcome,
+                     a message of another size or a wrong sequence number ends the evaluation as `crashed`.
+    A call           freeze the candidate (SIGSTOP to all its processes, until each stands) · write inputs that no call has
+                     seen · poison the output slots · read away what is in the second-level cache · send the request ·
+                     start the clock · let it run · stop the clock at its reply · copy the outputs · let it run for a
+                     secret moment · freeze · see whether inputs or outputs have changed since · compare.
+    The clock        is ours (clock.py).  The time that the candidate claims is stored, and evidence against it only.
+    What is secret   Seeds are drawn from os.urandom for each batch and handed to the reference alone; block sizes are
+                     drawn for each block.  A candidate sees inputs of the block that is about to run, and no later.
+    Outputs          are copied into slots by the shim while the clock runs (CPU, and whatever cannot be mapped), on
+                     both sides alike.  On a GPU they are read where they lie: before the contest a *survey* block says
+                     where, the process shares those pieces of its memory by descriptor (SEGMENT), and the referee maps
+                     them.  Base and size are the process's own word; a lie shows other bytes of that process, which
+                     are then its answer.  Timed blocks *hold* their outputs, all of them, until they are read.
+    The lease        Loading, compiling and checking share the device, timing has it alone.  A canary kernel of known
+                     time runs before and after every round; where one of them is slow, all is measured again.
+    Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow
+                     candidate is decided, or when its budget is spent.  The interval includes what the hand-over of the
+                     device may be off by on each side, which no number of groups averages out.
+    Afterwards       The candidate's process is killed with everything that it started.  No process serves two."""
