@@ -20,13 +20,15 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     ("Weights & Biases key", "WANDB_API_KEY", r"WANDB_API_KEY\W{1,3}[0-9a-f]{40}"),
     ("URL with a password", "://", r"\b[a-z][a-z0-9+.-]{2,}://[^\s:/@'\"{}<]{1,64}:[^\s/@'\"{}<]{6,}@"),
 )
+_APART = " \n "
+"""Between texts: no form spans it, and words end there."""
 _COMPILED = tuple((name, needle, re.compile(form)) for name, needle, form in _FORMS)
 
 
 def found(texts: Iterable[str]) -> str | None:
     """What sort of secret stands in one of the texts; never the secret itself."""
-    for text in texts:
-        for name, needle, form in _COMPILED:
-            if needle in text and form.search(text):  # the needle first: it costs a hundredth of the form
-                return name
+    whole = _APART.join(texts)
+    for name, needle, form in _COMPILED:
+        if needle in whole and form.search(whole):  # the needle first: it costs a hundredth of the form
+            return name
     return None

@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 from app.domain import credentials, source
 from app.domain.extraction import THOUGHT_END
@@ -101,6 +102,22 @@ class Extra(NamedTuple):
     dr_kernel_pr: float | None = None
 
 
+class Text(NamedTuple):
+    """A source as stored, read once for all the rows that show it."""
+
+    shown: str
+    sanitized: bool
+    secret: str | None
+    """What sort of secret stands in it."""
+
+    @classmethod
+    def read(cls, stored: bytes) -> Text:
+        """The source, cleaned and searched."""
+        clean = _Cleaner()
+        shown = clean.text(stored)
+        return cls(shown, clean.changed, credentials.found((shown,)))
+
+
 class Exchange(NamedTuple):
     """One turn of a dialogue as stored, read once for all the rows that show it."""
 
@@ -110,6 +127,8 @@ class Exchange(NamedTuple):
     """Its messages, its answer last."""
     recorded: bool
     """Whether there were messages: code without a prompt is shown under a prompt of ours."""
+    fault: str | None
+    """Why no conversation can show it."""
     sanitized: bool
     secret: str | None
     """What sort of secret stands in it."""
@@ -121,15 +140,15 @@ class Exchange(NamedTuple):
         messages = [clean.message(message) for message in json.loads(messages_json)]
         said = (*messages, Said("assistant", clean.text(response)))
         secret = credentials.found(message.content for message in said)
-        return cls(place, said, bool(messages), clean.changed, secret)
+        return cls(place, said, bool(messages), _fault(said), clean.changed, secret)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Texts:
     """What is stored of one attempt."""
 
-    reference: bytes
-    source: bytes
+    reference: Text
+    source: Text
     turns: Sequence[Exchange]
     """This turn and those before it; empty for a candidate that came alone."""
 
@@ -186,26 +205,28 @@ class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
     """No row can be made; the message says why."""
 
 
-def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP) -> Example:
-    """The example of an attempt.
+def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP, **more: Any) -> Example:
+    """The example of an attempt; `more` are fields of it that are no text.
 
     Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
     templates do not know, two answers in a row, an empty answer, or a secret."""
-    clean = _Cleaner()
-    reference, code = clean.text(texts.reference), clean.text(texts.source)
+    reference, code, turns = texts.reference.shown, texts.source.shown, texts.turns
     if not code.strip():
         raise Unfit("the source is empty")
-    turns = texts.turns
     if not turns or (len(turns) == 1 and turns[0].place == 0 and not turns[0].recorded):
         prompt: tuple[Said, ...] = (Said("user", template_prompt(facts, reference)),)
         history, answer, prompt_source = prompt, fence(code), TEMPLATE
     else:
         for place, turn in enumerate(turns):
-            _require_whole(place, turn)
+            if turn.place != place:
+                raise Unfit(f"turn {place} of the conversation is not stored")
+            if turn.fault is not None:
+                raise Unfit(f"turn {place} of the conversation {turn.fault}")
         prompt = turns[0].said[:-1]
-        history = tuple(message for turn in turns for message in turn.said)[:-1]
+        history = tuple(chain.from_iterable(turn.said for turn in turns))[:-1]
         answer, prompt_source = turns[-1].said[-1].content, RECORDED
-    secret = credentials.found((reference, code)) or next((turn.secret for turn in turns if turn.secret), None)
+    read: list[Text | Exchange] = [texts.reference, texts.source, *turns]
+    secret = next((one.secret for one in read if one.secret), None)
     if secret is not None:
         raise Unfit(f"secret: {secret}")
     if kind is Kind.SINGLE:
@@ -222,7 +243,8 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         history=history,
         answer=answer,
         prompt_source=prompt_source,
-        sanitized=clean.changed or any(turn.sanitized for turn in turns),
+        sanitized=any(one.sanitized for one in read),
+        **more,
     )
 
 
@@ -259,16 +281,13 @@ def _thinking(history: tuple[Said, ...], answer: str, reasoning: Reasoning) -> t
     return shown, without_thought(answer) if reasoning is Reasoning.DROP_ALL else answer
 
 
-def _require_whole(place: int, turn: Exchange) -> None:
-    if turn.place != place:
-        raise Unfit(f"turn {place} of the conversation is not stored")
-    if not turn.recorded:
-        raise Unfit(f"turn {place} of the conversation has no messages")
-    if turn.said[-2].role == "assistant":
-        raise Unfit(f"turn {place} of the conversation is answered twice")
-    for role, _ in turn.said:
-        if role not in ROLES:
-            raise Unfit(f"turn {place} of the conversation has the role {role!r}")
+def _fault(said: tuple[Said, ...]) -> str | None:
+    """Of one turn, its answer last."""
+    if len(said) == 1:
+        return "has no messages"
+    if said[-2].role == "assistant":
+        return "is answered twice"
+    return next((f"has the role {role!r}" for role, _ in said if role not in ROLES), None)
 
 
 class _Cleaner:

@@ -50,6 +50,7 @@ class ParquetTable:
         self.rows = 0
         self.memory_bytes = 0
         """Of the rows in Arrow's memory format."""
+        self._names = set(schema.names)
         self._group_rows = group_rows
         self._waiting: list[dict[str, Any]] = []
         self._content = hashlib.sha256()
@@ -60,7 +61,7 @@ class ParquetTable:
 
         Raises ValueError where the row has other columns than the schema, pyarrow.ArrowInvalid (a ValueError) where a
         value does not fit: when its group is written."""
-        if row.keys() != set(self.schema.names):
+        if row.keys() != self._names:
             raise ValueError(f"{self.path.name}: expected columns {self.schema.names}, got {list(row)}")
         row_sha256 = hashlib.sha256(canonical(row)).hexdigest()
         self._content.update(row_sha256.encode())
@@ -94,12 +95,13 @@ class JsonLines:
         self.schema = schema
         self.rows = 0
         self.memory_bytes = 0
+        self._names = set(schema.names)
         self._file = path.open("wb")
         self._content = hashlib.sha256()
 
     def add(self, row: dict[str, Any]) -> str:
         """Write a row; its content hash."""
-        if row.keys() != set(self.schema.names):
+        if row.keys() != self._names:
             raise ValueError(f"{self.path.name}: expected keys {self.schema.names}, got {list(row)}")
         line = canonical(row)
         row_sha256 = hashlib.sha256(line).hexdigest()

@@ -5,9 +5,11 @@ that was killed goes on with the parts that are missing."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 from app import formats
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
-from app.domain.example import Example, Exchange, Extra, Facts, Texts, Unfit
+from app.domain.example import Example, Exchange, Extra, Facts, Text, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.export.files import LINEAGE, LINEAGE_STEM, JsonLines, ParquetTable
 from app.export.manifest import FileEntry
@@ -151,16 +153,19 @@ class Renderer:
         rows = zip(self._facts(plan, ""), candidates, rejected, worse, extras, splits, places, strict=True)
         for facts, candidate, against, other, extra, split, place in rows:
             try:
-                built = examples.build(texts.of(facts, candidate), facts, self.job.kind, self.job.reasoning)
                 answer = None
                 if against is not None:
-                    answer = examples.build(texts.of(against, other), against, self.job.kind, self.job.reasoning).answer
-                example = replace(built, rejected=answer, rejected_facts=against, extra=extra, split=split, index=place)
+                    answer = self._build(texts.of(against, other), against).answer
+                more = {"rejected": answer, "rejected_facts": against, "extra": extra, "split": split, "index": place}
+                example = self._build(texts.of(facts, candidate), facts, **more)
                 self._require_fit(example)
             except Unfit as unfit:
                 yield facts, unfit
             else:
                 yield facts, example
+
+    def _build(self, texts: Texts, facts: Facts, **more: Any) -> Example:
+        return examples.build(texts, facts, self.job.kind, self.job.reasoning, **more)
 
     def _require_fit(self, example: Example) -> None:
         if not len(self.index):
@@ -182,8 +187,8 @@ class Renderer:
 class _Texts(NamedTuple):
     """The texts of some rows."""
 
-    references: dict[str, bytes]
-    sources: dict[str, bytes]
+    references: dict[str, Text]
+    sources: dict[str, Text]
     dialogues: dict[str, list[Exchange]]
     first_only: bool
 
@@ -194,8 +199,8 @@ class _Texts(NamedTuple):
             return sorted(both - {None})
 
         return cls(
-            references=samples.references(connection, ids("problem_id")),
-            sources=samples.sources(connection, ids("candidate_id")),
+            references=_read(samples.references(connection, ids("problem_id"))),
+            sources=_read(samples.sources(connection, ids("candidate_id"))),
             dialogues={
                 trajectory_id: [Exchange.read(*turn) for turn in turns]
                 for trajectory_id, turns in samples.dialogues(connection, ids("trajectory_id")).items()
@@ -211,7 +216,13 @@ class _Texts(NamedTuple):
         except KeyError as error:
             raise Unfit(f"{HOLE}: {error} is not stored any more") from error
         last = 0 if self.first_only else facts.turn or 0
-        return Texts(reference=reference, source=source, turns=[turn for turn in turns if turn.place <= last])
+        return Texts(
+            reference=reference, source=source, turns=turns[: bisect_right(turns, last, key=attrgetter("place"))]
+        )
+
+
+def _read(stored: dict[str, bytes]) -> dict[str, Text]:
+    return {identifier: Text.read(text) for identifier, text in stored.items()}
 
 
 _NO_RUN = Run(None, None, None)  # type: ignore[arg-type]  # of a candidate that came alone

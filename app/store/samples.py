@@ -408,7 +408,7 @@ def dialogues(connection: sa.Connection, trajectory_ids: Sequence[str]) -> dict[
         .order_by(turns.c.trajectory_id, turns.c.turn_index)
     )
     found: dict[str, list[Turn]] = {}
-    for identifier, *values in connection.execute(query, {"wanted": [UUID(one) for one in trajectory_ids]}):
+    for identifier, *values in _fetched(connection, query, trajectory_ids):
         found.setdefault(str(identifier), []).append(Turn(*values))
     return found
 
@@ -418,5 +418,13 @@ def _among(column: sa.Column[UUID]) -> sa.ColumnElement[bool]:
 
 
 def _by_id(connection: sa.Connection, query: sa.Select[Any], wanted: Sequence[str]) -> dict[str, bytes]:
-    result = connection.execute(query, {"wanted": [UUID(one) for one in wanted]})
-    return {str(identifier): bytes(value) for identifier, value in result}
+    return {str(identifier): value for identifier, value in _fetched(connection, query, wanted)}
+
+
+def _fetched(connection: sa.Connection, query: sa.Select[Any], wanted: Sequence[str]) -> Sequence[tuple[Any, ...]]:
+    """Rows in PostgreSQL's binary format: as text, which is what SQLAlchemy asks for, bytes are twice as long."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    with raw.cursor(binary=True) as cursor:
+        statement = str(query.compile(dialect=connection.dialect)).encode()
+        return cursor.execute(statement, {"wanted": [UUID(one) for one in wanted]}).fetchall()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from app import formats
 from app.domain import example as examples
 from app.domain import ids
-from app.domain.example import Example, Exchange, Extra, Facts, Said, Texts, Unfit
+from app.domain.example import Example, Exchange, Extra, Facts, Said, Text, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
 from app.plugins import UnknownPluginError
@@ -72,7 +72,7 @@ def built(
     kind: Kind = Kind.TURN,
     reasoning: Reasoning = Reasoning.KEEP,
 ) -> Example:
-    texts = Texts(reference=b"class Model: ...\n", source=source, turns=turns)
+    texts = Texts(reference=Text.read(b"class Model: ...\n"), source=Text.read(source), turns=turns)
     return examples.build(texts, FACTS, kind, reasoning)
 
 
