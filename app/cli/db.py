@@ -10,7 +10,7 @@ import click
 from app.cli import failures, render, services
 from app.embedded import dump
 from app.settings import Settings
-from app.store import migrate, retention, rollups
+from app.store import idempotency, migrate, retention, rollups
 
 _AGE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[hdw])")
 _UNIT_S = {"h": 3_600, "d": 86_400, "w": 604_800}
@@ -90,10 +90,10 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @click.pass_obj
 def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool) -> None:
-    """Delete the timelines of old profiles and vacuum their table.
+    """Delete the timelines of old profiles and vacuum their table, and forget idempotency keys after a week.
 
-    Timelines are nearly all of the database's size.  Measurements, kernel tables, verdicts and sources stay.  For cron;
-    everything may run meanwhile.
+    Timelines are nearly all of the database's size.  Measurements, kernel tables, verdicts and sources stay, and jobs
+    whose keys are forgotten.  For cron; everything may run meanwhile.
 
     \b
     assay db prune --profiles-older-than 30d --dry-run
@@ -102,18 +102,22 @@ def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool)
     with services.client(settings) as client:
         with client.database.snapshot() as connection:
             found = retention.old_timelines(connection, older_than_s)
-        deleted = 0
+            keys = idempotency.expired(connection)
+        deleted = keys_deleted = 0
         if not dry_run:
             with render.progress("deleting") as bar:
                 task = bar.add_task("deleting", total=found.number)
                 deleted = retention.prune_timelines(
                     client.database, older_than_s, lambda number: bar.advance(task, number)
                 )
+            keys_deleted = idempotency.forget(client.database)
     if as_json:
-        render.json_out({"found": found.number, "found_bytes": found.stored_bytes, "deleted": deleted})
+        timelines = {"found": found.number, "found_bytes": found.stored_bytes, "deleted": deleted}
+        render.json_out({**timelines, "keys_found": keys, "keys_deleted": keys_deleted})
     else:
         what = f"{found.number} timelines, {found.stored_bytes / 1e6:.1f} MB compressed"
         click.echo(f"would delete {what}" if dry_run else f"deleted {deleted} of {what}")
+        click.echo(f"would forget {keys} idempotency keys" if dry_run else f"forgot {keys_deleted} idempotency keys")
 
 
 @command.command("backup")

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from app.store import bulk, tables
+from app.store.session import Database
 
 KEPT_S = 7 * 24 * 3600
 """A key is good for this long, in seconds; the job that it named stays, under the same key."""
+BATCH = 10_000
+"""Keys dropped in one transaction."""
 
 _k = tables.idempotency_keys.c
 
@@ -22,7 +25,24 @@ def conflicts(connection: sa.Connection, used: Mapping[str, str]) -> set[str]:
     return {row.key_sha256 for row in found if row.request_sha256 != used[row.key_sha256]}
 
 
-def forget(connection: sa.Connection) -> int:
-    """Drop keys older than KEPT_S; the number of them."""
-    since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, KEPT_S)
-    return connection.execute(sa.delete(tables.idempotency_keys).where(_k.created_at < since)).rowcount
+def expired(connection: sa.Connection) -> int:
+    """How many keys `forget` would drop."""
+    return connection.execute(sa.select(sa.func.count()).where(_expired())).scalar_one()
+
+
+def forget(database: Database) -> int:
+    """Drop keys older than KEPT_S, in batches that keep nobody waiting; how many they were."""
+    forgotten = 0
+    while number := _forget_batch(database):
+        forgotten += number
+    return forgotten
+
+
+def _forget_batch(database: Database) -> int:
+    oldest = sa.select(_k.key_sha256).where(_expired()).order_by(_k.created_at).limit(BATCH)
+    with database.begin() as connection:
+        return connection.execute(sa.delete(tables.idempotency_keys).where(_k.key_sha256.in_(oldest))).rowcount
+
+
+def _expired() -> sa.ColumnElement[bool]:
+    return _k.created_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, KEPT_S)

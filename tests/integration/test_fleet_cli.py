@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner, Result
 
 from app.cli import db, workers
 from app.settings import Settings
-from app.store import devices
+from app.store import devices, idempotency, tables
 from app.store.session import Database
 
 
@@ -43,7 +44,7 @@ def test_devices_are_taken_out_and_come_back(settings: Settings) -> None:
 
 def test_the_database_is_pruned_saved_and_put_back(settings: Settings, tmp_path: Path) -> None:
     said = json.loads(assay(settings, "db", "prune", "--profiles-older-than", "30d", "--dry-run", "--json").stdout)
-    assert said == {"found": 0, "found_bytes": 0, "deleted": 0}
+    assert said == dict.fromkeys(("found", "found_bytes", "deleted", "keys_found", "keys_deleted"), 0)
     wrong = assay(settings, "db", "prune", "--profiles-older-than", "thirty")
     assert wrong.exit_code == 2
     assert "expected hours, days or weeks (12h, 30d, 8w), got 'thirty'" in wrong.output
@@ -51,3 +52,23 @@ def test_the_database_is_pruned_saved_and_put_back(settings: Settings, tmp_path:
     assert assay(settings, "db", "backup", file).exit_code == 0
     assert assay(settings, "db", "restore", file).exit_code == 2  # without --yes
     assert "the database is as it was" in assay(settings, "db", "restore", file, "--yes").stdout
+
+
+def test_pruning_forgets_old_idempotency_keys(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "BATCH", 2)
+    k = tables.idempotency_keys.c
+    with database.begin() as connection:
+        idempotency.conflicts(connection, {f"key {number}": "request" for number in range(5)})
+        earlier = k.created_at - sa.func.make_interval(0, 0, 0, 0, 0, 0, idempotency.KEPT_S)
+        connection.execute(sa.update(tables.idempotency_keys).where(k.key_sha256 < "key 3").values(created_at=earlier))
+    prune = ("db", "prune", "--profiles-older-than", "30d", "--json")
+    for arguments, deleted in ((("--dry-run",), 0), ((), 3)):
+        said = json.loads(assay(settings, *prune, *arguments).stdout)
+        assert (said["keys_found"], said["keys_deleted"]) == (3, deleted)
+    with database.begin() as connection:
+        assert idempotency.conflicts(connection, {f"key {number}": "another" for number in range(5)}) == {
+            "key 3",
+            "key 4",
+        }
