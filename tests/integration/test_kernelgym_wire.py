@@ -196,7 +196,9 @@ def test_a_name_stands_for_one_job(
     site: FlaskClient, client: Client, fake_worker: Popen[bytes], tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    first = post(site, "a", f"log {log} ran").json
+    first = post(site, "a", f"log {log} ran", reference_backend="torch_compile").json
+    assert first["metadata"]["reference_backend"] == "eager"
+    assert "'torch_compile' was asked for" in first["metadata"]["reference_backend_error"]
     assert (first["status"], first["correctness"], first["error_code"]) == ("completed", False, "CORRECTNESS_ERROR")
     assert post(site, "a", "another kernel altogether").json == first  # replayed, as the protocol has it
     assert site.get("/results/a").json == first
@@ -217,6 +219,11 @@ def test_a_workflow_is_the_same_with_a_payload(site: FlaskClient, fake_worker: P
     assert site.post("/workflow/submit", json={"payload": fields}).json == {"detail": "task_id is required"}
     unknown = site.post("/workflow/submit", json={"workflow": "mine", "payload": fields, "task_id": "x"})
     assert (unknown.status_code, "Registry missing 'mine'" in unknown.json["detail"]) == (400, True)
+    own = {"kernel_code": kernel(), "cases_code": "def get_cases(): return []"}
+    for path in ("/workflow/submit", "/kernelgym/workflow/submit"):
+        refused = site.post(path, json={"workflow": "kernel_simple", "payload": own, "task_id": "y"})
+        assert (refused.status_code, "expected 'kernelbench'" in refused.json["detail"]) == (400, True)
+    assert site.get("/status/y").status_code == 404
 
 
 def test_a_batch_is_evaluated_side_by_side(

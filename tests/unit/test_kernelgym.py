@@ -161,6 +161,24 @@ def test_a_correct_kernel_in_the_words_of_the_protocol() -> None:
     json.dumps(answer, allow_nan=False)
 
 
+def test_a_baseline_that_was_asked_for_in_vain_is_never_claimed() -> None:
+    for wanted in (None, "eager", "pytorch"):
+        metadata = answers.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())["metadata"]
+        assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == ("eager", False)
+        assert "reference_backend_error" not in metadata
+    for wanted in ("torch_compile", "torch-compile", "compile", "tensorrt"):
+        assert read(reference_backend=wanted).request("cpu", None).options.baseline == "eager"
+        metadata = answers.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())["metadata"]
+        assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == ("eager", False)
+        expected = f"{wanted!r} was asked for; references are timed as 'eager' only, and speedup is over that"
+        assert metadata["reference_backend_error"] == expected
+    metadata = answers.evaluation(
+        "t", {**ASKED, "reference_backend": "compile"}, {**evaluated(), "baseline": "compile"}
+    )
+    assert metadata["metadata"]["reference_backend_compiled"] is True
+    assert "reference_backend_error" not in metadata["metadata"]
+
+
 def test_a_hack_is_a_decoy_without_times() -> None:
     answer = answers.evaluation("t", ASKED, evaluated(label=Label.HACK))
     assert answer["decoy_kernel"] is True
@@ -300,6 +318,15 @@ def test_what_is_no_request_at_all_is_refused() -> None:
     with pytest.raises(requests.UnknownWorkflowError):
         requests.read(b'{"batch_id": "b", "tasks": [{"workflow": "x"}]}', requests.Batch)
     assert read(workflow="KernelBench")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"workflow": "kernel_simple"}, {"workflow": "Kernel_Simple"}, {"toolkit": "kernel_simple"}]
+)
+def test_cases_in_place_of_a_reference_are_refused_with_the_reason(fields: dict[str, Any]) -> None:
+    cases = [{"inputs": [[1.0]], "expected": [2.0]}]
+    with pytest.raises(requests.UnknownWorkflowError, match=r"not seen.*expected 'kernelbench' with a reference_code"):
+        read(reference_code=None, cases=cases, **fields)
 
 
 def test_a_request_of_theirs_is_one_of_ours() -> None:

@@ -19,6 +19,12 @@ ABSENT = -1.0
 KERNELS = 50
 """Rows of the kernel table in an answer, longest first: trainers paste the whole of it into the model's next prompt."""
 
+SPELLINGS = {
+    "eager": frozenset({"eager", "torch", "pytorch"}),
+    "compile": frozenset({"compile", "torch_compile", "torch-compile"}),
+}
+"""How the protocol's clients write a baseline of ours in `reference_backend`."""
+
 SYSTEM_ERROR = "SYSTEM_ERROR"
 CODES = {
     Status.INCORRECT: "CORRECTNESS_ERROR",
@@ -150,7 +156,7 @@ def _metadata(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[st
         "backend": asked.get("backend"),
         "num_correct_trials": asked.get("num_correct_trials"),
         "num_perf_trials": asked.get("num_perf_trials"),
-        "reference_backend": asked.get("reference_backend"),
+        **_baseline(asked.get("reference_backend"), result["baseline"]),
         "kernel_task_id": f"{task_id}_kernel",
         "reference_task_id": f"{task_id}_ref",
         "valid": result["valid"],
@@ -160,6 +166,15 @@ def _metadata(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[st
         **_profiling(result["profile"]),
         **_failure(result),
     }
+
+
+def _baseline(wanted: str | None, used: str) -> dict[str, Any]:
+    """What the reference was run as, and where somebody wanted it otherwise, that it was not."""
+    found = {"reference_backend": used, "reference_backend_compiled": used == "compile"}
+    if wanted is None or wanted in SPELLINGS.get(used, {used}):
+        return found
+    error = f"{wanted!r} was asked for; references are timed as {used!r} only, and speedup is over that"
+    return {**found, "reference_backend_error": error}
 
 
 def _trials(result: Result) -> dict[str, Any]:

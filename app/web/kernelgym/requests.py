@@ -13,6 +13,12 @@ from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 
 WORKFLOW = "kernelbench"
+CASES_WORKFLOW = "kernel_simple"
+CASES_REFUSED = (
+    f"workflow {CASES_WORKFLOW!r} is not served: fixed cases, which the candidate may even bring itself, say nothing "
+    "of inputs that it has not seen, and leave no reference to time it against; "
+    f"expected {WORKFLOW!r} with a reference_code whose get_inputs() and Model make fresh inputs and their answers"
+)
 BATCH_TASKS = 100
 CALL_TIMEOUT_S = 30.0
 """For one call, as for every other submitter; a task's own timeout is for all of it."""
@@ -31,7 +37,8 @@ class UnknownWorkflowError(ValueError):
 
 class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
     """One candidate to be evaluated.  Fields that say how to measure (numbers of trials, warm-up, profiling, reference
-    cache) are taken and have no effect: the referee measures until the interval is narrow, and always the same way."""
+    cache) are taken and have no effect: the referee measures until the interval is narrow, and always the same way.
+    Nor has `reference_backend`: the reference is timed as it is written, and the answer says so."""
 
     task_id: Annotated[str, Meta(min_length=1, max_length=100)]
     reference_code: Text | None = None
@@ -86,7 +93,6 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         values: dict[str, Any] = {} if measured else {"timing_budget_s": 0.0}
         try:
             options = JobOptions(
-                baseline=_baseline(self.reference_backend),
                 deadline_s=float(self.timeout),
                 call_timeout_s=min(float(self.timeout), CALL_TIMEOUT_S),
                 **values,
@@ -158,11 +164,13 @@ def _check_workflows(data: Any) -> None:
         return
     tasks = data.get("tasks")
     for each in (data, *(tasks if isinstance(tasks, list) else ())):
-        name = each.get("workflow", WORKFLOW) if isinstance(each, dict) else WORKFLOW
-        if not isinstance(name, str) or name.lower() != WORKFLOW:
-            raise UnknownWorkflowError(f"Registry missing {name!r}; this server has {WORKFLOW!r}")
+        if isinstance(each, dict):
+            _check_workflow(each.get("workflow", WORKFLOW), each.get("toolkit"))
 
 
-def _baseline(reference_backend: str | None) -> str:
-    """KernelGYM takes three spellings of `torch.compile`, and everything else for eager."""
-    return "compile" if reference_backend in {"torch_compile", "torch-compile", "compile"} else "eager"
+def _check_workflow(name: Any, toolkit: Any) -> None:
+    asked = name.lower() if isinstance(name, str) else name
+    if CASES_WORKFLOW in (asked, toolkit):
+        raise UnknownWorkflowError(CASES_REFUSED)
+    if asked != WORKFLOW:
+        raise UnknownWorkflowError(f"Registry missing {name!r}; this server has {WORKFLOW!r}")
