@@ -45,7 +45,7 @@ class Denominator(StrEnum):
     """Correct outcomes only: Dr. Kernel's other variant."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """One attempt on one problem, as figures see it."""
 
@@ -113,7 +113,17 @@ def fast_p(
     of = len(listed) if problems is None else problems
     if denominator is Denominator.CORRECT:
         of = sum(outcome.correct for outcome in listed)
-    return Share(count=sum(outcome.fast(p, operator) for outcome in listed), of=of)
+    return Share(count=_count_fast(listed, p, operator), of=of)
+
+
+def _count_fast(outcomes: Sequence[Outcome], p: float, operator: Operator) -> int:
+    """How many are `fast`, without a call for each: a run has tens of thousands, and is asked some hundred times."""
+    if p == 0:
+        return sum(outcome.correct for outcome in outcomes)
+    speedups = [outcome.speedup for outcome in outcomes if outcome.speedup is not None]
+    if operator is Operator.MORE:
+        return sum(speedup > p for speedup in speedups)
+    return sum(speedup >= p for speedup in speedups)
 
 
 def by_problem(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
@@ -197,7 +207,11 @@ def best(outcomes: Sequence[Outcome]) -> Outcome:
     ValueError for none."""
     if not outcomes:
         raise ValueError("expected at least one outcome, got none")
-    return max(outcomes, key=lambda outcome: (outcome.correct, outcome.speedup or 0.0))
+    return max(outcomes, key=_rank)
+
+
+def _rank(outcome: Outcome) -> tuple[bool, float]:
+    return outcome.correct, outcome.speedup or 0.0
 
 
 Turns = Sequence[Outcome]

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from app.store.browse import paging
 from app.store.tables import attempt_counts, attempts, problems, runs
@@ -51,12 +52,10 @@ class RunRow:
     counts: Counts
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Attempt:
-    """One valid attempt of a run."""
+    """One valid attempt of a run.  There may be very many at once."""
 
-    trajectory_id: UUID
-    turn_index: int
     problem_id: UUID
     passed: bool
     """Every call was right, whatever the verdict."""
@@ -131,27 +130,20 @@ def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
 
 def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[Attempt]]:
     """Every valid attempt of a run, trajectory by trajectory, in the order of turns."""
-    columns = (attempts.c.trajectory_id, attempts.c.turn_index, attempts.c.problem_id, attempts.c.correct)
-    query = (
-        sa.select(*columns, attempts.c.label, attempts.c.speedup)
-        .where(attempts.c.run_id == run_id, attempts.c.valid)
-        .order_by(attempts.c.trajectory_id, attempts.c.turn_index)
+    turns = (
+        sa.func.array_agg(aggregate_order_by(column, attempts.c.turn_index), type_=sa.types.NullType())
+        for column in (attempts.c.correct, attempts.c.label, attempts.c.speedup)
     )
-    listed: list[list[Attempt]] = []
-    for trajectory_id, turn_index, problem_id, passed, label, speedup in connection.execute(query):
-        if not listed or listed[-1][0].trajectory_id != trajectory_id:
-            listed.append([])
-        listed[-1].append(
-            Attempt(
-                trajectory_id=trajectory_id,
-                turn_index=turn_index,
-                problem_id=problem_id,
-                passed=passed,
-                label=label,
-                speedup=speedup,
-            )
-        )
-    return listed
+    query = (
+        sa.select(attempts.c.problem_id, *turns)
+        .where(attempts.c.run_id == run_id, attempts.c.valid)
+        .group_by(attempts.c.trajectory_id, attempts.c.problem_id)
+        .order_by(attempts.c.trajectory_id)
+    )
+    return [
+        [Attempt(problem_id, *turn) for turn in zip(passed, labels, speedups, strict=True)]
+        for problem_id, passed, labels, speedups in connection.execute(query)
+    ]
 
 
 def levels(connection: sa.Connection) -> dict[UUID, int | None]:
