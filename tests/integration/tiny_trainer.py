@@ -16,20 +16,26 @@ def step(reward_funcs: list[Callable[..., Any]], reference: str, folder: Path) -
         return _step(reward_funcs, reference, folder)
 
 
-def _step(reward_funcs: list[Callable[..., Any]], reference: str, folder: Path) -> dict[str, float]:
-    from datasets import Dataset
+def tokenizer() -> Any:
+    """A token a letter, with a chat template that wants no more than roles and contents."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-    from trl import GRPOConfig, GRPOTrainer
+    from transformers import PreTrainedTokenizerFast
 
-    letters = ["<pad>", "<eos>", *string.printable]
-    raw = Tokenizer(models.WordLevel({letter: index for index, letter in enumerate(letters)}, unk_token=" "))
+    raw = Tokenizer(models.WordLevel({letter: index for index, letter in enumerate(_LETTERS)}, unk_token=" "))
     raw.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     raw.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", padding_side="left")
-    model = Qwen2ForCausalLM(
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", padding_side="left", chat_template=_TEMPLATE
+    )
+
+
+def model() -> Any:
+    """Random weights."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    return Qwen2ForCausalLM(
         Qwen2Config(
-            vocab_size=len(letters),
+            vocab_size=len(_LETTERS),
             hidden_size=16,
             intermediate_size=16,
             num_hidden_layers=1,
@@ -39,10 +45,23 @@ def _step(reward_funcs: list[Callable[..., Any]], reference: str, folder: Path) 
             eos_token_id=1,
         )
     )
+
+
+_LETTERS = ["<pad>", "<eos>", *string.printable]
+_TEMPLATE = (
+    "{% for one in messages %}{{ one.role }}: {{ one.content }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+
+
+def _step(reward_funcs: list[Callable[..., Any]], reference: str, folder: Path) -> dict[str, float]:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
     trainer = GRPOTrainer(
-        model,
+        model(),
         reward_funcs=reward_funcs,
-        processing_class=tokenizer,
+        processing_class=tokenizer(),
         train_dataset=Dataset.from_list([{"prompt": "go", "reference": reference}] * 2),
         args=GRPOConfig(
             output_dir=str(folder),
