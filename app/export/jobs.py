@@ -5,7 +5,8 @@
     jobs.cancel(database, export_job_id)
 
 The process is a child of whoever asked, in a session of its own, so that it outlives a request; if it is lost with its
-machine, its heartbeat ends, the state shows as `interrupted`, and `resume` goes on with the parts that are missing."""
+machine or its container, or never began, the state shows as `interrupted` after a while, and `resume` goes on with the
+parts that are missing."""
 
 from __future__ import annotations
 
@@ -30,6 +31,11 @@ from app.store.session import Database
 BEAT_S = 0.5
 """Between two reports of progress."""
 
+MAKING = 2
+"""Datasets that are made at a time: each takes a core of the database and one of its own."""
+FOLDER = "datasets"
+"""Where a server keeps them, in its state folder."""
+
 URL = "ASSAY_DATABASE_URL"
 
 
@@ -37,11 +43,19 @@ class CancelledError(RuntimeError):
     """Somebody asked for the end of the export."""
 
 
+class BusyError(RuntimeError):
+    """As many datasets are being made as may be."""
+
+
 def start(database: Database, spec: Spec, folder: Path) -> UUID:
-    """Begin to make `folder/<id>`; the id of the job.  Raises as `export` does for what cannot be read."""
+    """Begin to make `folder/<id>`; the id of the job.
+
+    Raises BusyError, and as `export` does for what cannot be read."""
     filters.parse(spec.where)
     work.kind_of(spec)
     with database.begin() as connection:
+        if export_jobs.under_way(connection) >= MAKING:
+            raise BusyError(f"{MAKING} datasets are being made already: wait for one of them, or stop it")
         export_job_id = export_jobs.add(connection, spec_json(spec), str(folder.absolute()))
     _spawn(database, export_job_id)
     return export_job_id

@@ -13,7 +13,7 @@ from app.domain import ids
 from app.store.tables import export_jobs
 
 SILENT_S = 60
-"""A running job that has not been heard of for this long has died with its process: it may be taken up again."""
+"""A job whose process has not been heard of for this long has died with it: it may be taken up again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,12 @@ def recent(connection: sa.Connection, limit: int = 50) -> list[ExportJob]:
     return _read(connection, _query().order_by(*newest_first).limit(limit))
 
 
+def under_way(connection: sa.Connection) -> int:
+    """How many are being made, or are about to be."""
+    query = sa.select(sa.func.count()).where(export_jobs.c.state.in_(("queued", "running")), sa.not_(_LOST))
+    return connection.execute(query).scalar_one()
+
+
 def claim(connection: sa.Connection, export_job_id: UUID) -> bool:
     """Whether the caller is to make it: it is queued, or whoever ran it is gone."""
     free = sa.or_(export_jobs.c.state == "queued", _LOST)
@@ -101,8 +107,9 @@ def cancel(connection: sa.Connection, export_job_id: UUID) -> bool:
 
 
 _LOST = sa.and_(
-    export_jobs.c.state == "running",
-    export_jobs.c.heartbeat_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S),
+    export_jobs.c.state.in_(("queued", "running")),
+    sa.func.coalesce(export_jobs.c.heartbeat_at, export_jobs.c.created_at)
+    < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S),
 )
 
 

@@ -21,6 +21,7 @@ from flask.testing import FlaskClient
 from app.domain import result
 from app.domain.job import JobState
 from app.domain.user import Role, Scope
+from app.export import jobs as making
 from app.settings import Settings
 from app.store import evaluations, jobs, tables, tokens, users
 from app.store.session import Database
@@ -354,7 +355,9 @@ def test_a_wait_survives_a_job_that_ends_in_between(site: FlaskClient, database:
     assert site.get(told.location, query_string={"wait": 25}).json["state"] == JobState.FINISHED
 
 
-def test_exports_are_made_watched_and_fetched(site: FlaskClient, database: Database) -> None:
+def test_exports_are_made_watched_and_fetched(
+    site: FlaskClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for spec, said in (
         ({"format": "nothing"}, "unknown"),
         ({"where": "speed >"}, "expected"),
@@ -365,6 +368,11 @@ def test_exports_are_made_watched_and_fetched(site: FlaskClient, database: Datab
         refused = site.post("/v1/exports", json={"spec": spec})
         assert refused.status_code == 400, spec
         assert said in refused.json["error"]["message"], refused.json
+    with monkeypatch.context() as patched:
+        patched.setattr(making, "MAKING", 0)
+        busy = site.post("/v1/exports", json={"spec": {"format": "trl_sft"}})
+    assert (busy.status_code, busy.json["error"]["kind"]) == (429, "too_many_requests")
+    assert busy.headers["Retry-After"]
     made = site.post("/v1/exports", json={"spec": {"format": "trl_sft"}})
     assert made.status_code == 202
     for _ in range(600):

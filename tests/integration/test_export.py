@@ -13,6 +13,7 @@ import dataset_seed
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from dataset_seed import CORRECT_AND_CLEAN
 
 from app import export as exporting
@@ -377,6 +378,26 @@ def test_a_job_makes_the_dataset_in_a_process_of_its_own(own: Database, tmp_path
     assert verify(Path(job.directory)) == []
     with own.begin() as connection:
         assert exports.recent(connection)[0].export_id == job.export_id
+
+
+def test_so_many_jobs_at_a_time_and_one_that_never_began_is_taken_up(
+    own: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(jobs, "_spawn", lambda *_: None)
+    first, second = (jobs.start(own, Spec(similarity=Similarity.RAW), tmp_path) for _ in range(jobs.MAKING))
+    with pytest.raises(jobs.BusyError, match="2 datasets are being made already"):
+        jobs.start(own, Spec(), tmp_path)
+    created = tables.export_jobs.c.created_at
+    earlier = created - sa.func.make_interval(0, 0, 0, 0, 0, 0, export_jobs.SILENT_S)
+    with own.begin() as connection:
+        connection.execute(sa.update(tables.export_jobs).values(created_at=earlier))
+    lost = jobs.progress(own, first)
+    assert lost is not None
+    assert lost.state == "interrupted"
+    jobs.run(own, first)
+    assert job_at_its_end(own, first).state == "finished"
+    assert jobs.cancel(own, second)
+    assert job_at_its_end(own, second).state == "cancelled"
 
 
 def test_a_job_that_cannot_be_done_says_why_and_leaves_nothing(own: Database, tmp_path: Path, monkeypatch: Any) -> None:

@@ -23,8 +23,8 @@ from app.web import context
 from app.web.api.operation import answer, operation, refuse
 from app.web.identity import current_user
 
-FOLDER = "datasets"
-"""Within the state folder."""
+RETRY_S = 30
+"""When to ask again while as many are being made as may be, in seconds."""
 _SOURCE_SET = re.compile(r"[\w-]{1,200}")
 
 
@@ -59,12 +59,14 @@ class ExportList(Struct, kw_only=True):
     exports: list[ExportAnswer]
 
 
-@operation("POST", "/exports", Scope.EXPORT, body=ExportBody, answers={202: ExportAnswer}, refusals=(413,))
+@operation("POST", "/exports", Scope.EXPORT, body=ExportBody, answers={202: ExportAnswer}, refusals=(413, 429))
 def create(body: ExportBody) -> flask.Response:
     """Have a dataset made, by a process of its own."""
     spec = _spec(body.spec)
     try:
-        export_job_id = jobs.start(context.database(), spec, context.settings().state_dir / FOLDER)
+        export_job_id = jobs.start(context.database(), spec, context.settings().state_dir / jobs.FOLDER)
+    except jobs.BusyError as error:
+        refuse(429, "too_many_requests", str(error), retry_after_s=RETRY_S)
     except (ValueError, LookupError) as error:
         raise RequestError(f"spec: {error}") from error
     with context.database().begin() as connection:

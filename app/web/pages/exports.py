@@ -25,11 +25,7 @@ from app.store.session import DatabaseUnavailableError
 from app.web import context, errands, live, tabular
 from app.web.identity import current_user, requires
 
-MAKING = 2
-"""Datasets that are made at a time: each takes a core of the database and one of its own."""
 PREVIEWED = 5
-FOLDER = "datasets"
-"""In the state folder."""
 TOPICS = ("exports", "export_jobs")
 CHOICES: dict[str, tuple[str, ...]] = {
     "kind": tuple(Kind),
@@ -134,12 +130,10 @@ def make() -> Response:
         spec = _spec(form)
     except ValueError as error:
         raise BadRequest(str(error)) from error
-    with context.database().snapshot() as connection:
-        if sum(one.state in ("queued", "running") for one in export_jobs.recent(connection)) >= MAKING:
-            raise Conflict(f"{MAKING} datasets are being made already; wait for one of them, or stop it")
-    folder = context.settings().state_dir / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    export_job_id = jobs.start(context.database(), spec, folder)
+    try:
+        export_job_id = jobs.start(context.database(), spec, context.settings().state_dir / jobs.FOLDER)
+    except jobs.BusyError as error:
+        raise Conflict(str(error)) from error
     with context.database().begin() as connection:
         details = {"spec": _as_json(spec)}
         audit.record(connection, current_user(), "export.add", f"export job {export_job_id}", details)
