@@ -22,6 +22,9 @@ from app.domain.profile import KernelRow, Profile
 SPEEDUPS = tuple(math.exp(-2.3 + 0.0135 * step) for step in range(500))
 """0.1 to 85, each 1.4 % above the one before."""
 VARIANTS = 6
+REFERENCE_US = {"h100": 431.0, "h200": 352.0}
+"""The same for all problems: their evaluations share timings, and within a trajectory the reference must stay."""
+
 GROUPS = 3
 
 _ERRORS = {
@@ -102,8 +105,8 @@ def _correctness(draw: random.Random, *, wrong: int) -> Correctness:
     return Correctness(calls=40, failed_calls=wrong, trials=trials, mode="train")
 
 
-def _timing(draw: random.Random, speedup: float) -> Timing:
-    reference_us = round(math.exp(draw.uniform(3.5, 7.5)), 3)
+def _timing(draw: random.Random, kind: str, speedup: float) -> Timing:
+    reference_us = round(REFERENCE_US[kind] * math.exp(draw.gauss(0, 0.003)), 3)
     candidate_us, handover_us = reference_us / speedup, 31.0
     blocks = []
     for group in range(GROUPS):
@@ -130,7 +133,7 @@ def _timing(draw: random.Random, speedup: float) -> Timing:
 
 
 def _passed(draw: random.Random, kind: str, speedup: float) -> Evaluation:
-    timing = _timing(draw, speedup)
+    timing = _timing(draw, kind, speedup)
     coverage = round(draw.betavariate(6, 1.2), 4)
     kernels = (
         KernelRow(name="imagined_kernel", launches=20, total_us=20 * timing.candidate_us * coverage, custom=True),
