@@ -34,7 +34,9 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore \
     LC_ALL=C.UTF-8
-RUN useradd --system --uid 10001 --no-create-home --home-dir /nonexistent assay
+# A volume that is mounted there starts with this owner.
+RUN useradd --system --uid 10001 --no-create-home --home-dir /nonexistent assay \
+    && install --directory --owner assay /var/lib/assay
 COPY --from=app /installed /usr/local
 WORKDIR /opt/assay
 COPY tests/zoo/problems samples/problems

@@ -70,6 +70,13 @@ def test_everything_but_the_database_drops_its_capabilities_and_cannot_write(nam
     assert SERVICES[name]["read_only"] is True
 
 
+def test_datasets_lie_on_a_volume_that_the_web_may_write() -> None:
+    folder = SERVICES["web"]["environment"]["ASSAY_STATE_DIR"]
+    assert SERVICES["web"]["volumes"] == [f"datasets:{folder}"]
+    assert "datasets" in COMPOSE["volumes"]
+    assert f"install --directory --owner assay {folder}\n" in DOCKERFILE
+
+
 def test_workers_keep_what_the_sandbox_needs() -> None:
     assert {name for name, service in SERVICES.items() if "cap_add" in service} == set(WORKERS)
     for name in WORKERS:
