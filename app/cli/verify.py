@@ -54,9 +54,13 @@ def _why(directory: Path, evaluation_id: str, *, as_json: bool) -> int:
     for one in () if as_json else found:
         turn = f"turn {one['turn_id']}" if one["turn_id"] else "without a turn"
         places = ", ".join(f"{row['split']} row {row['index']} as {row['role']}" for row in one["rows"])
-        out = f"out at stage {one['stage']!r}" + (f": {render.safe(one['detail'])}" if one["detail"] else "")
-        click.echo(f"{turn}: " + (f"in {places}" if places else out))
+        click.echo(f"{turn}: " + (f"in {places}" if places else _out(one)))
     return failures.OK if any(one["rows"] for one in found) else failures.NO
+
+
+def _out(one: dict[str, Any]) -> str:
+    detail = f" ({render.safe(one['detail'])})" if one["detail"] else ""
+    return f"out at stage {one['stage']!r}, which keeps: {render.safe(one['rule'])}{detail}"
 
 
 def _diff(before: Path, after: Path, *, as_json: bool) -> int:

@@ -30,7 +30,7 @@ from app import formats
 from app.domain import ids, source
 from app.domain import where as filters
 from app.domain.decontamination import Index
-from app.domain.selection import Spec
+from app.domain.selection import Kind, Spec
 from app.export import card, prepare, work
 from app.export.account import UNFIT, diff, why
 from app.export.files import COMPRESSION, DECISIONS_STEM, LINEAGE_STEM, ROW_GROUP_ROWS, entry, rows_of, write_columns
@@ -189,6 +189,9 @@ def _stages(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
     }
     rules = {one.name: one.rule for one in chosen.conditions}
     rules |= {name: rule.format(**texts) for name, rule in _RULES.items() if name in chosen.stages}
+    if draft.kind is Kind.RL_PROMPTS:
+        low, high = spec.pass_rate or (0, 1)
+        rules["choice"] = f"one row a problem and backend, pass rate {low:g} to {high:g}"
     counts = chosen.funnel.left()
     stages = [Stage(stage="snapshot", rows=counts[0], rule="attempts that have an evaluation")]
     named = zip(chosen.stages, counts[1:], strict=True)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from app.export.files import DECISIONS_STEM, LINEAGE_STEM, rows_of
 from app.export.manifest import NAME
+from app.export.select import IN, RENDERED
 
 UNFIT = "unfit.jsonl"
 """Chosen, but not fit to be shown: a line each."""
@@ -20,20 +21,23 @@ UNFIT = "unfit.jsonl"
 def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
     """What became of an evaluation, once for each turn that asked for it; empty if the selection never saw it.
 
-    `{"evaluation_id", "turn_id", "stage", "detail", "rows"}`: `stage` dropped it, or is `in`; `rows` are the places
-    where it stands, as `{"split", "index", "role"}`."""
+    `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is `in`; `rule` says what
+    that stage keeps; `rows` are the places where it stands, as `{"split", "index", "role"}`."""
     rows = list(_lineage_of(directory, evaluation_id))
     unfit = {
         one["turn_id"]: one["reason"] for one in rows_of(directory / UNFIT) if one["evaluation_id"] == evaluation_id
     }
+    manifest = json.loads((directory / NAME).read_text(encoding="utf-8"))
+    rules = {one["stage"]: one["rule"] for one in manifest["funnel"]}
+    rules[RENDERED] = rules["rows"]
     found = []
     for path in sorted(directory.glob(f"{DECISIONS_STEM}-*.parquet")):
         table = pq.read_table(path, filters=pc.field("evaluation_id") == evaluation_id)
         for decision in table.to_pylist():
             own = [_place(row) for row in rows if row["turn_id"] == decision["turn_id"]]
-            if decision["stage"] == "in" and not own:
-                decision["stage"], decision["detail"] = "rendered", unfit.get(decision["turn_id"])
-            found.append(decision | {"rows": own})
+            if decision["stage"] == IN and not own:
+                decision["stage"], decision["detail"] = RENDERED, unfit.get(decision["turn_id"])
+            found.append(decision | {"rule": rules.get(decision["stage"]), "rows": own})
     return found
 
 
