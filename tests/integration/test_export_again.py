@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import sqlalchemy as sa
 from dataset_seed import code, problem
 
 from app import export
+from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
 from app.domain.verdict import Label
 from app.export import ExportError, Spec, prepare, render, verify, work
-from app.store import evaluations, samples, tables
+from app.store import evaluations, exports, samples, tables
 from app.store.session import Database
 
 SPEC = Spec(similarity=Similarity.RAW, val_fraction=0.4)
@@ -126,6 +128,32 @@ def test_stale_verdicts_are_refused_or_judged_again(own: Database, tmp_path: Pat
     monkeypatch.setattr(prepare, "judge", lambda *_: dataset_seed.verdict(Label.CLEAN))
     made = export.export(own, export.spec_of({"similarity": "raw", "stale": "rejudge"}), tmp_path / "set")
     assert made.rows > dataset_seed.CORRECT_AND_CLEAN
+
+
+def test_a_changed_verdict_marks_every_dataset_that_used_it(
+    database: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
+    changed = str(dataset_seed.fill(database)["slow0"].evaluation_id)
+    specs = {
+        "taught": SPEC,
+        "paired": replace(SPEC, format="trl_preference"),
+        "rejected": replace(SPEC, format="trl_preference", min_speedup=1.5),
+        "labelled": replace(SPEC, format="trl_kto"),
+        "elsewhere": replace(SPEC, where="problem = '1_Op'"),
+    }
+    made = {export.export(database, spec, tmp_path / name).export_id: name for name, spec in specs.items()}
+    with database.begin() as connection:
+        old = sa.update(tables.verdicts).where(tables.verdicts.c.evaluation_id == changed)
+        connection.execute(old.values(detectors={"old": 1}))
+    monkeypatch.setattr(prepare, "judge", lambda *_: dataset_seed.verdict(Label.HACK))
+    assert prepare.rejudge(database, policies.DEFAULT) == 1
+    with database.begin() as connection:
+        stale = {made[str(one.export_id)]: one.stale_reason for one in exports.recent(connection) if one.stale_reason}
+    used = {name for name in specs if any(one["rows"] for one in export.why(tmp_path / name, changed))}
+    assert stale.keys() == used == {"taught", "paired", "rejected", "labelled"}
+    [worse] = export.why(tmp_path / "rejected", changed)
+    assert {row["role"] for row in worse["rows"]} == {"rejected"}
+    assert all(reason.startswith(f"evaluation {changed}: clean → hack under ") for reason in stale.values())
 
 
 def test_a_held_out_set_takes_its_families_out(own: Database, tmp_path: Path) -> None:
