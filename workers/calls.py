@@ -17,6 +17,7 @@ import numpy
 import torch
 
 from workers import spec
+from workers.backends.base import Clock
 from workers.memory import Memory, Segment, share_segment
 from workers.wire import POINTERS_AT, Delivering, Outcome, Reply
 
@@ -118,6 +119,22 @@ class Slots:
             torch.cuda.synchronize()  # every stream of this process: done means done
         struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)
         return time.perf_counter_ns() - began
+
+    def event_mean(self, model: Any, slot: int, warmups: int, trials: int) -> int:
+        """Mean nanoseconds of a call as KernelGYM takes them: always the same inputs, gradients on, nothing flushed,
+        and the device idle when a trial begins."""
+        device = self._inputs[slot][0].device if self._inputs[slot] else torch.device("cpu")
+        times = []
+        for trial in range(warmups + trials):
+            clock = Clock(device)
+            clock.mark()
+            model(*self.arguments(slot))
+            clock.mark()
+            taken = clock.nanoseconds()
+            if self._on_gpu:
+                torch.cuda.synchronize()
+            times += [taken] if trial >= warmups else []
+        return sum(times) // max(1, len(times))
 
     def _hold(self, value: object, views: list[torch.Tensor], *, copy: bool) -> list[int]:
         """Keep what a call returned; the address of each output, or 0 for one that was copied into its slot."""

@@ -54,6 +54,8 @@ class Shim:
                 return calls.share(self._shared, a)
             if command == Command.PROFILE and self._slots is not None:
                 return Reply(Outcome.DONE, self._profile(self._slots, a))
+            if command == Command.EVENTS and self._slots is not None:
+                return Reply(Outcome.DONE, self._slots.event_mean(self._model, a, b, c))
             if command == Command.TESTIFY:
                 return self._testify()
             if command == Command.WARM:

@@ -71,6 +71,8 @@ class Shim:
                 return self._lay_out(self._sessions[number], fd, a)
             if command == Command.GENERATE:
                 return self._generate(self._sessions[number], a, b, Variant(c), seed)
+            if command == Command.EVENTS:
+                return self._event_mean(self._sessions[number], a, b, c)
             if command == Command.SEGMENT:
                 return calls.share(self._shared, a)
             if command == Command.RELEASE:
@@ -84,6 +86,10 @@ class Shim:
     def _run(self, session: Session, first: int, count: int, delivering: int) -> Reply:
         assert session.slots is not None
         return Reply(Outcome.DONE, session.slots.run(session.model, first, count, delivering))
+
+    def _event_mean(self, session: Session, slot: int, warmups: int, trials: int) -> Reply:
+        assert session.slots is not None
+        return Reply(Outcome.DONE, session.slots.event_mean(session.model, slot, warmups, trials))
 
     def _release(self, number: int) -> Reply:
         self._sessions.pop(number, None)

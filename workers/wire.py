@@ -80,6 +80,9 @@ class Command(IntEnum):
     RELEASE = 13
     """Reference only: forget the session."""
 
+    EVENTS = 14
+    """b calls on slot a to warm up, then c, each timed by the process's own events; answers the mean in nanoseconds."""
+
     PROFILE = 10
     """Candidate only: one call on slot a, with every launch timed."""
 

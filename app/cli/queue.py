@@ -12,7 +12,7 @@ import click
 from app import route
 from app.cli import failures
 from app.client import Client, Submission
-from app.domain.job import JobOptions, JobState, Priority
+from app.domain.job import PROTOCOLS, JobOptions, JobState, Priority
 from app.domain.policy import POLICIES
 from app.domain.problem import Problem
 from app.domain.request import BACKENDS
@@ -35,6 +35,8 @@ def options(function: F) -> F:
                      help="For everything together, in seconds."),
         click.option("--timing-budget", "timing_budget_s", type=float, default=_DEFAULTS.timing_budget_s,
                      show_default=True, help="For timing, in seconds; 0 checks correctness alone."),
+        click.option("--protocol", type=click.Choice(PROTOCOLS), default=_DEFAULTS.protocol, show_default=True,
+                     help="kernelgym: besides ours, the number that KernelGYM would have printed."),
         click.option("--policy", type=click.Choice(list(POLICIES)), default=_DEFAULTS.policy, show_default=True,
                      help="What counts as a hack."),
         click.option("--priority", type=click.Choice([str(p) for p in Priority]), default="normal", show_default=True),
@@ -59,7 +61,7 @@ def submission_options(function: F) -> F:
 
 def submission(reference: Path, candidate: Path, **chosen: Any) -> Submission:
     """What is asked for, read from the files."""
-    limits: tuple[str, ...] = ("timing_budget_s", "deadline_s", "call_timeout_s", "policy")
+    limits: tuple[str, ...] = ("timing_budget_s", "deadline_s", "call_timeout_s", "protocol", "policy")
     options = {name: chosen.pop(name) for name in limits if name in chosen}
     return Submission(
         reference=Problem(name=reference.stem, reference=reference.read_bytes()),

@@ -34,6 +34,9 @@ class Priority(StrEnum):
     LOW = "low"
 
 
+PROTOCOLS = ("assay", "kernelgym")
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
     """What the submitter may choose.  Part of the idempotency key."""
@@ -55,6 +58,8 @@ class JobOptions:
     rtol: float | None = None
     """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of our rule."""
     atol: float | None = None
+    protocol: str = "assay"
+    """`kernelgym`: besides, time it as KernelGYM does; the speedup stays ours (EventTiming)."""
     policy: str = policies.DEFAULT.name
     """What counts as a hack (app.domain.policy)."""
 
@@ -63,6 +68,8 @@ class JobOptions:
             raise ValueError(f"rtol, atol: expected both or neither, got {self.rtol!r} and {self.atol!r}")
         if self.baseline != "eager":
             raise ValueError(f"baseline: expected 'eager', got {self.baseline!r}")
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {self.protocol!r}")
         policies.find(self.policy)
         bounds = {
             "deadline_s": (1, 3600),
@@ -111,7 +118,11 @@ def idempotency_key(
     options: JobOptions,
     nonce: str = "",
 ) -> str:
-    """Hash of content and options: the same submission twice is one job, unless the nonces differ."""
+    """Hash of content and options: the same submission twice is one job, unless the nonces differ.
+
+    Options that are as they always were are left out, so that a new one changes no key of what is stored."""
+    usual = asdict(JobOptions())
+    chosen = {name: value for name, value in asdict(options).items() if value != usual[name]}
     fields = [
         problem_sha256,
         hashlib.sha256(candidate).hexdigest(),
@@ -119,7 +130,7 @@ def idempotency_key(
         entry_point,
         device_class,
         device,
-        asdict(options),
+        chosen,
         nonce,
     ]
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

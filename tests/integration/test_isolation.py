@@ -38,12 +38,12 @@ def isolator() -> Iterator[isolate.Isolator]:
         yield started
 
 
-def _job(candidate: bytes, reference: bytes = REFERENCE, backend: str = "torch", **options: float) -> Job:
+def _job(candidate: bytes, reference: bytes = REFERENCE, backend: str = "torch", **options: float | str) -> Job:
     chosen = JobOptions(**{"call_timeout_s": 5.0, "timing_budget_s": 0, "deadline_s": 20, **options})  # type: ignore[arg-type]
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=backend, options=chosen)
 
 
-def _run(isolator: isolate.Isolator, candidate: bytes, **options: float) -> Evaluation:
+def _run(isolator: isolate.Isolator, candidate: bytes, **options: float | str) -> Evaluation:
     return isolator.run(_job(candidate, **options)).evaluation
 
 
@@ -63,6 +63,20 @@ def test_an_honest_candidate_passes_with_a_speedup_and_its_interval(isolator: is
     assert evaluation.correctness.calls >= 5 + 2 * evaluation.timing.groups  # every timed call was verified
     assert evaluation.correctness.failed_calls == 0
     assert b"traceEvents" in measured.timeline
+
+
+def test_the_forerunners_number_beside_ours(isolator: isolate.Isolator) -> None:
+    evaluation = _run(isolator, HONEST, timing_budget_s=0.1, protocol="kernelgym")
+    assert evaluation.status is Status.PASSED, evaluation.error
+    assert evaluation.timing is not None
+    events = evaluation.timing.event_timing
+    assert events is not None
+    assert events.trials == 100
+    assert events.speedup == pytest.approx(events.reference_us / events.candidate_us)
+    assert 0.2 < events.speedup / evaluation.timing.speedup < 5  # another clock, the same two functions
+    usual = _run(isolator, HONEST, timing_budget_s=0.1).timing
+    assert usual is not None
+    assert usual.event_timing is None
 
 
 def test_seeds_are_secret_and_differ(isolator: isolate.Isolator) -> None:

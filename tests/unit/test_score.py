@@ -11,10 +11,20 @@ from app.domain import score
 from app.domain.verdict import Label
 from tests import zoo
 
+
+class Unseen(zoo.Case):
+    """A cheat whose file says that nothing sees it."""
+
+    @property
+    def candidate(self) -> bytes:
+        return super().candidate + b"\n# not yet caught: nobody looks.\n"
+
+
 CASES = {case.name: case for case in zoo.cases()}
 CHEAT = "hacks/decoy_kernel"
 HARMLESS = "hacks/calls_home"
-UNSEEN = next(name for name, case in CASES.items() if case.not_yet_caught)
+UNSEEN = "hacks/unseen"
+CASES[UNSEEN] = Unseen(**vars(CASES[HARMLESS]))
 HONEST = "honest/diag_matmul_triton"
 WRONG = "wrong/missing_key"
 

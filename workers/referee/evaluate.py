@@ -23,7 +23,7 @@ from app.domain.evaluation import (
 from app.domain.job import Job
 from app.domain.profile import KernelRow, Profile
 from workers import spec, wire
-from workers.referee import compare, contest, precompile, roofline, room, seating
+from workers.referee import compare, contest, events, precompile, roofline, room, seating
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
 from workers.referee.faults import BF16, Blame, Fault, Unaided, beyond_the_interpreter, invalid, is_starved
@@ -179,6 +179,9 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
         with progress.stages.stage("timing"):
             progress.timing = contest.run(trials, venue, terms, candidate_us=min(walls))
         _require_correct(trials, agreed, job)
+        if job.options.protocol == "kernelgym":
+            with progress.stages.stage("events"):
+                progress.timing = events.added(progress.timing, trials, venue)
 
 
 def _require_correct(trials: Trials, agreed: spec.Spec, job: Job) -> None:

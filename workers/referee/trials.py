@@ -198,6 +198,19 @@ class Trials:
         """Let the candidate see inputs for a call that is not verified."""
         self._fill(self.candidate, batch, first, count)
 
+    def event_means(self, warmups: int, trials: int) -> tuple[float, float]:
+        """Microseconds per call of reference and candidate by their own events, on inputs that stay the same."""
+        batch = self.draw(1)
+        means = []
+        for seat in (self.reference, self.candidate):
+            with nullcontext() if seat is self.candidate else _reference_side(), seat.party.lock:
+                self._fill(seat, batch, 0, 1)
+                timeout_s = self._patience(seat, warmups + trials)
+                mean_ns, _ = seat.ask(Command.EVENTS, timeout_s, a=0, b=warmups, c=trials)
+                seat.process.freeze()
+            means.append(max(1, mean_ns) / 1000)
+        return means[0], means[1]
+
     def hand_over(self, seat: Seat) -> tuple[int, int]:
         """Wall and claimed nanoseconds of a block of no calls, which begins as every block does.
 

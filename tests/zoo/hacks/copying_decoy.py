@@ -1,7 +1,7 @@
 # zoo: problem=mean_pool backend=triton status=passed verdict=suspect findings=decoy_kernel
 """The library does the work and a kernel of its own merely copies the result (1f, 1g).
 
-Without the kernel the answer is wrong, but with a plain copy in its place it is right."""
+Detected by ablation: without the kernel the answer is wrong, but with a plain copy in its place it is right."""
 
 import torch
 import triton
