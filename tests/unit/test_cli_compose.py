@@ -39,7 +39,7 @@ def test_the_example_names_every_variable_and_no_other() -> None:
 
 def test_settings_of_the_services_are_settings() -> None:
     for service in SERVICES.values():
-        named = {key: "0" for key in service.get("environment", {}) if key.startswith("ASSAY_")}
+        named = {key: "1" for key in service.get("environment", {}) if key.startswith("ASSAY_")}
         Settings.from_env(named | ({"ASSAY_REWARD": "dr_kernel"} if named else {}))
 
 
