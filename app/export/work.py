@@ -180,12 +180,13 @@ def attempts(connection: Any, draft: Draft, chosen: Selector) -> Iterator[pa.Rec
 
 
 class Pool:
-    """Renders parts while the selection goes on: in processes of their own, or, for one part, in this one."""
+    """Renders parts while the selection goes on, in processes of their own; then this one takes its share of the rest,
+    which for one part is all."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._processes: ProcessPoolExecutor | None = None
-        self._running: dict[int, Future[Part]] = {}
+        self._running: dict[int, tuple[Future[Part], str]] = {}
         self._done: dict[int, Part] = {}
         self._last: tuple[int, str] | None = None
 
@@ -208,15 +209,24 @@ class Pool:
 
     def finish(self, progress: Progress) -> list[Part]:
         """Every part, in order."""
-        if self._last is not None and not self._running:
-            with Renderer(self._job) as renderer:
-                self._done[self._last[0]] = renderer.part(*self._last)
-        elif self._last is not None:
-            self._submit(*self._last)
-        for number, running in sorted(self._running.items()):
+        total = len(self._done) + len(self._running) + (self._last is not None)
+        with Renderer(self._job) as renderer:
+            for number, plan_sha256 in self._not_begun():
+                self._done[number] = renderer.part(number, plan_sha256)
+                progress("rendering", len(self._done), total)
+        for number, (running, _) in sorted(self._running.items()):
             self._done[number] = running.result()
-            progress("rendering", number + 1, max(self._running) + 1)
+            progress("rendering", len(self._done), total)
         return [part for _, part in sorted(self._done.items())]
+
+    def _not_begun(self) -> Iterator[tuple[int, str]]:
+        """Parts that no other process renders: the last first, because the others go on from the front."""
+        if self._last is not None:
+            yield self._last
+        for number, (running, plan_sha256) in sorted(self._running.items(), reverse=True):
+            if running.cancel():
+                del self._running[number]
+                yield number, plan_sha256
 
     def _submit(self, number: int, plan_sha256: str) -> None:
         if self._processes is None:
@@ -224,7 +234,7 @@ class Pool:
             self._processes = ProcessPoolExecutor(
                 count, get_context("spawn"), initializer=_start, initargs=(self._job,)
             )
-        self._running[number] = self._processes.submit(_render, number, plan_sha256)
+        self._running[number] = self._processes.submit(_render, number, plan_sha256), plan_sha256
 
 
 _renderer: Renderer | None = None
@@ -264,7 +274,7 @@ def _write_plan(root: Path, number: int, plan: pa.Table) -> str:
     """Write a part of the plan; its hash."""
     path = root / f"plan-{number:05}.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, PLAN) as writer:
-        writer.write_table(plan.combine_chunks())
+        writer.write_table(plan)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

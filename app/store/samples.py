@@ -41,7 +41,7 @@ from app.store.tables import (
 
 PASSED = 99
 """`stage` of an attempt that no stage of the database drops."""
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 2 << 20
 """CSV in memory at a time."""
 APPLICATION = "assay export"
 """Name of connections that only read: they do not hold back `as_of`."""

@@ -1,11 +1,11 @@
-"""Exports of generated evaluations: rows a second, peak memory, and how both grow; near-duplicates beside.
+"""Exports of generated evaluations: rows a second, peak memory, and how both grow.
 
-    python -m tests.bench.export [--evaluations 1000000] [--state DIR]
+    python -m tests.bench.export [--scale 500000 1000000] [--state DIR]
 
-Fills a database of its own with N evaluations (a tenth as many trajectories) whose sources all differ, then exports
-with every stage on: once cold (facts about texts are computed), twice warm.  A row a second is an *evaluation* that the
-pipeline took in.  Memory is the sum of this process and those that render, at its peak; PostgreSQL's is not counted.
-With --state the database is kept, and used again."""
+For each scale, fills a database of its own with that many evaluations (a tenth as many trajectories) whose sources all
+differ, then exports with every stage on: once cold (facts about texts are computed), twice warm.  A row a second is an
+*evaluation* that the pipeline took in.  Memory is the sum of this process and those that render, at its peak;
+PostgreSQL's is not counted.  With --state the databases are kept, and used again."""
 
 from __future__ import annotations
 
@@ -23,15 +23,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from app import embedded, export, generate
-from app.detectors import DETECTORS
-from app.domain import near_duplicates, policy
-from app.domain.near_duplicates import Member, Search, Similarity
 from app.export import Spec
 from app.generate import texts
 from app.settings import Settings
-from app.store import generated
 from app.store.session import Database
 
 FULL = Spec(
@@ -51,26 +48,35 @@ OPERATIONS = ("relu", "exp", "tanh", "sigmoid", "abs", "sqrt", "log1p", "square"
 def main() -> None:
     """Fill, export, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--evaluations", type=int, default=1_000_000)
+    parser.add_argument("--scale", type=int, nargs="+", default=[1_000_000], metavar="EVALUATIONS")
     parser.add_argument("--state", type=Path)
     arguments = parser.parse_args()
     folder = arguments.state or Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
     folder.mkdir(exist_ok=True)
     folder.chmod(0o711)
-    settings = replace(Settings.from_env(), state_dir=folder / "state")
     try:
-        with embedded.Services(settings) as services:
-            database = Database(str(services.settings.database_url))
-            print(json.dumps(measure(database, arguments.evaluations, folder / "out"), indent=2))
-            database.dispose()
+        found = [measured(scale, folder / str(scale)) for scale in arguments.scale]
     finally:
         if arguments.state is None:
             shutil.rmtree(folder)
+    print(json.dumps(found, indent=2))
+
+
+def measured(scale: int, folder: Path) -> dict[str, Any]:
+    """Every figure of that many evaluations."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o711)
+    with embedded.Services(replace(Settings.from_env(), state_dir=folder / "state")) as services:
+        database = Database(str(services.settings.database_url))
+        try:
+            return measure(database, scale, folder / "out")
+        finally:
+            database.dispose()
 
 
 def measure(database: Database, evaluations: int, out: Path) -> dict[str, Any]:
-    """Every figure."""
-    found: dict[str, Any] = {"near_duplicates": near_duplicates_of(4_000), "generated_s": fill(database, evaluations)}
+    """The exports, one after the other."""
+    found: dict[str, Any] = {"evaluations": evaluations, "generated_s": fill(database, evaluations)}
     shutil.rmtree(out, ignore_errors=True)
     runs = {"cold": FULL, "warm": FULL, "warm_again": FULL, "best_of_16": replace(FULL, best_of="top_k", k=16)}  # type: ignore[arg-type]
     for name, spec in runs.items():
@@ -83,14 +89,13 @@ def measure(database: Database, evaluations: int, out: Path) -> dict[str, Any]:
 def fill(database: Database, evaluations: int) -> float | None:
     """Seconds; None where it was filled before."""
     draw = random.Random(7)
-    generated._DETECTORS = json.dumps({name: each.version for name, each in DETECTORS.items()})  # type: ignore[attr-defined]
-    generated.POLICY = policy.DEFAULT.key  # type: ignore[attr-defined]
-    texts.problem = lambda _, level, number: reference(draw, level, number)  # type: ignore[assignment]
-    texts.source = lambda _, name, serial, label: source(draw, serial)  # type: ignore[assignment]
+    problem = mock.patch.object(texts, "problem", lambda _, level, number: reference(draw, level, number))
+    candidate = mock.patch.object(texts, "source", lambda _, name, serial, label: source(draw, serial))
     began = time.perf_counter()
     try:
-        generate.fill(database, evaluations)
-    except ValueError:
+        with problem, candidate:
+            generate.fill(database, evaluations)
+    except ValueError:  # there is generated data
         return None
     return time.perf_counter() - began
 
@@ -112,28 +117,6 @@ def exported(database: Database, spec: Spec, out: Path) -> dict[str, Any]:
         "bytes": sum(file.bytes for file in manifest.files),
         "funnel": stages,
         "content": manifest.content_sha256,
-    }
-
-
-def near_duplicates_of(count: int) -> dict[str, float]:
-    """Fingerprints and search over candidates of one family, a fifth of them near-duplicates."""
-    draw = random.Random(3)
-    listed = [source(draw, str(number)).decode() for number in range(count)]
-    listed += [text.replace("BLOCK", "TILE").replace("n_columns", "width") for text in listed[: count // 4]]
-    began = time.perf_counter()
-    prints = [near_duplicates.fingerprint(text) for text in listed]
-    fingerprinted = time.perf_counter()
-    search = Search(level=Similarity.MINHASH)
-    dropped = 0
-    for number, one in enumerate(prints):
-        member = Member(key=number, problem="p", raw=str(number), **vars(one))
-        dropped += search.add(member) is not None
-    return {
-        "candidates": len(listed),
-        "fingerprints_s": fingerprinted - began,
-        "search_s": time.perf_counter() - fingerprinted,
-        "dropped": dropped,
-        "per_100k_s": (time.perf_counter() - began) / len(listed) * 100_000,
     }
 
 
@@ -180,12 +163,12 @@ def source(draw: random.Random, serial: str) -> bytes:
 
 @contextmanager
 def peak_memory() -> Iterator[dict[str, int]]:
-    """Proportional set size of this process and its children, in bytes, ten times a second."""
+    """Proportional set size of this process and its children, in bytes, twice a second: a reading takes 10 ms of a core."""
     found = {"peak": 0}
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(0.1):
+        while not ended.wait(0.5):
             found["peak"] = max(found["peak"], sum(map(_pss, [os.getpid(), *_children(os.getpid())])))
 
     watcher = threading.Thread(target=watch)
