@@ -163,7 +163,7 @@ def source(draw: random.Random, serial: str) -> bytes:
 
 @contextmanager
 def peak_memory() -> Iterator[dict[str, int]]:
-    """Proportional set size of this process and its children, in bytes, twice a second: a reading takes 10 ms of a core."""
+    """Proportional set size of this process and its children, in bytes, twice a second: reading takes 10 ms each."""
     found = {"peak": 0}
     ended = threading.Event()
 
