@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from workers import calls, memory, spec, variants, wire
+from workers import calls, insensitive, memory, spec, variants, wire
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -151,7 +152,7 @@ class Shim:
         changed = [
             index
             for index, (old, new) in enumerate(zip(spec.values(before), spec.values(inputs), strict=True))
-            if isinstance(old, torch.Tensor) and not _same([old], [new])
+            if isinstance(old, torch.Tensor) and not spec.same([old], [new])
         ]
         training = self._settle_mode(model, before, outputs)
         outputs = self._call(model, copy.deepcopy(before))
@@ -163,8 +164,20 @@ class Shim:
             inputs=described, outputs=_contiguous(spec.describe(outputs)), init=spec.describe(init),
             parameters={name: spec.describe(tensor.detach().contiguous()) for name, tensor in parameters.items()},
             training=training, exact=exact, mutated_inputs=tuple(changed),
-            output_constant=_same(list(spec.values(outputs)), list(spec.values(different))),
+            output_constant=spec.same(list(spec.values(outputs)), list(spec.values(different))),
+            insensitive_to=insensitive.to_what(self._call, model, before, others, outputs),
+            flops=self._flops(model, before),
         )  # fmt: skip
+
+    def _flops(self, model: Any, inputs: list[Any]) -> int | None:
+        """Of one call; None where there are none that torch counts, or where it cannot look."""
+        counter = FlopCounterMode(display=False)
+        try:
+            with counter:
+                self._call(model, copy.deepcopy(inputs))
+        except (RuntimeError, TypeError, NotImplementedError):  # a mode more than the model can stand
+            return None
+        return counter.get_total_flops() or None
 
     def _draw(self) -> list[Any]:
         if self._device.type == "cpu":
@@ -184,12 +197,12 @@ class Shim:
         """Train mode as declared if the model is a function of its inputs there; else eval mode (dropout)."""
         torch.manual_seed(0x5EED)  # any other state than the first call met
         again = self._call(model, copy.deepcopy(inputs))
-        if _same(list(spec.values(outputs)), list(spec.values(again))):
+        if spec.same(list(spec.values(outputs)), list(spec.values(again))):
             return bool(getattr(model, "training", False))
         if isinstance(model, torch.nn.Module):
             model.eval()
             twice = [list(spec.values(self._call(model, copy.deepcopy(inputs)))) for _ in range(2)]
-            if _same(*twice):
+            if spec.same(*twice):
                 return False
         raise ValueError("the reference is random: two calls on the same inputs differ, in eval mode too")
 
@@ -271,14 +284,6 @@ def _double(value: Any) -> Any:
 
 def _inexact(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
-
-
-def _same(left: list[Any], right: list[Any]) -> bool:
-    """Whether two lists of leaves agree bit for bit, or both are NaN."""
-    return len(left) == len(right) and all(
-        torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) if isinstance(a, torch.Tensor) else a == b
-        for a, b in zip(left, right, strict=True)
-    )
 
 
 def _contiguous(node: spec.Node) -> spec.Node:

@@ -152,6 +152,14 @@ def nelements(leaf: Node) -> int:
     return count
 
 
+def same(left: list[Any], right: list[Any]) -> bool:
+    """Whether two lists of leaves agree bit for bit, or both are NaN."""
+    return len(left) == len(right) and all(
+        torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) if isinstance(a, torch.Tensor) else a == b
+        for a, b in zip(left, right, strict=True)
+    )
+
+
 def size_of(leaf: Node) -> int:
     """Bytes of a leaf."""
     return nelements(leaf) * dtype_of(leaf).itemsize
@@ -230,6 +238,10 @@ class Spec:
     """Leaves of the inputs that the reference itself changes."""
     output_constant: bool
     """Whether different inputs gave the same outputs."""
+    insensitive_to: tuple[str, ...] = ()
+    """Inputs and parameters that were drawn anew without moving the outputs."""
+    flops: int | None = None
+    """Of one call, as torch counts them (products and convolutions, multiply and add as two); None for none."""
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Spec:
@@ -243,6 +255,8 @@ class Spec:
             training=bool(fields["training"]), exact=bool(fields["exact"]),
             mutated_inputs=tuple(int(index) for index in fields["mutated_inputs"]),
             output_constant=bool(fields["output_constant"]),
+            insensitive_to=tuple(str(name)[:200] for name in fields["insensitive_to"])[:MAX_LEAVES],
+            flops=None if fields["flops"] is None else int(fields["flops"]),
         )  # fmt: skip
 
     @property

@@ -124,7 +124,7 @@ def _try(
             trials = progress.trials = Trials(reference, seat, agreed, progress.seed, deadline, _rule(job))
             _contest(job, host, progress, trials, agreed)
             with progress.stages.stage("profile"), host.lease.shared():
-                progress.testimony, progress.profile = _profile(trials)
+                progress.testimony, progress.profile = _profile(trials, host, agreed)
         _look_closer(job, host, progress, trials, agreed)
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
@@ -164,6 +164,7 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
         _require_correct(trials, agreed, job)
         with host.lease.shared():
             trials.look_twice(batch, 0)
+            trials.try_nulls(batch)
         if job.options.variants:
             trials.try_variants(host.lease, batch)
     _require_correct(trials, agreed, job)
@@ -215,7 +216,7 @@ def _difference(check: OutputCheck) -> str:
     )
 
 
-def _profile(trials: Trials) -> tuple[Testimony, Profile]:
+def _profile(trials: Trials, host: Host, agreed: spec.Spec) -> tuple[Testimony, Profile]:
     """What the candidate's process says of its own kernels, in one more call."""
     candidate = trials.candidate
     trials.show(trials.draw(1), 0, 1)
@@ -228,7 +229,11 @@ def _profile(trials: Trials) -> tuple[Testimony, Profile]:
         kernels.append(KernelRow(name=wire.field_text(name), launches=count, total_us=nanoseconds / 1000, custom=True))
     spent_ns = sum(kernel.total_us for kernel in kernels) * 1000
     coverage = min(1.0, spent_ns / whole_ns) if whole_ns else None
-    profile = Profile(kernels=tuple(kernels), calls=1, coverage_time=coverage, coverage_count=None, source="testimony")
+    profile = Profile(
+        kernels=tuple(kernels), calls=1, coverage_time=coverage, coverage_count=None, source="testimony",
+        floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s), bytes_moved=agreed.bytes_moved,
+        flops=agreed.flops,
+    )  # fmt: skip
     return Testimony(launches=launches), profile
 
 

@@ -16,7 +16,7 @@ import torch
 
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
-from workers.referee import compare
+from workers.referee import compare, nulls
 from workers.referee.cancel import Cancellation
 from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
@@ -152,6 +152,7 @@ class Trials:
         self.failed: list[Trial] = []
         self.deterministic: bool | None = None
         self.propagates_nonfinite: bool | None = None
+        self.null_answers: tuple[str, ...] = ()
         self._rule = rule
         self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
         self._worst_l2 = 0.0
@@ -334,6 +335,10 @@ class Trials:
         self.verify(delivery)
         return delivery.wall_ns / 1000
 
+    def try_nulls(self, batch: Batch) -> None:
+        """Would an answer that nobody computed have been right?"""
+        self.null_answers = nulls.null_answers(batch.expected, batch.baseline, self._rule)
+
     def look_twice(self, batch: Batch, slot: int) -> None:
         """Does it give the same bytes for the same inputs?"""
         first, second = (self.run_candidate(batch, slot, 1) for _ in range(2))
@@ -470,6 +475,7 @@ class Trials:
         return Correctness(
             calls=self.calls, failed_calls=len(self.failed), trials=tuple(self._kept),
             mode="train" if self._spec.training else "eval", output_constant=self._spec.output_constant,
+            null_answers=self.null_answers, insensitive_to=self._spec.insensitive_to,
             deterministic=self.deterministic, propagates_nonfinite=self.propagates_nonfinite,
             precision_class=None if self.failed else compare.precision_class(self._worst_l2),
             peer_rules=tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._peers.items()),
