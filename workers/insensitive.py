@@ -16,7 +16,7 @@ from workers import spec
 
 MOST = 64
 """Parameters that are looked at."""
-LOOK_S = 1.0
+LOOK_S = 0.3
 """Time for it, in seconds: a slow reference is asked about its inputs and a few of its parameters."""
 
 

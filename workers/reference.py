@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from workers import calls, insensitive, memory, spec, variants, wire
+from workers.flops import FlopCounter
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -171,13 +171,12 @@ class Shim:
 
     def _flops(self, model: Any, inputs: list[Any]) -> int | None:
         """Of one call; None where there are none that torch counts, or where it cannot look."""
-        counter = FlopCounterMode(display=False)
         try:
-            with counter:
+            with FlopCounter() as counter:
                 self._call(model, copy.deepcopy(inputs))
         except (RuntimeError, TypeError, NotImplementedError):  # a mode more than the model can stand
             return None
-        return counter.get_total_flops() or None
+        return counter.total or None
 
     def _draw(self) -> list[Any]:
         if self._device.type == "cpu":

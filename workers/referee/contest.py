@@ -52,7 +52,7 @@ DRAW_US = 200_000.0
 OVERDRAFT = 1.5
 """A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
 
-PATIENCE = 4.0
+PATIENCE = 2.0
 """Making inputs and verifying outputs may take so many times the budget; from then on six groups are enough.  On the
 CPU device, where a reference's fp64 twin is no faster than the reference, that is most of a contest."""
 
