@@ -224,6 +224,19 @@ def best_by_turn(trajectories: Iterable[Turns], turn: int) -> list[Outcome]:
     return [best(turns[: turn + 1]) for turns in trajectories if turns]
 
 
+def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[Outcome]]:
+    """`best_by_turn` for turns 0, 1 … `turns` − 1, each from the one before."""
+    found = [listed[0] for listed in trajectories if listed]
+    started = [listed for listed in trajectories if listed]
+    for turn in range(turns):
+        if turn:
+            found = [
+                max(best_so_far, listed[turn], key=_rank) if turn < len(listed) else best_so_far
+                for best_so_far, listed in zip(found, started, strict=True)
+            ]
+        yield found
+
+
 def at_turn(trajectories: Iterable[Turns], turn: int) -> list[Outcome]:
     """What turn `turn` gave, of those trajectories that have it."""
     return [turns[turn] for turns in trajectories if turn < len(turns)]

@@ -225,3 +225,9 @@ def test_a_report_has_every_figure() -> None:
     assert found.fast[1.0].value == 3 / 8
     assert found.pass_at[1].value == 0.5
     assert (found.samples, found.problems) == (8, 8)
+
+
+@given(trajectories=st.lists(st.lists(outcome(), max_size=6), max_size=6))
+def test_the_running_best_is_the_best_by_turn(trajectories: list[list[Outcome]]) -> None:
+    running = list(metrics.running_best(trajectories, 7))
+    assert running == [metrics.best_by_turn(trajectories, turn) for turn in range(7)]
