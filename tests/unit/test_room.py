@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from workers.referee.faults import Fault, invalid
 from workers.referee.room import Room, needs
 
 GO_S = 10.0
+HOST = SimpleNamespace(room=Room(100))
 
 
 class Guest(threading.Thread):
@@ -131,7 +133,7 @@ def test_who_ran_out_of_memory_among_others_tries_again_alone(
 
     monkeypatch.setattr(evaluate, "_measure", measure)
     monkeypatch.setattr(evaluate, "_conclude", lambda host, progress, fault: Concluded())
-    evaluate.evaluate(object(), object())  # type: ignore[arg-type]
+    evaluate.evaluate(object(), HOST)  # type: ignore[arg-type]
     assert seen == tries
 
 
@@ -142,4 +144,4 @@ def test_our_own_lack_of_memory_is_our_fault(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(evaluate, "_measure", measure)
     with pytest.raises(torch.OutOfMemoryError):
-        evaluate.evaluate(object(), object())  # type: ignore[arg-type]
+        evaluate.evaluate(object(), HOST)  # type: ignore[arg-type]

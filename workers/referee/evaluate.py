@@ -69,7 +69,10 @@ def evaluate(job: Job, host: Host, cancellation: Cancellation | None = None) -> 
 
 def _attempt(job: Job, host: Host, cancellation: Cancellation, *, alone: bool) -> tuple[Progress, Fault | None]:
     """How far it came, and what ended it.  `alone`: with all of the device's memory."""
-    progress = Progress(seed=os.urandom(32), stages=Stages(), cancellation=cancellation)
+    among_others = host.room.total_bytes is not None and not alone
+    progress = Progress(
+        seed=os.urandom(32), stages=Stages(), cancellation=cancellation, among_others=among_others
+    )  # fmt: skip
     try:
         _measure(job, host, progress, alone=alone)
     except Fault as fault:
@@ -85,19 +88,16 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
     """All stages in order.  Raises Fault."""
     _refuse_unfit(job, host)
     with ExitStack() as held, ExitStack() as seated:  # the reference's seat is left before the memory is others'
+        if alone:
+            _wait_for_room(host, progress, held, host.room.total_bytes or 0)
         with progress.stages.stage("reference"), host.lease.shared():
             reference = seating.sit(job, host)
             seated.callback(seating.leave, host, reference)
             with Unaided(host.references, reference):
                 agreed = reference.describe(seating.init_seed(progress.seed), REFERENCE_TIMEOUT_S)
                 place = seating.lay_out(host, agreed)
-        with progress.stages.stage("room"):
-            need = room.needs(agreed, place, host.device.arena_bytes, CHECK_BYTES)
-            need = host.room.total_bytes or need if alone else need
-            progress.among_others = held.enter_context(host.room.hold(need, progress.cancellation))
-            held.callback(host.trim)
-            if progress.cancellation.asked:
-                raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")
+        if not alone:
+            _wait_for_room(host, progress, held, room.needs(agreed, place, host.device.arena_bytes, CHECK_BYTES))
         deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s, progress.cancellation)
         with progress.stages.stage("arena"), host.lease.shared(), Unaided(host.references, reference):
             reference.share_arena(place, place.reference_bytes, REFERENCE_TIMEOUT_S)
@@ -109,6 +109,14 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
             host.references.discard(reference.party)
             message, starved = f"the reference failed: {error}", is_starved(error.__cause__)
             raise invalid("reference_failed", message, starved=starved) from error
+
+
+def _wait_for_room(host: Host, progress: Progress, held: ExitStack, need_bytes: int) -> None:
+    with progress.stages.stage("room"):
+        progress.among_others = held.enter_context(host.room.hold(need_bytes, progress.cancellation))
+    held.callback(host.trim)
+    if progress.cancellation.asked:
+        raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")
 
 
 def _try(
