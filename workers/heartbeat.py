@@ -51,7 +51,7 @@ class Heartbeat:
         self._thread.join()
 
     def _beat(self) -> None:
-        last = time.monotonic() + self._lease.job.options.deadline_s + MARGIN_S
+        last = time.monotonic() + self._lease.job.options.patience_s + MARGIN_S
         while not self._over.wait(self._lease_s / 4):
             if time.monotonic() > last:
                 _log.critical("job %s: neither done nor given up: ending this process", self._lease.job.job_id)

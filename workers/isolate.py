@@ -199,7 +199,7 @@ class Isolator:
         except OSError as error:
             self.close()
             raise InfrastructureError(f"the referee is gone: {error}") from error
-        frame = self._receive(job.options.deadline_s + GRACE_S)
+        frame = self._receive(job.options.patience_s + GRACE_S)
         if "unhealthy" in frame:
             raise DeviceUnhealthyError(frame["unhealthy"])
         if "error" in frame:

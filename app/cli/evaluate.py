@@ -43,6 +43,7 @@ def command(
     \b
     assay eval softmax.py softmax_triton.py
     assay eval softmax.py softmax_torch.py --backend torch --json | jq .speedup
+    assay eval softmax.py softmax_triton.py --gpu h200 --baseline compile --baseline compile-max-autotune
     assay eval --batch cases.jsonl --out results.jsonl
     assay eval --pending
 

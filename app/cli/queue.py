@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -12,7 +13,7 @@ import click
 from app import route
 from app.cli import failures
 from app.client import Client, Submission
-from app.domain.job import PROTOCOLS, JobOptions, JobState, Priority
+from app.domain.job import BASELINES, PROFILES, PROTOCOLS, JobOptions, JobState, Priority
 from app.domain.policy import POLICIES
 from app.domain.problem import Problem
 from app.domain.request import BACKENDS
@@ -37,6 +38,10 @@ def options(function: F) -> F:
                      show_default=True, help="For timing, in seconds; 0 checks correctness alone."),
         click.option("--protocol", type=click.Choice(PROTOCOLS), default=_DEFAULTS.protocol, show_default=True,
                      help="kernelgym: besides ours, the number that KernelGYM would have printed."),
+        click.option("--baseline", "baselines", type=click.Choice(BASELINES), multiple=True,
+                     help="Besides eager, compare it with the reference by torch.compile; may be given twice."),
+        click.option("--profile", type=click.Choice(PROFILES), default=_DEFAULTS.profile, show_default=True,
+                     help="full: all that the GPU does in one call, by the driver's profiler; takes seconds more."),
         click.option("--policy", type=click.Choice(list(POLICIES)), default=_DEFAULTS.policy, show_default=True,
                      help="What counts as a hack."),
         click.option("--priority", type=click.Choice([str(p) for p in Priority]), default="normal", show_default=True),
@@ -61,8 +66,8 @@ def submission_options(function: F) -> F:
 
 def submission(reference: Path, candidate: Path, **chosen: Any) -> Submission:
     """What is asked for, read from the files."""
-    limits: tuple[str, ...] = ("timing_budget_s", "deadline_s", "call_timeout_s", "protocol", "policy")
-    options = {name: chosen.pop(name) for name in limits if name in chosen}
+    named = [field.name for field in fields(JobOptions)]
+    options = {name: chosen.pop(name) for name in named if name in chosen}
     return Submission(
         reference=Problem(name=reference.stem, reference=reference.read_bytes()),
         candidate=candidate.read_bytes(),

@@ -95,6 +95,7 @@ def details(result: Result) -> Text:
         lines.append(("speedup", "not credited" if result["speedup"] is None else credited))
         lines.append(("reference", f"{result['reference_us']:.1f} µs per call"))
         lines.append(("candidate", f"{result['candidate_us']:.1f} µs per call"))
+        lines += [("baseline", _baseline(baseline)) for baseline in result["baselines"]]
     if result["coverage_time"] is not None:
         lines.append(("coverage", f"{result['coverage_time']:.0%} of kernel time in the candidate's kernels"))
     if result["correctness"]:
@@ -109,6 +110,17 @@ def details(result: Result) -> Text:
     shown = Text("\n").join(Text.assemble((f"{name:<11}", "dim"), value) for name, value in lines)
     log = (result["error"] or {}).get("log")
     return Text.assemble(shown, "\n\n", safe(_tail(log))) if log else shown
+
+
+def _baseline(baseline: Mapping[str, Any]) -> str:
+    """How it compares with one more baseline, or why that is not known."""
+    if baseline["error"] is not None:
+        return f"over {baseline['name']}: not measured: {safe(baseline['error'])}"
+    took = f"({baseline['baseline_us']:.1f} µs per call)"
+    if baseline["speedup"] is None:
+        return f"over {baseline['name']}: not credited {took}"
+    numbers = f"{baseline['speedup']:.2f}× [{baseline['ci_low']:.2f}, {baseline['ci_high']:.2f}]"
+    return f"over {baseline['name']}: {numbers} {took}"
 
 
 def _finding(finding: Mapping[str, Any]) -> Text:

@@ -145,15 +145,19 @@ class Canary:
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineTiming:
-    """Another way to run the reference, timed like a candidate."""
+    """Another way to run the reference, timed like a candidate; or why it could not be, which blames nobody."""
 
     name: str
-    """`eager`, `compile` or `compile-max-autotune`."""
-    speedup: float
-    """Of the candidate over this baseline."""
-    ci_low: float
-    ci_high: float
-    baseline_us: float
+    """`compile` or `compile-max-autotune`: the reference by torch.compile."""
+    speedup: float | None = None
+    """Of the candidate over this baseline: the quotient of both speedups over the reference as it is."""
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """95 % confidence interval, of both contests together."""
+    baseline_us: float | None = None
+    """Its median time per call, in the contest in which it was measured."""
+    error: str | None = None
+    """Why there are no numbers: it does not compile, is wrong, takes too long …"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +199,7 @@ class Timing:
     """The device's own work is so short that mostly the host's launching was timed."""
     canary: Canary | None = None
     baselines: tuple[BaselineTiming, ...] = ()
-    """Other baselines than the one that the speedup is over."""
+    """Other baselines than the one that the speedup is over, where the job asked for some (JobOptions.baselines)."""
     event_timing: EventTiming | None = None
     """With `protocol="kernelgym"`."""
 
@@ -280,7 +284,8 @@ class Evaluation:
     compiled_kernels: tuple[CompiledKernel, ...] = ()
     testimony: Testimony = field(default_factory=Testimony)
     stage_ms: dict[str, float] = field(default_factory=dict)
-    """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, total."""
+    """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile,
+    baselines, total."""
     protocol: str = PROTOCOL
 
     def __post_init__(self) -> None:

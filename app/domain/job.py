@@ -36,6 +36,21 @@ class Priority(StrEnum):
 
 PROTOCOLS = ("assay", "kernelgym")
 
+BASELINES = ("compile", "compile-max-autotune")
+"""What else a candidate may be compared with: the reference by torch.compile, as usual or with all its tuning."""
+
+BASELINE_DEADLINE_S = 300.0
+"""For measuring one of them, in seconds, beside the candidate's own deadline.  Compiling takes most of it, once for all
+candidates of a problem."""
+
+BASELINE_CALL_TIMEOUT_S = 120.0
+"""For one call of it, the first of which compiles, in seconds."""
+
+BASELINE_GRACE_S = 60.0
+"""What a baseline may take beyond its deadline, in seconds: its reference, and the last call."""
+
+PROFILES = ("launches", "full")
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
@@ -60,6 +75,11 @@ class JobOptions:
     atol: float | None = None
     protocol: str = "assay"
     """`kernelgym`: besides, time it as KernelGYM does; the speedup stays ours (EventTiming)."""
+    baselines: tuple[str, ...] = ()
+    """Names among `BASELINES`: the speedup over each of them, too (BaselineTiming).  In any order, kept in that one."""
+    profile: str = "launches"
+    """`launches`: the candidate's own Triton kernels, timed between events; `full`: besides, all that the device does
+    in one call, by the driver's profiler, whose start takes seconds."""
     policy: str = policies.DEFAULT.name
     """What counts as a hack (app.domain.policy)."""
 
@@ -70,7 +90,10 @@ class JobOptions:
             raise ValueError(f"baseline: expected 'eager', got {self.baseline!r}")
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {self.protocol!r}")
+        if self.profile not in PROFILES:
+            raise ValueError(f"profile: expected one of {', '.join(PROFILES)}, got {self.profile!r}")
         policies.find(self.policy)
+        self._order_baselines()
         bounds = {
             "deadline_s": (1, 3600),
             "call_timeout_s": (0.1, 3600),
@@ -86,6 +109,18 @@ class JobOptions:
                 continue
             if not low <= value <= high:
                 raise ValueError(f"{name}: expected {low} to {high}, got {value!r}")
+
+    def _order_baselines(self) -> None:
+        """The same names are the same options, whether they come as a list from JSON or in another order."""
+        if isinstance(self.baselines, str) or not set(self.baselines) <= set(BASELINES):
+            raise ValueError(f"baselines: expected some of {', '.join(BASELINES)}, got {self.baselines!r}")
+        object.__setattr__(self, "baselines", tuple(name for name in BASELINES if name in self.baselines))
+
+    @property
+    def patience_s(self) -> float:
+        """From claim to result at the most, in seconds: a baseline may have to wait for another evaluation's attempt at
+        the same one, and then attempt it itself."""
+        return self.deadline_s + 2 * len(self.baselines) * (BASELINE_DEADLINE_S + BASELINE_GRACE_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +140,11 @@ class Job:
     options: JobOptions = field(default_factory=JobOptions)
     attempt: int = 0
     """Number of the claim under which it runs, from 1; results of an earlier claim are refused."""
+
+    @property
+    def wants_profiler(self) -> bool:
+        """Whether the driver's profiler is needed: only it sees kernels of a CUDA extension."""
+        return self.options.profile == "full" or self.backend == "cuda"
 
 
 def idempotency_key(

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from uuid import UUID
 
 from app.domain import reward
-from app.domain.evaluation import Evaluation
+from app.domain.evaluation import Evaluation, Timing
 from app.domain.job import JobState
 from app.domain.verdict import Label, Verdict
 
@@ -22,6 +22,7 @@ KEYS = (
     "reference_us",
     "candidate_us",
     "baseline",
+    "baselines",
     "coverage_time",
     "coverage_count",
     "verdict",
@@ -68,6 +69,7 @@ def build(
         compiled_kernels=[],
         speedup_ci=None,
         baseline=baseline,
+        baselines=[],
         error=error,
         url=url,
     )
@@ -86,6 +88,7 @@ def build(
         speedup_ci=[timing.ci_low, timing.ci_high] if timing and credited else None,
         reference_us=timing.reference_us if timing else None,
         candidate_us=timing.candidate_us if timing else None,
+        baselines=_baselines(timing, credited=credited),
         coverage_time=profile.coverage_time if profile else None,
         coverage_count=profile.coverage_count if profile else None,
         verdict=str(verdict.label),
@@ -101,3 +104,9 @@ def build(
     )
     result.update(reward=reward.every(result), score=reward.score(score, result))
     return result
+
+
+def _baselines(timing: Timing | None, *, credited: bool) -> list[dict[str, object]]:
+    """How it compares with the baselines that were asked for; without the speedups where none is credited."""
+    found = [asdict(baseline) for baseline in timing.baselines] if timing else []
+    return found if credited else [each | dict.fromkeys(("speedup", "ci_low", "ci_high")) for each in found]

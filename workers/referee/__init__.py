@@ -21,6 +21,8 @@ From a job to an evaluation
     precompile.py  would they compile for a real GPU?  (CPU device)
     faults.py      whose fault it was
     events.py      the number that another evaluator would have printed
+    baselines.py   the reference by torch.compile, timed like a candidate
+    xid.py         faults that the driver reports
     health.py, lease.py, cores.py, roofline.py, stages.py, cancel.py
 
 The protocol, for whoever wants to attack it

@@ -112,7 +112,8 @@ class Contest:
             self.beside_s += time.monotonic() - began
 
     def watch(self) -> None:
-        """Run the canary."""
+        """Run the canary.  Raises DeviceUnhealthyError where the driver has reported a fault."""
+        self.health.require_sound()
         self.canary_us.append(self.health.canary_us())
         self.clocks = self.health.clocks()
 

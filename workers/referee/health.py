@@ -1,4 +1,5 @@
-"""Is the device as it should be, and ours alone?  A canary of known time, and what the driver says of clocks and heat.
+"""Is the device as it should be, and ours alone?  A canary of known time, and what the driver says of clocks, heat and
+faults.
 
 The canary is the referee's own kernel, run alone before and after a contest.  Where it takes longer than it should,
 somebody else is on the device or its clocks are down, and what was measured in between is thrown away."""
@@ -7,9 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
+import time
 from dataclasses import dataclass
 
 import torch
+
+from workers.referee.xid import XidWatch
 
 SLOW = 1.10
 """A canary this many times slower than at the referee's start is not alone."""
@@ -18,10 +23,17 @@ SICK = 1.5
 """A device on which it is this slow, `SICK_TIMES` contests in a row, should not be measured on."""
 
 SICK_TIMES = 3
+
+HELD_S = 600.0
+"""So long a fault that the driver reported is held against the device, in seconds: whatever was in flight when it came
+ends in that time and must not be believed.  Later the device's quarantine, which a person ends, keeps jobs away."""
+
 _SIZE = 2048
 _RUNS = 20
 
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0  # nvmlClockType_t NVML_CLOCK_SM, nvmlTemperatureSensors_t
+
+_log = logging.getLogger(__name__)
 
 
 class DeviceUnhealthyError(RuntimeError):
@@ -48,6 +60,9 @@ class Health:
         self._library: ctypes.CDLL | None = None
         self._handle = ctypes.c_void_p()
         self._sick = 0
+        self._xids: XidWatch | None = None
+        self._faults: list[tuple[float, str]] = []
+        """When (time.monotonic) and what."""
         self.expected_us = 0.0
 
     def calibrate(self) -> None:
@@ -87,6 +102,16 @@ class Health:
                 "something else uses this device, or its clocks are down"
             )
 
+    def require_sound(self) -> None:
+        """Raises DeviceUnhealthyError where the driver has reported a fault of the device (Xid) of late."""
+        if self._xids is None:
+            return
+        now = time.monotonic()
+        self._faults += [(now, fault) for fault in self._xids.faults()]
+        recent = dict.fromkeys(fault for at, fault in self._faults if now - at <= HELD_S)
+        if recent:
+            raise DeviceUnhealthyError(f"the driver reports a fault of this device: {'; '.join(recent)}")
+
     def _open_nvml(self) -> None:
         """By the device's UUID, because the driver's library does not know CUDA_VISIBLE_DEVICES."""
         with contextlib.suppress(OSError):
@@ -94,6 +119,9 @@ class Health:
             uuid = f"GPU-{torch.cuda.get_device_properties(self._device).uuid}".encode()
             if library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self._handle)) == 0:
                 self._library = library
+                self._xids = XidWatch(library, self._handle)
+                return
+        _log.warning("NVML cannot be used: neither clocks nor Xids of this device are known")
 
     def clocks(self) -> Clocks:
         """Streaming-multiprocessor clock (MHz), temperature (°C) and power (W); None where the driver does not say."""
@@ -111,6 +139,9 @@ class Health:
 
     def close(self) -> None:
         """Let go of the driver's library."""
+        if self._xids is not None:
+            self._xids.close()
+            self._xids = None
         if self._library is not None:
             self._library.nvmlShutdown()
             self._library = None

@@ -11,6 +11,7 @@ import torch
 from app.domain.evaluation import Environment
 from workers.places import LEASES
 from workers.referee import cores
+from workers.referee.baselines import Baselines
 from workers.referee.clock import Stopwatch
 from workers.referee.device import Device, open_device
 from workers.referee.health import Health
@@ -73,6 +74,7 @@ class Host:
         self.references = References(
             lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES), self.device.references_kept
         )
+        self.baselines = Baselines()
         self.bytes_per_s = 0.0
         self.health = Health(self.device.torch_device)
         self.environment: Environment | None = None

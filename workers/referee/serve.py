@@ -19,7 +19,10 @@ from dataclasses import asdict
 
 import torch
 
+from app.domain.evaluation import Evaluation
+from app.domain.job import Job
 from workers import frames
+from workers.referee import baselines
 from workers.referee.cancel import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.health import DeviceUnhealthyError
@@ -107,7 +110,7 @@ class Connection:
         watch = threading.Thread(target=self._watch, args=(over, cancellation), daemon=True)
         watch.start()
         try:
-            evaluation, timeline = evaluate(job, self._host, cancellation)
+            evaluation, timeline = self._evaluate(job, cancellation)
             answer = {"evaluation": asdict(evaluation), "timeline": timeline.decode()}
         except DeviceUnhealthyError as error:
             answer = {"unhealthy": str(error)}
@@ -119,6 +122,19 @@ class Connection:
             watch.join()
         frames.send(self._channel, answer)
         self._host.recycle(job.options.memory_bytes)
+
+    def _evaluate(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, bytes]:
+        """The evaluation with its baselines, and its timeline.  A fault of the device that came meanwhile counts for
+        more than whatever else came of it."""
+        try:
+            evaluation, timeline = evaluate(job, self._host, cancellation)
+
+            def alike(other: Job) -> Evaluation:
+                return evaluate(other, self._host, cancellation)[0]
+
+            return baselines.added(evaluation, job, self._host.baselines, alike, cancellation), timeline
+        finally:
+            self._host.health.require_sound()
 
     def _watch(self, over: threading.Event, cancellation: Cancellation) -> None:
         """Cancel when the other end closes; it sends nothing while it waits for an answer."""

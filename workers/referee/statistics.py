@@ -52,6 +52,15 @@ def widened(found: Interval, half_width: float) -> Interval:
     return Interval(centre=found.centre, low=found.centre - below, high=found.centre + above)
 
 
+def difference(left: Interval, right: Interval) -> Interval:
+    """Of two estimates of log-ratios that were made independently: with ratios, `left` over `right`.  What each may be
+    off by is added in quadrature, on each side."""
+    centre = left.centre - right.centre
+    below = math.hypot(left.centre - left.low, right.high - right.centre)
+    above = math.hypot(left.high - left.centre, right.centre - right.low)
+    return Interval(centre=centre, low=centre - below, high=centre + above)
+
+
 def _rank(count: int) -> int:
     """Largest r such that the r-th smallest and r-th largest of `count` values hold the median with 95 % (0-based).
 

@@ -22,6 +22,9 @@ from workers.sandbox import layers, toolchain, warden, zygote
 STDOUT_KEPT = 16 << 10
 """Bytes of a process's output that are kept; the rest is read and dropped, so that nobody blocks on a full pipe."""
 
+ACCOUNT = "candidate"
+"""What confined processes are told that their user is called."""
+
 _UIDS = 1000
 """As many as a referee may have processes in flight, and then some: a uid comes again when its last owner is gone."""
 
@@ -99,6 +102,10 @@ class Zygote:
                 "PYTHONPATH": import_path(),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": "/tmp",
+                # A uid without an account has no name, and torch's compiler asks for one (getpass.getuser) before it
+                # compiles anything.  One thread of it, because the other cores belong to whoever is timed.
+                **dict.fromkeys(("USER", "LOGNAME"), ACCOUNT),
+                "TORCHINDUCTOR_COMPILE_THREADS": "1",
             }
             fd = theirs.fileno()
             command = [sys.executable, "-s", "-P", "-m", "workers.sandbox.zygote", str(fd), *roles]

@@ -194,6 +194,8 @@ class Result(Struct, kw_only=True):
     reference_us: float | None
     candidate_us: float | None
     baseline: str
+    baselines: list[dict[str, Any]]
+    """The speedup over other baselines, where the options ask for some."""
     coverage_time: float | None
     coverage_count: float | None
     verdict: str | None
