@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from workers import backends, calls, memory, spec, warm, wire
+from workers import backends, calls, kineto, launches, memory, spec, warm, wire
 from workers.wire import Command, Outcome, Reply, Request
 
 
@@ -53,7 +53,7 @@ class Shim:
             if command == Command.SEGMENT:
                 return calls.share(self._shared, a)
             if command == Command.PROFILE and self._slots is not None:
-                return Reply(Outcome.DONE, self._profile(self._slots, a))
+                return Reply(Outcome.DONE, self._profile(self._slots, a, full=bool(b)))
             if command == Command.EVENTS and self._slots is not None:
                 return Reply(Outcome.DONE, self._slots.event_mean(self._model, a, b, c))
             if command == Command.TESTIFY:
@@ -113,22 +113,26 @@ class Shim:
         self._slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
         return Reply(Outcome.DONE)
 
-    def _profile(self, slots: calls.Slots, slot: int) -> int:
+    def _profile(self, slots: calls.Slots, slot: int, *, full: bool) -> int:
         """One call with every launch timed; returns nanoseconds of the whole call, on the device's clock."""
-        return self._recorder.profile(self._device, lambda: slots.run(self._model, slot, 1, wire.Delivering.COPY))
+
+        def call() -> int:
+            return slots.run(self._model, slot, 1, wire.Delivering.COPY)
+
+        if not full:
+            return self._recorder.profile(self._device, call)
+        whole_ns, self._recorder.rows = kineto.profile(call, self._scratch, self._recorder.names)
+        return whole_ns
 
     def _testify(self) -> Reply:
-        """Write the table of profiled kernels and, for the builder, how they were launched."""
+        """Write the launches of the profiled call and, for the builder, how they were launched."""
         assert self._mailbox is not None
-        rows = b"".join(
-            wire.KERNEL_ROW.pack(name.encode()[:127], launches, nanoseconds)
-            for name, (launches, nanoseconds) in self._recorder.kernels.items()
-        )[: wire.TABLE_BYTES]
-        self._mailbox[wire.TABLE_AT : wire.TABLE_AT + len(rows)] = rows
-        notes = json.dumps(self._recorder.launches).encode()
+        rows = launches.packed(self._recorder.rows)
+        self._mailbox[wire.LAUNCHES_AT : wire.LAUNCHES_AT + len(rows)] = rows
+        notes = json.dumps(self._recorder.signatures).encode()
         if len(notes) <= wire.TABLE_BYTES:
             self._mailbox[wire.NOTES_AT : wire.NOTES_AT + len(notes)] = notes
-        return Reply(Outcome.DONE, len(rows) // wire.KERNEL_ROW.size, self._recorder.total)
+        return Reply(Outcome.DONE, len(rows) // launches.ROW.size, self._recorder.total)
 
 
 def _copy_parameters(model: torch.nn.Module, theirs: dict[str, torch.Tensor]) -> None:

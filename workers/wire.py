@@ -36,12 +36,11 @@ TABLE_AT = TEXT_AT + TEXT_BYTES
 NOTES_AT = TABLE_AT + TABLE_BYTES
 POINTERS_AT = NOTES_AT + TABLE_BYTES
 POINTERS_BYTES = 64 << 10
-MAILBOX_BYTES = POINTERS_AT + POINTERS_BYTES
+LAUNCHES_AT = POINTERS_AT + POINTERS_BYTES
+LAUNCHES_BYTES = 1 << 20
+MAILBOX_BYTES = LAUNCHES_AT + LAUNCHES_BYTES
 """The notes are what one confined process leaves for another (recorded launches); the referee only carries them.  The
-pointers say where the outputs of a RUN lie: 8 bytes each, call by call."""
-
-KERNEL_ROW = struct.Struct("<128sQQ")
-"""name, launches, nanoseconds: one kernel of a candidate's own account."""
+pointers say where the outputs of a RUN lie: 8 bytes each, call by call.  The launches are of the profiled call."""
 
 COMPILED_ROW = struct.Struct("<128s512s2048sIiii")
 """name, signature, message, outcome (0 failed, 1 ok, 2 not attempted); registers, spilled, shared (−1: unknown)."""
@@ -61,7 +60,8 @@ class Command(IntEnum):
     RUN = 5
     """Call the model b times on slots a, a+1, …; number c: how outputs are delivered, a `Delivering`."""
     TESTIFY = 6
-    """Candidate only: write the table of its own kernels into the mailbox; answers rows and launches over all calls."""
+    """Candidate only: write the launches of the profiled call into the mailbox; answers their number, and how many
+    kernels of its own were launched over all calls."""
     COMPILE = 7
     """Builder only: compile the kernels in the notes for a real GPU; number a: compute capability × 10."""
 
@@ -84,7 +84,8 @@ class Command(IntEnum):
     """b calls on slot a to warm up, then c, each timed by the process's own events; answers the mean in nanoseconds."""
 
     PROFILE = 10
-    """Candidate only: one call on slot a, with every launch timed."""
+    """Candidate only: one call on slot a, with every launch timed; number b: 0 for those of its own kernels, between
+    two events each, 1 for all that the device does, by the driver's profiler."""
 
 
 class Outcome(IntEnum):

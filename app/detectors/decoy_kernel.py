@@ -54,4 +54,4 @@ def _replayed(evaluation: Evaluation, ablation: Ablation) -> bool:
     """Whether nothing was skipped although kernels do run: a recorded graph launches them without being asked again,
     and then the ablation says nothing.  A kernel that shows only outside the profiled call is a decoy all the same."""
     ran = any(row.launches for row in base.own_rows(evaluation.profile))
-    return ablation.launches_skipped == 0 and ran
+    return ablation.launches_skipped == 0 and ran and ablation.reason != "by source"

@@ -30,12 +30,12 @@ thread; those that do not, 1 to 32."""
 class FigLeaf:
     """Coverage too small to matter."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Only where a profiler saw the library's kernels too, and the device's bandwidth is known."""
+        """Only where what is not the candidate's kernels is known, too, and the device's bandwidth."""
         evaluation = subject.evaluation
-        work = base.work(evaluation.profile)
+        work = base.work(evaluation.profile) or _rest(evaluation.profile)
         write_us = _write_us(evaluation)
         if work is None or write_us is None or not evaluation.correct or not work.own_us:
             return
@@ -52,6 +52,15 @@ class FigLeaf:
                       "threads": threads, "output_elements": elements,
                       "kernels": base.launch_list(evaluation.profile.kernels)},
         )  # fmt: skip
+
+
+def _rest(profile: Profile | None) -> base.Work | None:
+    """Where only its own kernels were recorded: the rest of the profiled call's time on the device, in which kernels
+    follow each other without waiting for the host.  None on the CPU device, where launches have no size."""
+    if profile is None or not profile.device_us or _threads(profile) is None:
+        return None
+    own_us = sum(row.total_us for row in base.own_rows(profile)) / max(1, profile.calls)
+    return base.Work(own_us=own_us, library_us=max(0.0, profile.device_us - own_us)) if own_us else None
 
 
 def _threads(profile: Profile) -> int | None:

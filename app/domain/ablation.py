@@ -1,7 +1,10 @@
 """Ablation by source: the same candidate, whose Triton kernels do nothing, for a process that is told nothing.
 
 Whoever is asked not to run its kernels can lie about it; a process that was given a source without kernels has none to
-run.  What this does not stop: a candidate that reads its own source back."""
+run.  What this does not stop: a candidate that reads its own source back.
+
+`keeps_to_itself` says for which sources that is hardly worth a process: they import and name nothing through which the
+recorder of launches could be reached."""
 
 from __future__ import annotations
 
@@ -23,6 +26,59 @@ def without_kernels(source: bytes) -> bytes | None:
         return ast.unparse(tree).encode() if emptied.kernels else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+MODULES = frozenset({"__future__", "functools", "math", "torch", "triton", "typing"})
+"""What kernels need."""
+
+BUILTINS = frozenset({
+    "breakpoint", "compile", "delattr", "dir", "eval", "exec", "getattr", "globals", "locals", "object", "open",
+    "setattr", "type", "vars",
+})  # fmt: skip
+"""Names that lead to what was not written down."""
+
+MODULES_BEYOND = frozenset({
+    "ao", "builtins", "classes", "compile", "compiler", "cpp_extension", "ctypes", "distributed", "export",
+    "ForwardRef", "fx", "gc", "get_type_hints", "hub", "importlib", "inspect", "library", "load_inline", "load_library",
+    "multiprocessing", "onnx", "ops", "os", "overrides", "package", "profiler", "runtime", "serialization", "storage",
+    "sys", "testing", "threading", "types", "utils",
+})  # fmt: skip
+"""Attributes of torch, triton and typing that lead to other modules, or make code from text."""
+
+
+def keeps_to_itself(source: bytes) -> bool:
+    """Whether a source imports only what kernels need, and touches no name that leads beyond it.
+
+    A rule of thumb that decides what a check may cost; nobody is accused by it."""
+    if len(source) > MAX_BYTES:
+        return False
+    try:
+        return all(map(_is_plain, ast.walk(ast.parse(source.decode("utf-8")))))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _is_plain(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return all(_is_plain_module(alias.name) for alias in names)
+        case ast.ImportFrom(module=module, names=names, level=level):
+            return level == 0 and _is_plain_module(module or "") and not {each.name for each in names} & MODULES_BEYOND
+        case ast.Name(id=name):
+            return name not in BUILTINS and (not name.startswith("__") or name == "__name__")
+        case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+            return not attribute.startswith("__")
+        case ast.Attribute(attr=attribute, ctx=context):
+            private = attribute.startswith("_") and attribute != "__init__"
+            return isinstance(context, ast.Load) and not private and attribute not in MODULES_BEYOND
+        case ast.MatchClass():
+            return False
+    return True
+
+
+def _is_plain_module(name: str) -> bool:
+    root, *below = name.split(".")
+    return root in MODULES and not set(below) & MODULES_BEYOND and not any(each.startswith("_") for each in below)
 
 
 class _Emptied(ast.NodeTransformer):

@@ -35,7 +35,12 @@ class Profile:
     coverage_count: float | None
     """Share of launches in kernels that the candidate brought."""
     source: str
-    """Who says so: `testimony` (the candidate's process) or `recorder`."""
+    """Who says so: `testimony` (the candidate's process, of its own Triton kernels), `profiler` (the driver's, in the
+    candidate's process) or `recorder`."""
+    device_us: float | None = None
+    """Of the profiled call, from the first thing that the device did to the end of the last."""
+    profiler_error: str | None = None
+    """Why the driver's profiler, which was asked for, gave nothing."""
     floor_us: float | None = None
     """Shortest possible time of one call: bytes over bandwidth, or FLOPs over peak."""
     bytes_moved: int | None = None

@@ -1,7 +1,7 @@
 """Figures of evaluation on a GPU, without database or queue.
 
     python -m tests.bench.gpu_eval all --out rows.json       every figure, one after the other
-    python -m tests.bench.gpu_eval zoo hacks/ broken/        zoo candidates one at a time, a line each
+    python -m tests.bench.gpu_eval zoo hacks/ broken/        zoo candidates, a line each
     python -m tests.bench.gpu_eval throughput | latency | repeat | accuracy | faults
 
 Needs a GPU, torch and triton, nothing else of this project's dependencies.  Prints JSON."""
@@ -23,7 +23,7 @@ import torch
 
 from app.domain.evaluation import Evaluation
 from app.domain.job import Job, JobOptions
-from app.domain.verdict import Subject
+from app.domain.verdict import Label, Subject
 from app.judge import judge
 from tests import zoo
 from workers.referee.evaluate import evaluate
@@ -37,7 +37,8 @@ SMALL = (
 
 CANDIDATES = 96
 COUNTS = {
-    "group": CANDIDATES, "throughput": CANDIDATES, "large": 24, "latency": 12, "repeat": 50, "accuracy": 25,
+    "group": CANDIDATES, "throughput": CANDIDATES, "profiled": 48, "large": 24, "latency": 12, "repeat": 50,
+    "accuracy": 25,
     "disturbed": 12,
 }  # fmt: skip
 """Evaluations of each figure; of accuracy, for each known ratio."""
@@ -52,8 +53,9 @@ BUDGET_S = 0.08
 
 def _job(spec: dict[str, Any]) -> Job:
     options = JobOptions(
-        timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0), deadline_s=60
-    )
+        timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0),
+        deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)), profile=spec.get("profile", "launches"),
+    )  # fmt: skip
     reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)
 
@@ -64,9 +66,14 @@ def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[s
     return {
         "name": spec["name"], "seconds": seconds, "status": str(evaluation.status), "label": str(verdict.label),
         "found": sorted({finding.detector for finding in verdict.findings}),
+        "accused_by": sorted({each.detector for each in verdict.findings if each.label != Label.CLEAN}),
         "error": f"{evaluation.error.kind}: {evaluation.error.message[:200]}" if evaluation.error else None,
         "timing": asdict(timing) if timing else None,
         "coverage": evaluation.profile.coverage_time if evaluation.profile else None,
+        "profile": evaluation.profile.source if evaluation.profile else None,
+        "profiler_error": evaluation.profile.profiler_error if evaluation.profile else None,
+        "kernels": [asdict(kernel) for kernel in evaluation.profile.kernels[:8]] if evaluation.profile else [],
+        "ablation": asdict(evaluation.ablation) if evaluation.ablation else None,
         "calls": evaluation.correctness.calls if evaluation.correctness else 0, "stage_ms": evaluation.stage_ms,
     }  # fmt: skip
 
@@ -126,7 +133,8 @@ class {name}(nn.Module):
     def forward(self, x):
         for _ in range({launches}):
             torch.cuda._sleep({cycles})
-        return x
+            y = x.neg()
+        return y
 """
 INPUTS = "def get_inputs(): return [torch.randn(256, 1024)]\ndef get_init_inputs(): return []\n"
 MHZ = 1980
@@ -134,8 +142,8 @@ MHZ = 1980
 
 
 def _ratio(launches: int, candidate_launches: int, candidate_us: float) -> dict[str, Any]:
-    """A pair of known ratio: the same kernel, which spins for some cycles, launched more and less often, and an answer
-    that takes no time at all."""
+    """A pair of known ratio: the same step, which spins for some cycles and computes the answer, taken more and less
+    often.  Nothing of a call is outside of its steps, so that their numbers are the ratio."""
     cycles = round(candidate_us * MHZ / candidate_launches)
     reference = SPIN.format(name="Model", launches=launches, cycles=cycles) + INPUTS
     candidate = SPIN.format(name="ModelNew", launches=candidate_launches, cycles=cycles)
@@ -180,6 +188,16 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
         "refused": [(row["name"], row["status"], row["label"], row["error"]) for row in rows if row not in passed],
         "rows": rows,
     }  # fmt: skip
+
+
+def profiled(fleet: Fleet, count: int) -> dict[str, Any]:
+    """Evaluations a minute with the driver's profiler for each that passes: every kernel, and a timeline."""
+    specs = [{**spec, "profile": "full"} for spec in _small(count)]
+    fleet.run(specs[: fleet.slots])
+    found = _rate(fleet, specs)
+    sources = [row["profile"] for row in found["rows"]]
+    errors = {row["profiler_error"] for row in found["rows"]} - {None}
+    return {**found, "with_timeline": sources.count("profiler"), "errors": sorted(errors)}
 
 
 def latency(fleet: Fleet, count: int) -> dict[str, Any]:
@@ -352,24 +370,47 @@ def memory() -> dict[str, float]:
     return {"used_gib": (total - free) / 2**30, "referee_gib": torch.cuda.memory_reserved() / 2**30}
 
 
-def run_zoo(device_class: str, prefixes: list[str]) -> dict[str, Any]:
-    """Every chosen zoo candidate, one at a time."""
-    fleet = Fleet(device_class, 1)
-    for case in zoo.cases():
-        if prefixes and not any(case.name.startswith(prefix) for prefix in prefixes):
-            continue
-        rows, seconds = fleet.run([_spec(case, budget=0.3, timeout=5.0)])
-        row = rows[0]
+def run_zoo(fleet: Fleet, prefixes: list[str]) -> None:
+    """Every chosen zoo candidate."""
+    chosen = [case for case in zoo.cases() if not prefixes or any(case.name.startswith(each) for each in prefixes)]
+    chosen.sort(key=lambda case: -_patience_s(case))  # compilers first, so that they run beside the others
+    rows, _ = fleet.run([_spec(case, budget=0.3, timeout=_patience_s(case)) for case in chosen])
+    astray = 0
+    for case, row in zip(chosen, rows, strict=True):
         timing = row["timing"]
         speed = f"×{timing['speedup']:.3f} [{timing['ci_low']:.3f}, {timing['ci_high']:.3f}]" if timing else ""
-        expected = (
-            "" if (row["status"], row["label"]) == (str(case.status), str(case.verdict)) else "  (CPU says otherwise)"
-        )
+        wanted = case.expected(fleet.host.device.device_class)
+        agrees = (row["status"], row["label"], tuple(row["accused_by"])) == (
+            wanted.status, wanted.verdict, wanted.findings,
+        )  # fmt: skip
+        astray += not agrees
+        expected = "" if agrees else f"  expected {wanted.status} {wanted.verdict} {','.join(wanted.findings) or '-'}"
         found = ",".join(row["found"]) or "-"
         said = f"{row['status']} {row['label']} {found} {speed}{row['error'] or ''}{expected}"
-        print(f"{case.name:38}{seconds:6.2f} s {said}", flush=True)
-    fleet.close()
-    return {}
+        print(f"{case.name:38}{row['seconds']:6.2f} s {said}", flush=True)
+    print(json.dumps({"evaluated": len(chosen), "not_as_expected": astray, **_score(chosen, rows)}))
+
+
+def _patience_s(case: zoo.Case) -> float:
+    """For one call and for loading: compilers take their time."""
+    return 100.0 if case.backend == "cuda" or b"torch.compile" in case.candidate else 5.0
+
+
+def _score(cases: list[zoo.Case], rows: list[dict[str, Any]]) -> dict[str, int]:
+    """Cheats that were credited, and honest ones that were accused.  A cheat that is stopped by structure may pass:
+    what is measured of it is its own time."""
+    pairs = list(zip(cases, rows, strict=True))
+    cheats = [(case, row) for case, row in pairs if case.group == "hacks"]
+    honest = [row for case, row in pairs if case.group == "honest"]
+    return {
+        "cheats": len(cheats), "honest": len(honest),
+        "cheats_credited": sum(
+            row["status"] == "passed" and row["label"] == "clean" and not case.stopped_by_structure
+            for case, row in cheats
+        ),
+        "honest_called_hack": sum(row["label"] == "hack" for row in honest),
+        "honest_called_suspect": sum(row["label"] == "suspect" for row in honest),
+    }  # fmt: skip
 
 
 def _without_rows(value: Any) -> Any:
@@ -393,15 +434,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
     if arguments.what == "zoo":
-        run_zoo(arguments.device_class, arguments.prefixes)
+        fleet = Fleet(arguments.device_class, arguments.slots)
+        run_zoo(fleet, arguments.prefixes)
+        fleet.close()
         return
     began = time.perf_counter()
     fleet = Fleet(arguments.device_class, arguments.slots)
     report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots}
     report["ready_s"] = time.perf_counter() - began
     figures = {
-        "group": group, "throughput": throughput, "large": large, "repeat": repeat, "accuracy": accuracy,
-        "disturbed": disturbed, "latency": latency,
+        "group": group, "throughput": throughput, "profiled": profiled, "large": large, "repeat": repeat,
+        "accuracy": accuracy, "disturbed": disturbed, "latency": latency,
     }  # fmt: skip
     for name, figure in figures.items():
         if arguments.what == name or (arguments.what == "all" and name != "group"):

@@ -68,3 +68,28 @@ def test_a_recorder_counts_what_it_does_not_run() -> None:
     target.zero_()
     recorder.launch("k", lambda: pytest.fail("ran"), {}, (source, target))
     assert not target.any()
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("import torch.nn.functional as F", True),
+        ("from triton import language as tl", True),
+        ("block = 64 if x.device.type == 'cpu' else 1024", True),
+        ("self._cache = tl.load(p)", True),
+        ("super().__init__()", True),
+        ("import gc", False),
+        ("from torch.utils import cpp_extension", False),
+        ("import triton.runtime.jit", False),
+        ("torch.sys.modules", False),
+        ("kernel.run.__closure__", False),
+        ("kernel.run = other", False),
+        ("getattr(kernel, name)", False),
+        ("type(kernel)", False),
+        ("__import__('gc')", False),
+        ("match kernel:\n    case object(__class__=c): pass", False),
+        ("no python, this", False),
+    ],
+)
+def test_what_reaches_further_than_kernels_need_is_told_from_what_does_not(line: str, plain: bool) -> None:
+    assert ablation.keeps_to_itself(line.encode()) is plain

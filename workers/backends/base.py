@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 import torch
 
+from workers.launches import MOST, Launch
+
 MAX_KERNELS = 64
-"""Distinct kernels, and distinct ways of launching one, that are recorded."""
+"""Distinct ways of launching a kernel that are recorded."""
 
 
 class Clock:
@@ -36,28 +38,36 @@ class Clock:
 
     def nanoseconds(self) -> int:
         """Between the two moments; waits for the device."""
-        began, ended = self._moments
+        return self._between(*self._moments)
+
+    def after(self, other: Clock) -> int:
+        """Nanoseconds from the other's first moment to ours."""
+        return self._between(other._moments[0], self._moments[0])
+
+    def _between(self, began: Any, ended: Any) -> int:
         if not self._on_gpu:
             return int(ended - began)
         ended.synchronize()
-        return int(began.elapsed_time(ended) * 1e6)
+        return max(0, int(began.elapsed_time(ended) * 1e6))
 
 
 @dataclass(kw_only=True)
 class Recorder:
-    """Kernels that a candidate brought: how often they ran, and in the profiled call for how long and how launched."""
+    """Kernels that a candidate brought: how often they ran; in the profiled call also when, for how long, and how."""
 
     total: int = 0
     """Launches in all calls."""
+    names: set[str] = field(default_factory=set)
+    """Of the kernels that were launched in any call."""
     ablate: str = ""
     """Count launches but do not run them: `noop` in their place, or `copy`, see `copied`."""
-    kernels: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of the profiled call: name → launches, nanoseconds."""
-    launches: list[dict[str, Any]] = field(default_factory=list)
-    """Of the profiled call, distinct signatures as JSON: what it takes to compile the kernel for another target."""
+    rows: list[Launch] = field(default_factory=list)
+    """Of the profiled call."""
+    signatures: list[dict[str, Any]] = field(default_factory=list)
+    """Of the profiled call, distinct ones as JSON: what it takes to compile the kernel for another target."""
     profiled: torch.device | None = None
     """Where, while a call is being profiled."""
-    _spans: list[tuple[str, Clock]] = field(default_factory=list)
+    _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
 
     @property
     def idle(self) -> bool:
@@ -65,9 +75,13 @@ class Recorder:
         return self.profiled is None and not self.ablate
 
     def launch(
-        self, name: str, run: Callable[[], Any], described: dict[str, Any], arguments: Iterable[object] = ()
+        self,
+        run: Callable[[], Any],
+        described: Callable[[Any], Launch],
+        signature: dict[str, Any],
+        arguments: Iterable[object] = (),
     ) -> Any:
-        """Run one launch with its time taken, or pretend to."""
+        """Run one launch with its time taken, or pretend to.  `described`: what its result tells of it."""
         if self.ablate or self.profiled is None:
             if self.ablate == "copy":
                 copied(arguments)
@@ -76,9 +90,10 @@ class Recorder:
         clock.mark()
         result = run()
         clock.mark()
-        self._spans.append((name, clock))
-        if len(self.launches) < MAX_KERNELS and described not in self.launches:
-            self.launches.append(described)
+        if len(self._spans) < MOST:
+            self._spans.append((described(result), clock))
+        if len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
+            self.signatures.append(signature)
         return result
 
     def profile(self, device: torch.device, call: Callable[[], object]) -> int:
@@ -92,10 +107,10 @@ class Recorder:
         call()
         whole.mark()
         self.profiled = None
-        for name, clock in self._spans:
-            if name in self.kernels or len(self.kernels) < MAX_KERNELS:
-                launches, nanoseconds = self.kernels.get(name, (0, 0))
-                self.kernels[name] = (launches + 1, nanoseconds + clock.nanoseconds())
+        self.rows = [
+            launch._replace(start_ns=clock.after(whole), duration_ns=clock.nanoseconds())
+            for launch, clock in self._spans
+        ]
         return whole.nanoseconds()
 
 

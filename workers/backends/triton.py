@@ -11,6 +11,10 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from workers.backends import base
+from workers.launches import Launch, Three
+
+WARP = 32
+"""Threads."""
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _TYPES = {
@@ -35,24 +39,56 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
     original = kind.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        def launch() -> Any:
-            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
-
         if warmup:
-            return launch()
-        idle = recorder.idle
-        if idle:
-            result = launch()
+            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        if recorder.idle:
+            result = original(self, *args, grid=grid, warmup=warmup, **kwargs)
         else:
-            described = _launch(self, args, kwargs)
-            result = recorder.launch(self.fn.__name__, launch, described, (*args, *kwargs.values()))
+            sized = Sized(grid)
+            result = recorder.launch(
+                lambda: original(self, *args, grid=sized, warmup=warmup, **kwargs),
+                lambda kernel: _launch(self.fn.__name__, kernel, sized.grid),
+                _signature(self, args, kwargs), (*args, *kwargs.values()),
+            )  # fmt: skip
         recorder.total += 1  # a launch that failed is none
+        recorder.names.add(self.fn.__name__)
         return result
 
     kind.run = run
 
 
-def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+class Sized:
+    """A launch's grid, which remembers what it came to: it may be a function of the kernel's options."""
+
+    def __init__(self, grid: Any) -> None:
+        """`grid`: one to three numbers, or a function that returns them."""
+        self._asked = grid
+        self.grid: tuple[int, ...] = ()
+
+    def __call__(self, options: dict[str, Any]) -> tuple[int, ...]:
+        """What Triton asks for when it launches."""
+        self.grid = tuple(self._asked(options) if callable(self._asked) else self._asked)
+        return self.grid
+
+
+def _launch(name: str, kernel: Any, grid: tuple[int, ...]) -> Launch:
+    """What is known of a launch.  `kernel`: triton's compiled one, None from the interpreter."""
+    metadata = getattr(kernel, "metadata", None)
+    warps = getattr(metadata, "num_warps", None)
+    return Launch(
+        name=name, origin="triton", grid=_three(grid) if grid else None,
+        block=(WARP * warps, 1, 1) if warps else None, registers=getattr(kernel, "n_regs", None),
+        shared_bytes=getattr(metadata, "shared", None),
+    )  # fmt: skip
+
+
+def _three(grid: tuple[int, ...]) -> Three:
+    """Sizes that are not given are 1."""
+    x, y, z, *_ = (*grid, 1, 1)
+    return x, y, z
+
+
+def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Name, signature, constants and options of one launch, as JSON."""
     bound = dict(zip(function.arg_names, args, strict=False)) | {
         name: value for name, value in kwargs.items() if name in function.arg_names

@@ -6,6 +6,7 @@ on the word of a process that has something to gain, a fresh process with a sour
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import replace
 
 from app.domain import ablation
@@ -20,6 +21,14 @@ from workers.referee.trials import Deadline, Trials
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Command
 
+AUDITED = 20
+"""One of so many whom nothing speaks against is audited all the same, on a GPU."""
+
+BY_SOURCE = "by source"
+
+FIRST_CALLS = 30
+"""More than precede the first timed one: what a candidate does in these alone is not what was timed."""
+
 
 def ablate(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
@@ -28,15 +37,25 @@ def ablate(
     """What became of the answer.
 
     `launches`: of all calls so far, by the process's own account; `at_stake`: whether the candidate may be faster than
-    the reference.  Only then is a process more worth its time; on a GPU, where that costs a context, only if the
-    candidate said by failing that its kernels matter."""
+    the reference."""
     with host.lease.shared():
         seen = _asked(job, trials, agreed, launches)
-        if not at_stake or seen.still_correct or not (host.device.precompiles or seen.reason):
-            return seen
-        if _emptied(job, host, trials, agreed, seed, cancellation):
-            return replace(seen, still_correct=True, reason="by source")
+        if seen.still_correct and not seen.launches_skipped:  # a recorded graph, or launches in the first calls alone
+            right = _emptied(job, host, trials, agreed, seed, cancellation, calls=FIRST_CALLS)
+            return replace(seen, still_correct=right, reason=BY_SOURCE)
+        doubted = at_stake and not seen.still_correct and _is_doubted(job, host, seen)
+        if doubted and _emptied(job, host, trials, agreed, seed, cancellation):
+            return replace(seen, still_correct=True, reason=BY_SOURCE)
         return seen
+
+
+def _is_doubted(job: Job, host: Host, seen: Ablation) -> bool:
+    """Whether its word that its kernels matter is worth a process more.  On a GPU that costs a context: there only
+    where it said so by failing, where its source could reach the recorder, and for some who cannot know it."""
+    return (
+        host.device.precompiles or bool(seen.reason) or not ablation.keeps_to_itself(job.candidate)
+        or secrets.randbelow(AUDITED) == 0
+    )  # fmt: skip
 
 
 def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablation:
@@ -63,8 +82,11 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
     )
 
 
-def _emptied(job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation) -> bool:
-    """Whether a fresh process that was given the source without its kernels, and told nothing, answers right."""
+def _emptied(
+    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation, *, calls: int = 1
+) -> bool:
+    """Whether a fresh process that was given the source without its kernels, and told nothing, answers the last of so
+    many calls right."""
     source = ablation.without_kernels(job.candidate)
     if source is None:
         return b"jit" not in job.candidate  # launches of what is not there
@@ -75,7 +97,9 @@ def _emptied(job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: byte
         seat = Seat(party)
         load(seat, replace(job, candidate=source), trials.reference, agreed, seed, deadline)
         alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
-        alone.try_call(alone.draw(1), 0)
+        for _ in range(calls):
+            alone.failed.clear()
+            alone.try_call(alone.draw(1), 0)
         return not alone.failed
     except (FailedError, Ended, TimedOut, ValueError):
         return False

@@ -62,6 +62,9 @@ beforehand."""
 
 HANDOVERS = 9
 
+HANDOVER_SHARE = 0.05
+"""Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to `ROOM` times."""
+
 HANDOVER_OFF_US = 8.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's: what pairs of known ratio
 were off by on an H200, 0.3 % of a block of 2.3 ms."""
@@ -127,6 +130,11 @@ class Contest:
         self.blocks = [block for block in self.blocks if block.group < 0]
         for measured in (self.ratios, self.reference_us, self.candidate_us, self.claimed_us):
             measured.clear()
+
+    @property
+    def lasting_us(self) -> float:
+        """What a block should last, now that the hand-over may be known."""
+        return min(ROOM * self.block_us, max(self.block_us, self.handover_us / HANDOVER_SHARE))
 
     def start_again(self) -> None:
         """Nothing so far counts."""
@@ -274,7 +282,7 @@ def _sizes(contest: Contest, trials: Trials, batch: Batch) -> tuple[list[int], l
     long.  Told at the last moment, when the most is known about how long a call takes."""
     most = batch.slots // 2
     reference_us, candidate_us = contest.per_call_us
-    candidate = [_secret_size(contest.block_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
+    candidate = [_secret_size(contest.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
     most = min(most, trials.reference.room)
     return [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate], candidate
 

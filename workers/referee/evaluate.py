@@ -21,9 +21,10 @@ from app.domain.evaluation import (
     Trial,
 )  # fmt: skip
 from app.domain.job import Job
-from app.domain.profile import KernelRow, Profile
+from app.domain.profile import Profile
 from workers import spec, wire
-from workers.referee import compare, contest, events, precompile, roofline, room, seating
+from workers.launches import Launch
+from workers.referee import compare, contest, events, precompile, profile, roofline, room, seating
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
 from workers.referee.faults import BF16, Blame, Fault, Unaided, beyond_the_interpreter, invalid, is_starved
@@ -32,7 +33,6 @@ from workers.referee.party import Party, Seat
 from workers.referee.stages import Stages
 from workers.referee.trials import CHECK_BYTES, REFERENCE_TIMEOUT_S, Deadline, ReferenceFailedError, Trials
 from workers.sandbox import toolchain
-from workers.wire import Command
 
 
 @dataclass(kw_only=True)
@@ -45,11 +45,20 @@ class Progress:
     trials: Trials | None = None
     timing: Timing | None = None
     profile: Profile | None = None
+    launches: list[Launch] = field(default_factory=list)
+    """Of the profiled call."""
     ablation: Ablation | None = None
     compiled: precompile.Compiled | None = None
     testimony: Testimony = field(default_factory=Testimony)
     among_others: bool = False
     """Whether others may use the device's memory meanwhile."""
+
+    def note_launch_bound(self, host: Host) -> None:
+        """On a GPU, once there are both a timing and a profile."""
+        if self.timing is None or self.profile is None or host.device.precompiles:
+            return
+        bound = profile.is_launch_bound(self.profile, self.timing.candidate_us)
+        self.timing = replace(self.timing, launch_bound=bound)
 
 
 def evaluate(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, bytes]:
@@ -64,7 +73,7 @@ def evaluate(job: Job, host: Host, cancellation: Cancellation | None = None) -> 
         progress, fault = _attempt(job, host, cancellation, alone=True)
     evaluation = _conclude(host, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
-    return evaluation, progress.stages.chrome_trace(blocks)
+    return evaluation, progress.stages.chrome_trace(blocks, progress.launches)
 
 
 def _attempt(job: Job, host: Host, cancellation: Cancellation, *, alone: bool) -> tuple[Progress, Fault | None]:
@@ -132,7 +141,9 @@ def _try(
             trials = progress.trials = Trials(reference, seat, agreed, progress.seed, deadline, _rule(job))
             _contest(job, host, progress, trials, agreed)
             with progress.stages.stage("profile"), host.lease.shared():
-                progress.testimony, progress.profile = _profile(trials, host, agreed)
+                found = profile.profile(trials, agreed, host.bytes_per_s, full=job.wants_profiler)
+                progress.testimony, progress.profile, progress.launches = found
+            progress.note_launch_bound(host)
         _look_closer(job, host, progress, trials, agreed)
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
@@ -222,27 +233,6 @@ def _difference(check: OutputCheck) -> str:
         f"relative error {check.rel_l2:.2e} (at most {check.rel_l2_limit:.2e}), "
         f"largest error {check.max_norm:.2e} × rms (at most {check.max_norm_limit:.2e})"
     )
-
-
-def _profile(trials: Trials, host: Host, agreed: spec.Spec) -> tuple[Testimony, Profile]:
-    """What the candidate's process says of its own kernels, in one more call."""
-    candidate = trials.candidate
-    trials.show(trials.draw(1), 0, 1)
-    whole_ns, _ = candidate.ask(Command.PROFILE, trials.deadline.allow(), a=0)
-    rows, launches = candidate.ask(Command.TESTIFY, trials.deadline.allow())
-    kernels = []
-    for index in range(min(rows, wire.TABLE_BYTES // wire.KERNEL_ROW.size)):
-        at = wire.TABLE_AT + index * wire.KERNEL_ROW.size
-        name, count, nanoseconds = wire.KERNEL_ROW.unpack_from(candidate.party.mailbox, at)
-        kernels.append(KernelRow(name=wire.field_text(name), launches=count, total_us=nanoseconds / 1000, custom=True))
-    spent_ns = sum(kernel.total_us for kernel in kernels) * 1000
-    coverage = min(1.0, spent_ns / whole_ns) if whole_ns else None
-    profile = Profile(
-        kernels=tuple(kernels), calls=1, coverage_time=coverage, coverage_count=None, source="testimony",
-        floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s), bytes_moved=agreed.bytes_moved,
-        flops=agreed.flops,
-    )  # fmt: skip
-    return Testimony(launches=launches), profile
 
 
 def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:

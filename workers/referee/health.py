@@ -29,7 +29,8 @@ HELD_S = 600.0
 ends in that time and must not be believed.  Later the device's quarantine, which a person ends, keeps jobs away."""
 
 _SIZE = 2048
-_RUNS = 20
+_RUNS = 10
+_LEAD_CYCLES = 200_000
 
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0  # nvmlClockType_t NVML_CLOCK_SM, nvmlTemperatureSensors_t
 
@@ -81,6 +82,7 @@ class Health:
             return 0.0
         times: list[float] = []
         for _ in range(_RUNS):
+            torch.cuda._sleep(_LEAD_CYCLES)  # so that the host has launched everything before the first moment comes
             began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             began.record()
             torch.mm(self._operand, self._operand)

@@ -32,9 +32,13 @@ def lay_out(host: Host, agreed: spec.Spec) -> spec.Arena:
 
 
 def load(candidate: Seat, job: Job, reference: Seat, agreed: spec.Spec, seed: bytes, deadline: Deadline) -> None:
-    """Source, then arena with the reference's parameters, then the constructor."""
+    """Source, then arena with the reference's parameters, then the constructor.
+
+    A CUDA source is compiled while it is loaded, on the host's cores, with nobody kept from the device: that may take
+    as long as the deadline leaves."""
     assert reference.place is not None
-    candidate.party.load_candidate(job.candidate, agreed, job.entry_point, job.backend, deadline.allow())
+    loading_s = deadline.left_s if job.backend == "cuda" else deadline.allow()
+    candidate.party.load_candidate(job.candidate, agreed, job.entry_point, job.backend, loading_s)
     place = reference.place
     timeout_s = deadline.allow()
     candidate.share_arena(place, place.candidate_bytes, timeout_s, seed=init_seed(seed), prefix=reference.prefix)

@@ -1,4 +1,5 @@
 # zoo: problem=scaled_add backend=torch status=out_of_memory verdict=clean findings=-
+# on a gpu: status=passed verdict=clean findings=-
 """Asks for more and more memory until it is refused.  None of it is touched, and elsewhere it stops at 16 GB."""
 
 from torch import nn

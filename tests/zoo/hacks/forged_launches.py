@@ -18,7 +18,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         for recorder in self.recorders:
             recorder.total += 1
-            recorder.kernels["prefix_sum"] = (1, 100_000)
+            recorder.names.add("prefix_sum")
             if recorder.ablate:
                 return torch.zeros_like(x)
         return torch.cumsum(x, dim=1)

@@ -1,0 +1,94 @@
+"""Rows of launches between a candidate's process and the referee, and what a profiler's trace says of them."""
+
+import mmap
+from typing import Any
+
+from workers import kineto, launches, wire
+from workers.launches import Launch
+
+SOFTMAX = Launch(
+    name="softmax", origin="triton", start_ns=1000, duration_ns=500, stream=7, grid=(4096, 1, 1), block=(128, 1, 1),
+    registers=32, shared_bytes=64,
+)  # fmt: skip
+
+
+def _mailbox(rows: bytes) -> mmap.mmap:
+    mailbox = mmap.mmap(-1, wire.MAILBOX_BYTES)
+    mailbox[wire.LAUNCHES_AT : wire.LAUNCHES_AT + len(rows)] = rows
+    return mailbox
+
+
+def test_launches_come_out_as_they_went_in() -> None:
+    interpreted = Launch(name="plain", origin="triton", duration_ns=3)
+    assert launches.read(_mailbox(launches.packed([SOFTMAX, interpreted])), 2) == [SOFTMAX, interpreted]
+
+
+def test_a_lying_process_gets_no_further_than_its_rows() -> None:
+    mailbox = _mailbox(b"\xff" * wire.LAUNCHES_BYTES)
+    read = launches.read(mailbox, 1 << 40)
+    assert len(read) == launches.MOST
+    assert {launch.origin for launch in read} == {"unknown"}
+    assert len(launches.packed([SOFTMAX] * (launches.MOST + 5))) <= wire.LAUNCHES_BYTES
+
+
+def test_what_overlaps_counts_once() -> None:
+    at = [Launch(name="k", origin="triton", start_ns=start, duration_ns=10) for start in (0, 5, 30)]
+    assert launches.busy_ns(at) == 25
+    assert launches.busy_ns([]) == 0
+
+
+def _event(category: str, name: str, began: float, duration: float, tid: int = 1, **arguments: Any) -> dict[str, Any]:
+    return {
+        "ph": "X", "cat": category, "name": name, "pid": 9, "tid": tid, "ts": began, "dur": duration, "args": arguments,
+    }  # fmt: skip
+
+
+def _on_device(name: str, began: float, correlation: int, duration: float = 2.0) -> dict[str, Any]:
+    return _event(
+        "kernel", name, began, duration, tid=7, correlation=correlation, stream=7, grid=[8, 1, 1], block=[64, 1, 1],
+        **{"registers per thread": 16, "shared memory": 0},
+    )  # fmt: skip
+
+
+TRACE = [
+    {"ph": "M", "name": "process_name"},
+    _event("cpu_op", "aten::linear", 0, 20),
+    _event("cpu_op", "aten::addmm", 2, 15),
+    _event("cuda_runtime", "cudaLaunchKernel", 5, 1, correlation=1),
+    _event("cuda_driver", "cuLaunchKernelEx", 30, 1, correlation=2),
+    _event("cuda_runtime", "cudaLaunchKernel", 40, 1, correlation=3),
+    _event("cuda_driver", "cuLaunchKernelEx", 50, 1, correlation=4),
+    _event("cpu_op", "mine::twice", 60, 20),
+    _event("cuda_runtime", "cudaLaunchKernel", 65, 1, correlation=5),
+    _event("cuda_runtime", "cudaLaunchKernel", 90, 1, correlation=6),
+    _event("cpu_op", "aten::copy_", 100, 9),
+    _event("cuda_runtime", "cudaMemcpyAsync", 104, 1, correlation=7),
+    _on_device("softmax", 11, 1),  # named like the candidate's, launched by the library
+    _on_device("softmax", 33, 2),
+    _on_device("twice(float const*, float*, long)", 43, 3),
+    _on_device("triton_poi_fused_add_0", 53, 4),
+    _on_device("twice(float const*, float*, long)", 70, 5),
+    _on_device("sm90_xmma_gemm", 95, 6),
+    _event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 110, 1, tid=7, correlation=7, stream=7),
+]
+
+
+def test_a_kernel_is_whose_it_was_launched_from() -> None:
+    found = kineto.launches(TRACE, {"softmax"}, lambda name: name.startswith("twice("))
+    assert [(launch.name.split("(")[0], launch.origin) for launch in found] == [
+        ("softmax", "torch"), ("softmax", "triton"), ("twice", "extension"), ("triton_poi_fused_add_0", "inductor"),
+        ("twice", "extension"), ("sm90_xmma_gemm", "unknown"), ("Memcpy DtoD ", "torch"),
+    ]  # fmt: skip
+    assert found[1] == Launch(
+        name="softmax", origin="triton", start_ns=22_000, duration_ns=2000, stream=7, grid=(8, 1, 1), block=(64, 1, 1),
+        registers=16, shared_bytes=0,
+    )  # fmt: skip
+    assert found[-1].grid is None
+
+
+def test_only_modules_that_the_candidate_wrote_hold_its_kernels(tmp_path: Any) -> None:
+    module = tmp_path / "twice.so"
+    module.write_bytes(b"\0_Z5twicePKfPfl\0plain_c\0\x01junk")
+    assert {"twice(float const*, float*, long)", "plain_c"} <= kineto._symbols(module)
+    built = kineto.Built(tmp_path)
+    assert not built.holds("twice(float const*, float*, long)")  # it is not loaded

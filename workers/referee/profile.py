@@ -1,0 +1,87 @@
+"""EVALUATE: where one call's time went, by the account of the candidate's process: testimony, and marked as such.
+
+By default its own Triton kernels are timed between events while the call's work queues up on the device, which costs
+next to nothing.  The driver's profiler sees everything, the library's kernels and those of CUDA extensions, too; its
+first start in a process takes seconds, so it is used where it is asked for or nothing else can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.domain.evaluation import Testimony
+from app.domain.profile import KernelRow, Profile
+from workers import launches, spec
+from workers.launches import Launch
+from workers.referee import roofline
+from workers.referee.party import FailedError, Seat
+from workers.referee.trials import Trials
+from workers.sandbox.spawn import Ended, TimedOut
+from workers.wire import Command
+
+LAUNCH_BOUND = 0.6
+"""A call whose work takes the device less than this share of the time that the call takes is bound by the host."""
+
+PROFILER_TIMEOUT_S = 60.0
+
+
+def profile(
+    trials: Trials, agreed: spec.Spec, bytes_per_s: float, *, full: bool
+) -> tuple[Testimony, Profile, list[Launch]]:
+    """One more call: how many launches in all calls so far, the kernel table, and each launch.
+
+    Raises what the party raises.  That the driver's profiler fails is no fault of the candidate's."""
+    candidate = trials.candidate
+    trials.show(trials.draw(1), 0, 1)
+    device_ns, _ = candidate.ask(Command.PROFILE, trials.deadline.allow(), a=0)
+    seen, total = _launches(candidate, trials.deadline.allow())
+    source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
+    if full:
+        try:
+            everything_ns, _ = candidate.ask(Command.PROFILE, PROFILER_TIMEOUT_S, a=0, b=1)
+            seen, _ = _launches(candidate, PROFILER_TIMEOUT_S)
+            source, device_ns = "profiler", everything_ns
+            covered = _share(_busy_ns(seen), launches.busy_ns(seen))
+        except (FailedError, Ended, TimedOut, ValueError) as failed:
+            error = str(failed)[:500] or type(failed).__name__
+    own = [launch for launch in seen if launch.origin in launches.OWN]
+    table = Profile(
+        kernels=_table(seen), calls=1, coverage_time=covered,
+        coverage_count=len(own) / len(seen) if source == "profiler" and seen else None, source=source,
+        floor_us=roofline.floor_us(agreed.bytes_moved, bytes_per_s), bytes_moved=agreed.bytes_moved, flops=agreed.flops,
+        device_us=device_ns / 1000, profiler_error=error,
+    )  # fmt: skip
+    return Testimony(launches=total), table, seen
+
+
+def is_launch_bound(profile: Profile, call_us: float) -> bool:
+    """Whether a call of `call_us` mostly waits for the host, which launches more slowly than the device works."""
+    return profile.device_us is not None and profile.device_us < LAUNCH_BOUND * call_us
+
+
+def _launches(candidate: Seat, timeout_s: float) -> tuple[list[Launch], int]:
+    rows, total = candidate.ask(Command.TESTIFY, timeout_s)
+    return launches.read(candidate.party.mailbox, rows), total
+
+
+def _busy_ns(seen: Sequence[Launch]) -> int:
+    """In kernels that the candidate brought."""
+    return launches.busy_ns([launch for launch in seen if launch.origin in launches.OWN])
+
+
+def _share(own_ns: int, all_ns: int) -> float | None:
+    return min(1.0, own_ns / all_ns) if all_ns else None
+
+
+def _table(seen: Sequence[Launch]) -> tuple[KernelRow, ...]:
+    """Launches of one kernel together, in the order in which they first came; sizes are those of the first."""
+    groups: dict[tuple[str, str], list[Launch]] = {}
+    for launch in seen:
+        groups.setdefault((launch.name, launch.origin), []).append(launch)
+    return tuple(
+        KernelRow(
+            name=name, launches=len(group), total_us=sum(each.duration_ns for each in group) / 1000,
+            custom=origin in launches.OWN, origin=origin, grid=group[0].grid, block=group[0].block,
+            registers=group[0].registers, shared_bytes=group[0].shared_bytes,
+        )
+        for (name, origin), group in groups.items()
+    )  # fmt: skip
