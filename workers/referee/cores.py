@@ -1,7 +1,8 @@
 """Which of the host's cores do what: a few are kept quiet for those who are timed, the others do all the rest.
 
 A process that shares a core, or the other thread of one, with a compiler launches its kernels at half the speed; on an
-H200 host that made ratios of 1.00 into 0.96.  So the stopwatch and the timed processes have cores of their own."""
+H200 host that made ratios of 1.00 into 0.96.  So the stopwatch and the timed processes have cores of their own,
+and those of another GPU are others: nobody waits with timing on one GPU for the end of timing on another."""
 
 from __future__ import annotations
 
@@ -16,9 +17,13 @@ TIMED = 4
 """Cores for the process that is timed: CUDA's own threads must not wait for the one that waits for them, and with two
 they do (milliseconds, in every third block)."""
 
-LEAST = 10
-"""Of a host with fewer cores none are set apart: compiling would take too long."""
+SET = TIMED + 2
+"""Cores of one GPU: the stopwatch's, those of the timed, and an idle one between them."""
 
+LEFT = 4
+"""Cores that must be left over.  With fewer none are set apart: compiling would take too long."""
+
+_NODES = Path("/dev")
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
@@ -47,20 +52,29 @@ class Cores:
                 _move(pid, self.others)
 
 
-def partition() -> Cores:
-    """One core for the stopwatch and `TIMED` for the timed, with an idle one between them, since a virtual machine may
-    not say which two of its processors share a core; their second threads, too, are left idle.  All for all where there
-    are too few."""
+def partition(index: int = 0, gpus: int = 1) -> Cores:
+    """For the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED` for the timed, with an idle one
+    between them, since a virtual machine may not say which two of its processors share a core; their second threads,
+    too, are left idle.  What is set apart for no GPU does the rest.
+
+    Where there are not enough for all, several GPUs have the same; all for all where they do not suffice for one."""
     usable = os.sched_getaffinity(0)
     cores = sorted({_siblings(cpu) & usable for cpu in usable}, key=min)
-    if len(cores) < LEAST:
+    sets = min(max(gpus, index + 1), (len(cores) - LEFT) // SET)
+    if sets < 1:
         everything = frozenset(usable)
         return Cores(stopwatch=everything, timed=everything, others=everything)
-    *timed, between, stopwatch = cores[-TIMED - 2 :]
+    end = len(cores) - SET * (index % sets)  # the first GPU has the last cores
+    *timed, _, stopwatch = cores[end - SET : end]
     return Cores(
         stopwatch=frozenset({min(stopwatch)}), timed=frozenset(min(core) for core in timed),
-        others=frozenset(usable).difference(stopwatch, between, *timed),
+        others=frozenset().union(*cores[: len(cores) - SET * sets]),
     )  # fmt: skip
+
+
+def gpus() -> int:
+    """How many GPUs this process can see, by their device nodes: one where it sees none."""
+    return max(1, sum(node.name.removeprefix("nvidia").isdecimal() for node in _NODES.glob("nvidia*")))
 
 
 def _siblings(cpu: int) -> frozenset[int]:

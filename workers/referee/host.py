@@ -59,7 +59,7 @@ class Host:
         bound = self.device.binds_to_core
         if bound:
             self._claim.leave()
-        self.cores = cores.partition()
+        self.cores = cores.partition(index, cores.gpus())
         self.wakeful = Wakeful([self._claim.core] if bound else self.cores.awake)
         self.stopwatch = Stopwatch()
         if self._on_gpu:

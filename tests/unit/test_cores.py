@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+
+import pytest
+
+from workers.referee import cores
+
+
+@pytest.fixture
+def processors(monkeypatch):
+    """A host with so many cores, each of two processors: n and n + cores."""
+
+    def make(count):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(2 * count)))
+        monkeypatch.setattr(cores, "_siblings", lambda cpu: frozenset({cpu % count, cpu % count + count}))
+
+    return make
+
+
+def test_one_gpu_has_the_last_cores_and_leaves_their_second_threads_idle(processors):
+    processors(16)
+    found = cores.partition()
+    assert found.stopwatch == {15}
+    assert found.timed == {10, 11, 12, 13}
+    assert found.others == {*range(10), *range(16, 26)}
+
+
+@pytest.mark.parametrize(("count", "gpus"), [(16, 2), (32, 4), (64, 8)])
+def test_gpus_of_one_host_share_no_quiet_core(processors, count, gpus):
+    processors(count)
+    found = [cores.partition(index, gpus) for index in range(gpus)]
+    quiet = [each.stopwatch | each.timed for each in found]
+    assert all(len(each.timed) == cores.TIMED and len(each.stopwatch) == 1 for each in found)
+    assert len(frozenset().union(*quiet)) == sum(map(len, quiet))
+    assert all(one.others == other.others for one, other in pairwise(found))
+    assert not found[0].others & frozenset().union(*quiet)
+    assert len(found[0].others) >= 2 * cores.LEFT
+
+
+def test_where_cores_are_few_all_do_everything(processors):
+    processors(cores.SET + cores.LEFT - 1)
+    found = cores.partition()
+    assert found.stopwatch == found.timed == found.others == set(range(2 * (cores.SET + cores.LEFT - 1)))
+
+
+def test_a_gpu_beyond_those_that_can_be_seen_has_cores_of_its_own(processors):
+    processors(32)
+    assert not set(cores.partition(2, 1).awake) & set(cores.partition(0, 3).awake)
+
+
+def test_where_cores_do_not_suffice_for_every_gpu_some_share(processors):
+    processors(2 * cores.SET + cores.LEFT)
+    first, second, third = (cores.partition(index, 3) for index in range(3))
+    assert first == third
+    assert not set(first.awake) & set(second.awake)
+
+
+def test_gpus_are_counted_by_their_nodes(tmp_path, monkeypatch):
+    monkeypatch.setattr(cores, "_NODES", tmp_path)
+    assert cores.gpus() == 1
+    for name in ("nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-caps"):
+        (tmp_path / name).touch()
+    assert cores.gpus() == 2
