@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,10 +22,12 @@ from uuid import uuid4
 import torch
 
 from app.domain.evaluation import Evaluation
-from app.domain.job import Job, JobOptions
+from app.domain.job import BASELINES, Job, JobOptions
 from app.domain.verdict import Label, Subject
 from app.judge import judge
 from tests import zoo
+from workers.referee import baselines
+from workers.referee.cancel import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.host import Host
 from workers.referee.serve import SWITCH_S
@@ -309,13 +311,9 @@ def large(fleet: Fleet, count: int) -> dict[str, Any]:
         fast = LARGE.format(name="ModelNew", body="torch.softmax(x, dim=1)", make=make)
         specs.append({"name": make, "reference": slow, "candidate": f"{fast}\n# {index}\n", "backend": "torch"})
     fleet.run(specs[:4])
-    rows, seconds = fleet.run(specs)
-    passed = [row for row in rows if row["status"] == "passed"]
-    return {
-        "per_minute": 60 * count / seconds, "evaluations": count, "passed": len(passed),
-        "refused": [(row["name"], row["status"], row["error"]) for row in rows if row not in passed],
-        "speedups": sorted((row["name"], round(row["timing"]["speedup"], 3)) for row in passed),
-    }  # fmt: skip
+    found = _rate(fleet, specs)
+    speedups = sorted((row["name"], round(row["timing"]["speedup"], 3)) for row in found["rows"] if row["timing"])
+    return {**found, "speedups": speedups}
 
 
 def disturbed(fleet: Fleet, count: int) -> dict[str, Any]:
@@ -362,6 +360,26 @@ def extension(fleet: Fleet) -> dict[str, Any]:
     spec = {"name": "twice", "reference": reference, "candidate": EXTENSION, "backend": "cuda", "timeout": 120.0}
     rows, seconds = fleet.run([spec])
     return {"seconds": seconds, **{key: rows[0][key] for key in ("status", "label", "found", "error", "stage_ms")}}
+
+
+def compiled(fleet: Fleet) -> dict[str, Any]:
+    """A candidate against what torch.compile makes of its reference; measured once for a problem, then known."""
+    found: dict[str, Any] = {}
+    for name in ("layer_norm", "swiglu_half"):
+        case = next(case for case in zoo.cases() if case.name == f"honest/{name}_triton")
+        job = _job(_spec(case, budget=0.5))
+        job = replace(job, options=replace(job.options, baselines=BASELINES))
+        began = time.perf_counter()
+        evaluation, _ = evaluate(job, fleet.host)
+        alike = lambda other: evaluate(other, fleet.host)[0]  # noqa: E731
+        evaluation = baselines.added(evaluation, job, fleet.host.baselines, alike, Cancellation())
+        timing = evaluation.timing
+        found[name] = {
+            "seconds": time.perf_counter() - began, "status": str(evaluation.status),
+            "speedup_over_eager": timing.speedup if timing else None,
+            "baselines": [asdict(each) for each in timing.baselines] if timing else [],
+        }  # fmt: skip
+    return found
 
 
 def memory() -> dict[str, float]:
@@ -426,7 +444,7 @@ def _clean_rate(report: dict[str, Any]) -> float:
 def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["all", "zoo", "faults", "extension", *COUNTS])
+    parser.add_argument("what", choices=["all", "zoo", "faults", "extension", "compiled", *COUNTS])
     parser.add_argument("prefixes", nargs="*", help="of zoo candidates")
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=1)
@@ -456,6 +474,9 @@ def main() -> None:
     if arguments.what in ("all", "extension"):
         report["extension"] = extension(fleet)
         print(json.dumps({"extension": report["extension"]}), flush=True)
+    if arguments.what in ("all", "compiled"):
+        report["compiled"] = compiled(fleet)
+        print(json.dumps({"compiled": report["compiled"]}), flush=True)
     report["memory"] = memory()
     print(json.dumps({"memory": report["memory"]}), flush=True)
     fleet.close()
