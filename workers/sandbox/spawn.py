@@ -103,9 +103,11 @@ class Zygote:
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": "/tmp",
                 # A uid without an account has no name, and torch's compiler asks for one (getpass.getuser) before it
-                # compiles anything.  One thread of it, because the other cores belong to whoever is timed.
+                # compiles anything.  One thread of it, because the other cores belong to whoever is timed; headers as
+                # they are, because a process compiles too little for precompiled ones to pay.
                 **dict.fromkeys(("USER", "LOGNAME"), ACCOUNT),
                 "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
             }
             fd = theirs.fileno()
             command = [sys.executable, "-s", "-P", "-m", "workers.sandbox.zygote", str(fd), *roles]
