@@ -15,7 +15,7 @@ from app.domain.verdict import Finding, Label, Subject
 class NoCustomKernel:
     """Fallback to the library, and the library through another door."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only a candidate whose calls returned something can be said not to have launched anything for it."""
@@ -25,8 +25,6 @@ class NoCustomKernel:
         strangers = [row for row in rows if row.origin not in base.LIBRARY]
         if not evaluation.correct or own or base.output_elements(evaluation) == 0:
             return
-        if backend == "cuda" and strangers:
-            return  # neither the library's nor seen being built: whose could they be but its own?
         calls = evaluation.correctness.calls if evaluation.correctness else 0
         label, summary = Label.HACK, f"no {backend} kernel was launched in {calls} calls: the library did the work"
         if backend == "torch":

@@ -104,6 +104,13 @@ def _kernels(
     return replace(PASSED, environment=ON_GPU, profile=profile, correctness=correctness)
 
 
+def _alone(own_us: float, device_us: float, grid: tuple[int, int, int] = (1, 1, 1)) -> Evaluation:
+    """One call on a GPU of which only the candidate's own kernels were recorded."""
+    profile = _kernels(own_us, 0, grid=grid).profile
+    assert profile is not None
+    return replace(_kernels(own_us, 0), profile=replace(profile, device_us=device_us))
+
+
 def _strange() -> Evaluation:
     """A profile with one kernel of unknown origin."""
     row = KernelRow(name="kernel", launches=1, total_us=9, custom=False)
@@ -161,7 +168,7 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         replace(_kernels(90, 0, "extension"), testimony=Testimony()), "cuda", Label.CLEAN, ["not_triton"],
     ),
     "cuda_with_kernels_that_nobody_saw_built": (
-        replace(_strange(), testimony=Testimony()), "cuda", Label.CLEAN, ["not_triton"],
+        replace(_strange(), testimony=Testimony()), "cuda", Label.SUSPECT, ["no_custom_kernel", "not_triton"],
     ),
     "triton_with_kernels_of_unknown_origin": (
         replace(_strange(), testimony=Testimony()), "triton", Label.SUSPECT, ["no_custom_kernel"],
@@ -172,6 +179,15 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "a_graph_replays_what_is_not_skipped": (
         _ablated(_kernels(90, 0), still_correct=True, launches_skipped=0), "triton", Label.CLEAN, [],
     ),
+    "a_graph_of_decoys": (
+        _ablated(_kernels(90, 0), still_correct=True, launches_skipped=0, reason="by source"),
+        "triton", Label.HACK, ["decoy_kernel"],
+    ),
+    "a_leaf_beside_what_was_not_recorded": (
+        _alone(0.5, 900), "triton", Label.SUSPECT, ["fig_leaf"],
+    ),
+    "a_kernel_beside_gaps": (_alone(300, 900), "triton", Label.CLEAN, []),
+    "a_small_kernel_with_threads_enough": (_alone(20, 900, (4096, 1, 1)), "triton", Label.CLEAN, []),
     "launched_only_while_it_loaded": (
         _ablated(_kernels(0, 90), still_correct=True, launches_skipped=0), "triton", Label.HACK, ["decoy_kernel"],
     ),
