@@ -1,0 +1,89 @@
+"""The stopwatch: a real process, which wakes others and takes the time."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from workers.referee.clock import Stopwatch
+
+
+@pytest.fixture
+def stopwatch() -> Iterator[Stopwatch]:
+    started = Stopwatch()
+    yield started
+    started.close()
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def test_it_hands_over_the_message_and_brings_the_answer_with_the_time(stopwatch: Stopwatch) -> None:
+    ours, theirs = _pair()
+    with ours, theirs:
+
+        def answer() -> None:
+            message = theirs.recv(100)
+            time.sleep(0.05)
+            theirs.send(message[::-1])
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        began = time.perf_counter_ns()
+        taken = stopwatch.run(ours, b"abc", [], 5.0)
+        ended = time.perf_counter_ns()
+        thread.join()
+    assert taken.reply == b"cba"
+    assert began <= taken.began_ns < taken.ended_ns <= ended  # one clock for all processes
+    assert taken.ended_ns - taken.began_ns >= 45e6
+
+
+def test_it_wakes_whoever_is_frozen(stopwatch: Stopwatch) -> None:
+    ours, theirs = _pair()
+    code = "import socket; s = socket.socket(fileno=0); s.send(b'awake'); s.send(s.recv(100) * 2)"
+    with ours, theirs, subprocess.Popen([sys.executable, "-c", code], stdin=theirs.fileno()) as process:
+        assert ours.recv(100) == b"awake"
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        ours.settimeout(0.1)
+        taken = stopwatch.run(ours, b"ab", [process.pid], 5.0)
+        assert process.wait(5) == 0
+    assert taken.reply == b"abab"
+
+
+def test_where_nothing_comes_in_time_it_says_so(stopwatch: Stopwatch) -> None:
+    ours, theirs = _pair()
+    with ours, theirs:
+        taken = stopwatch.run(ours, b"abc", [], 0.02)
+        assert (taken.reply, taken.ended_ns) == (None, 0)
+        assert theirs.recv(100) == b"abc"  # whoever asked goes on waiting by himself
+        theirs.send(b"late")
+        assert ours.recv(100) == b"late"
+
+
+def test_whoever_is_gone_answers_nothing_and_harms_nobody(stopwatch: Stopwatch) -> None:
+    with subprocess.Popen(["/bin/true"]) as gone:
+        pass
+    ours, theirs = _pair()
+    with ours:
+        theirs.close()
+        assert stopwatch.run(ours, b"abc", [gone.pid], 5.0).reply is None
+    ours, theirs = _pair()
+    with ours, theirs:
+        theirs.send(b"there")
+        assert stopwatch.run(ours, b"abc", [gone.pid], 5.0).reply == b"there"
+
+
+def test_one_that_ended_itself_is_our_fault(stopwatch: Stopwatch) -> None:
+    stopwatch._process.kill()
+    stopwatch._process.wait()
+    ours, theirs = _pair()
+    with ours, theirs, pytest.raises(OSError):
+        stopwatch.run(ours, b"abc", [], 1.0)

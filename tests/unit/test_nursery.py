@@ -1,0 +1,166 @@
+"""Spares: how they are raised, given out and buried.  The processes are fakes."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workers.referee import nursery as nurseries
+from workers.referee.lease import Lease
+from workers.referee.nursery import Nursery
+from workers.referee.party import FailedError, Party
+from workers.sandbox.spawn import TimedOut, ZygoteError
+from workers.wire import Command, Outcome
+
+LIMIT_S = 5.0
+
+
+class FakeProcess:
+    """Confined at once."""
+
+    def __init__(self) -> None:
+        self.killed = False
+
+    def wait_ready(self) -> None:
+        pass
+
+    def kill(self, *, wait_s: float = 0.0) -> None:
+        self.killed = True
+
+
+class Ward:
+    """Where fakes are made; knows what happened to all of them."""
+
+    def __init__(self) -> None:
+        self.raised: list[FakeParty] = []
+        self.fails: list[Exception | None] = []
+        """What the next ones do when they are warmed; afterwards they do as they are told."""
+        self.barren = 0
+        """So many times no process can be made."""
+        self.warming = 0
+        self.most_warming = 0
+        self._lock = threading.Lock()
+
+    def spawn(self) -> Party:
+        with self._lock:
+            if self.barren:
+                self.barren -= 1
+                raise ZygoteError("no fork")
+            self.raised.append(FakeParty(self, self.fails.pop(0) if self.fails else None))
+            return self.raised[-1]
+
+    def warm(self) -> None:
+        with self._lock:
+            self.warming += 1
+            self.most_warming = max(self.most_warming, self.warming)
+        time.sleep(0.01)
+        with self._lock:
+            self.warming -= 1
+
+
+class FakeParty(Party):
+    """A candidate's process that is none."""
+
+    def __init__(self, ward: Ward, failure: Exception | None) -> None:
+        self.process = FakeProcess()  # type: ignore[assignment]
+        self.asked: list[Command] = []
+        self.closed = False
+        self._ward = ward
+        self._failure = failure
+
+    def ask(self, command: Command, timeout_s: float, **_: Any) -> tuple[int, int]:
+        self.asked.append(command)
+        if self._failure is not None:
+            raise self._failure
+        if command == Command.WARM:
+            self._ward.warm()
+        return 0, 0
+
+    def close(self, *, wait_s: float = 0.0) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def ward() -> Ward:
+    return Ward()
+
+
+Open = Callable[[int], Nursery]
+
+
+@pytest.fixture
+def opened(ward: Ward, tmp_path: Path) -> Iterator[Open]:
+    """Opens a nursery with so many spares."""
+    nurseries_open: list[Nursery] = []
+
+    def start(spares: int) -> Nursery:
+        nurseries_open.append(Nursery(ward.spawn, Lease(tmp_path, "test"), spares))
+        return nurseries_open[-1]
+
+    yield start
+    for each in nurseries_open:
+        each.close()
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_spare_is_warm_when_it_is_taken_and_another_is_begun(ward: Ward, opened: Open) -> None:
+    nursery = opened(2)
+    _until(lambda: sum(len(party.asked) == 2 for party in ward.raised) == 2)
+    time.sleep(0.02)
+    assert len(ward.raised) == 2  # and no more
+    taken = nursery.take()
+    assert isinstance(taken, FakeParty)
+    assert taken.asked == [Command.WARM, Command.COMPILE_FIRST]
+    _until(lambda: len(ward.raised) == 3)
+    assert nursery.take() is not taken  # one candidate each
+
+
+def test_contexts_are_made_one_at_a_time(ward: Ward, opened: Open) -> None:
+    nursery = opened(6)
+    for _ in range(6):
+        nursery.take()
+    assert ward.most_warming == 1
+
+
+@pytest.mark.parametrize("failure", [FailedError(Outcome.OUT_OF_MEMORY, "no memory"), TimedOut(), ValueError("what?")])
+def test_one_that_fails_is_ended_and_another_is_tried(ward: Ward, opened: Open, failure: Exception) -> None:
+    ward.fails = [failure] * (nurseries.ATTEMPTS - 1)
+    taken = opened(1).take()
+    assert taken is ward.raised[nurseries.ATTEMPTS - 1]
+    assert all(party.closed for party in ward.raised[: nurseries.ATTEMPTS - 1])
+
+
+def test_after_some_attempts_whoever_waits_is_told_and_the_next_may_have_more_luck(ward: Ward, opened: Open) -> None:
+    ward.barren = 1
+    ward.fails = [TimedOut("no context")] * (nurseries.ATTEMPTS - 1)
+    nursery = opened(1)
+    with pytest.raises(ZygoteError, match="no candidate's process could be prepared: no context"):
+        nursery.take()
+    assert isinstance(nursery.take(), FakeParty)
+
+
+def test_what_is_buried_is_killed_and_closed(ward: Ward, opened: Open) -> None:
+    nursery = opened(1)
+    taken = nursery.take()
+    nursery.bury(taken)
+    assert isinstance(taken, FakeParty)
+    _until(lambda: taken.closed)
+    assert taken.process.killed  # type: ignore[attr-defined]
+
+
+def test_closing_ends_those_that_wait(ward: Ward, tmp_path: Path) -> None:
+    nursery = Nursery(ward.spawn, Lease(tmp_path, "test"), 2)
+    taken = nursery.take()
+    _until(lambda: nursery._ready.qsize() == 2)
+    nursery.close()
+    assert [party for party in ward.raised if not party.closed] == [taken]
+    _until(lambda: not any(thread.is_alive() for thread in nursery._threads))

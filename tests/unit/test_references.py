@@ -1,0 +1,165 @@
+"""Reference processes: who shares one, and when one ends.  The processes are fakes."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from workers.referee.party import FailedError, Seat
+from workers.referee.references import References
+from workers.sandbox.spawn import Ended, ZygoteError
+from workers.wire import Command, Outcome
+
+LIMIT_S = 5.0
+
+
+class FakeParty:
+    """A process that loads what it is given, unless it is told to fail."""
+
+    def __init__(self, *, loads: bool = True, forgets: bool = True) -> None:
+        self.process = None
+        self.lock = threading.RLock()
+        self.loaded: list[tuple[bytes, str]] = []
+        self.forgotten: list[int] = []
+        self.closed = False
+        self.let_go: threading.Event | None = None
+        """Loading waits for this, if there is one."""
+        self._loads = loads
+        self._forgets = forgets
+
+    def load_reference(self, source: bytes, entry_point: str, timeout_s: float) -> None:
+        if not self._loads:
+            raise FailedError(Outcome.NO_ENTRY_POINT, "the reference defines no Model\nlog")
+        if self.let_go is not None:
+            assert self.let_go.wait(timeout_s)
+        self.loaded.append((source, entry_point))
+
+    def ask(self, command: Command, timeout_s: float, *, session: int = 0, **_: Any) -> tuple[int, int]:
+        assert command == Command.RELEASE
+        if not self._forgets:
+            raise Ended(status=9)
+        self.forgotten.append(session)
+        return 0, 0
+
+    def close(self) -> None:
+        assert not self.closed
+        self.closed = True
+
+
+class Spawn:
+    """Gives out the processes that were prepared, then ordinary ones."""
+
+    def __init__(self, *prepared: FakeParty) -> None:
+        self.given: list[FakeParty] = []
+        self._prepared = list(prepared)
+
+    def __call__(self) -> Any:
+        self.given.append(self._prepared.pop(0) if self._prepared else FakeParty())
+        return self.given[-1]
+
+
+def _sit(references: References, source: bytes = b"a", entry_point: str = "Model") -> Seat:
+    return references.sit(source, entry_point, LIMIT_S)
+
+
+def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=2)
+    first, second = _sit(references), _sit(references)
+    assert first.party is second.party
+    assert spawn.given[0].loaded == [(b"a", "Model")]  # once
+    references.leave(first)
+    references.leave(second)
+    assert len(set(spawn.given[0].forgotten)) == 2
+    assert _sit(references).party is first.party  # it stays warm
+
+
+def test_another_entry_point_is_another_problem() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=2)
+    assert _sit(references).party is not _sit(references, entry_point="Other").party
+
+
+def test_beyond_those_that_are_kept_the_one_not_used_for_longest_ends() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=2)
+    for source in (b"a", b"b", b"a", b"c"):
+        references.leave(_sit(references, source))
+    assert [party.closed for party in spawn.given] == [False, True, False]
+
+
+def test_nobody_is_sent_away_for_a_newcomer() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=1)
+    seats = [_sit(references, source) for source in (b"a", b"b", b"c")]
+    assert not any(party.closed for party in spawn.given)
+    for seat in seats:
+        references.leave(seat)
+    _sit(references, b"c")
+    assert [party.closed for party in spawn.given] == [True, True, False]
+
+
+def test_a_problem_that_does_not_load_leaves_nothing_behind() -> None:
+    spawn = Spawn(FakeParty(loads=False))
+    references = References(spawn, kept=2)
+    with pytest.raises(FailedError, match="defines no Model"):
+        _sit(references)
+    assert spawn.given[0].closed
+    assert _sit(references).party is spawn.given[1]  # type: ignore[comparison-overlap]  # the next one tries afresh
+
+
+def test_where_no_process_can_be_made_nobody_sits() -> None:
+    def fail() -> Any:
+        raise ZygoteError("the zygote is gone")
+
+    references = References(fail, kept=2)
+    for _ in range(2):
+        with pytest.raises(ZygoteError):
+            _sit(references)
+
+
+def test_one_that_failed_serves_those_who_sit_there_and_nobody_else() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=2)
+    first, second = _sit(references), _sit(references)
+    references.discard(first.party)
+    assert _sit(references).party is not first.party
+    references.leave(first)
+    assert not spawn.given[0].closed
+    references.leave(second)
+    assert spawn.given[0].closed
+
+
+def test_one_that_cannot_forget_ends() -> None:
+    spawn = Spawn(FakeParty(forgets=False))
+    references = References(spawn, kept=2)
+    references.leave(_sit(references))
+    assert spawn.given[0].closed
+    assert _sit(references).party is spawn.given[1]  # type: ignore[comparison-overlap]
+
+
+def test_whoever_comes_second_waits_until_it_is_loaded() -> None:
+    slow = FakeParty()
+    slow.let_go = threading.Event()
+    spawn = Spawn(slow)
+    references = References(spawn, kept=2)
+    seats: list[Seat] = []
+    threads = [threading.Thread(target=lambda: seats.append(_sit(references))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    threads[1].join(0.05)
+    assert not seats
+    slow.let_go.set()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert [seat.party for seat in seats] == [slow, slow]  # type: ignore[comparison-overlap]
+    assert len(spawn.given) == len(slow.loaded) == 1
+
+
+def test_closing_ends_all() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=2)
+    references.leave(_sit(references))
+    _sit(references, b"b")
+    references.close()
+    assert all(party.closed for party in spawn.given)
