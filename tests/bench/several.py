@@ -9,7 +9,7 @@ should not, or did not pass.  `--jobs` is for each device that is in service:
     one          pinned to the first device; the others idle
     pinned       in turn to each device
     shared       by class: whoever is free takes the next
-    quarantined  by class, and some pinned to the last device; a third into them `assay workers quarantine` takes that
+    quarantined  by class, and some pinned to the last device; an eighth into them `assay workers quarantine` takes that
                  one out: the others do the rest, and what is pinned there waits for `assay workers resume`"""
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ class Quarantine:
 
     @property
     def ok(self) -> bool:
-        return self.by_class.ok and self.device not in self.started_later and set(self.pinned_ran) == {self.device}
+        elsewhere = bool(self.started_later) and self.device not in self.started_later
+        return self.by_class.ok and elsewhere and self.pinned_ran == {self.device: self.pinned}
 
 
 class Site:
@@ -235,7 +236,7 @@ def quarantine(running: Site, sick: str) -> Quarantine:
     pins: list[str | None] = [None] * (plan.jobs * plan.devices)
     began = time.perf_counter()
     job_ids = running.submit(pins)
-    _wait_for(running, job_ids, len(job_ids) // 3)
+    _wait_for(running, job_ids, max(1, len(job_ids) // 8))
     order(running.settings, "quarantine", sick, "--reason", "to see what becomes of its jobs")
     with running.client.database.begin() as connection:
         taken_out = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
