@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from itertools import pairwise
 
 import pytest
@@ -63,3 +64,27 @@ def test_gpus_are_counted_by_their_nodes(tmp_path, monkeypatch):
     for name in ("nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-caps"):
         (tmp_path / name).touch()
     assert cores.gpus() == 2
+
+
+def test_whoever_is_timed_is_on_quiet_cores_and_nobody_minds_one_that_is_gone():
+    usable = frozenset(os.sched_getaffinity(0))
+    parts = cores.Cores(stopwatch=usable, timed=frozenset({min(usable)}), others=usable)
+    with subprocess.Popen(["/bin/true"]) as gone:
+        pass
+    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+        try:
+            with parts.quiet([process.pid, gone.pid]):
+                assert os.sched_getaffinity(process.pid) == {min(usable)}
+            assert os.sched_getaffinity(process.pid) == usable
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("listed", "expected"), [("3", {3}), ("3,11", {3, 11}), ("2-3,8", {2, 3, 8})])
+def test_the_kernel_says_which_processors_are_one_core(tmp_path, monkeypatch, listed, expected):
+    monkeypatch.setattr(cores, "_TOPOLOGY", tmp_path)
+    folder = tmp_path / "cpu3" / "topology"
+    folder.mkdir(parents=True)
+    (folder / "thread_siblings_list").write_text(f"{listed}\n")
+    assert cores._siblings(3) == expected
+    assert cores._siblings(4) == {4}  # where it says nothing: alone
