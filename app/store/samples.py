@@ -7,17 +7,18 @@ held but one block of CSV; texts are read only for what has been chosen."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 import psycopg
 import pyarrow as pa
 import pyarrow.csv
 import sqlalchemy as sa
+from sqlalchemy.sql import visitors
 
 from app.domain import where as filters
 from app.domain.family import VERSION as FAMILY_VERSION
@@ -33,16 +34,19 @@ from app.store.tables import (
     problem_features,
     problems,
     runs,
-    trajectories,
     turn_features,
     turns,
     verdicts,
 )
 
+_Element = TypeVar("_Element", bound=visitors.ExternallyTraversible)
+
 PASSED = 99
 """`stage` of an attempt that no stage of the database drops."""
 BLOCK_BYTES = 2 << 20
 """CSV in memory at a time."""
+JUDGED, EXTRACTION, TOKENS = "judged", "extraction", "tokens"
+"""Names of stages that are read here in a way of their own."""
 APPLICATION = "assay export"
 """Name of connections that only read: they do not hold back `as_of`."""
 
@@ -116,7 +120,7 @@ def conditions(spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int]
 
     stage("valid", measured.valid, "our own faults and broken problems are never training data")
     fresh = sa.and_(verdicts.c.policy == policy, verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type))
-    stage("judged", fresh, f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors")
+    stage(JUDGED, fresh, f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors")
     if kind.takes_all:
         return stages + _teaching(spec, kind)
     if not named & {"correct", "status"}:
@@ -142,37 +146,63 @@ def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
     found = []
     if kind.shows_answer and spec.extraction and kind is not Kind.REWARDS:
         rule = "one complete block, last in the answer, one model in it, and what was evaluated"
-        found.append(Condition(name="extraction", keeps=_EXTRACTED, rule=rule))
+        found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
     if spec.max_tokens is not None:
         rule = f"at most {spec.max_tokens} tokens, counted by {spec.tokenizer}"
-        found.append(Condition(name="tokens", keeps=spec.max_tokens >= _TOKENS, rule=rule))
+        found.append(Condition(name=TOKENS, keeps=spec.max_tokens >= _TOKENS, rule=rule))
     return found
 
 
 _EXTRACTED = sa.or_(turns.c.turn_id.is_(None), turn_features.c.extraction == "ok")
-_past = turns.alias("past")
-_recorded_bytes = (
-    sa.select(sa.func.sum(sa.func.octet_length(_past.c.messages_json) + sa.func.octet_length(_past.c.response)))
-    .where(_past.c.trajectory_id == turns.c.trajectory_id, _past.c.turn_index <= turns.c.turn_index)
-    .scalar_subquery()
-)
+
+
+def _narrow(table: sa.Table, *names: str, **computed: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Some columns of a table and what is computed of its wide ones.
+
+    `OFFSET 0` keeps PostgreSQL from computing later what is narrow now: source code and JSON that travel through joins
+    and sorts take half the time of the whole query."""
+    columns = [table.c[name] for name in names]
+    return sa.select(*columns, *(value.label(name) for name, value in computed.items())).offset(0)
+
+
+_candidates = _narrow(
+    candidates, "candidate_id", "backend", "source_sha256", source_bytes=sa.func.octet_length(candidates.c.source)
+).subquery("candidates")
+_problems = _narrow(
+    problems,
+    *(column.name for column in problems.c if column.name != "reference"),
+    reference_bytes=sa.func.octet_length(problems.c.reference),
+).subquery("problems")
+_turns = _narrow(
+    turns,
+    *("turn_id", "trajectory_id", "turn_index", "job_id"),
+    opening=sa.case((turns.c.turn_index == 0, sa.func.md5(turns.c.messages_json))),
+).subquery("turns")
+_own_bytes = sa.func.octet_length(turns.c.messages_json) + sa.func.octet_length(turns.c.response)
+_said = sa.select(
+    turns.c.turn_id,
+    sa.func.sum(_own_bytes)
+    .over(partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, 0))
+    .label("bytes"),
+).subquery("said")
 _BYTES = sa.case(
-    (turns.c.turn_id.is_not(None), _recorded_bytes),
-    else_=sa.func.octet_length(candidates.c.source) + sa.func.octet_length(problems.c.reference) + 600,
+    (turns.c.turn_id.is_not(None), _said.c.bytes),
+    else_=_candidates.c.source_bytes + _problems.c.reference_bytes + 600,
 )
 """Of the whole conversation; 600 for the prompt of our own."""
 _TOKENS = (_BYTES + 3) / 4
 
 _FAMILY = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256)
 
-_JOINED = (
-    rows.JOINED.outerjoin(
+_BESIDE: tuple[tuple[sa.Table, sa.ColumnElement[bool]], ...] = (
+    (
         problem_features,
         sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == FAMILY_VERSION),
-    )
-    .outerjoin(candidate_features, candidate_features.c.candidate_id == candidates.c.candidate_id)
-    .outerjoin(turn_features, turn_features.c.turn_id == turns.c.turn_id)
+    ),
+    (candidate_features, candidate_features.c.candidate_id == candidates.c.candidate_id),
+    (turn_features, turn_features.c.turn_id == turns.c.turn_id),
 )
+"""What is known of texts, and of which."""
 
 _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     name: (rows.COLUMNS[name], kind)
@@ -207,7 +237,7 @@ _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
 _EXTRA: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     "problem_id": (problems.c.problem_id, pa.string()),
     "family": (_FAMILY, pa.string()),
-    "source_bytes": (sa.func.octet_length(candidates.c.source), pa.int32()),
+    "source_bytes": (_candidates.c.source_bytes, pa.int32()),
     "normalised": (candidate_features.c.normalised, pa.string()),
     "renamed": (candidate_features.c.renamed, pa.string()),
 }
@@ -232,35 +262,63 @@ def attempts(
 
     `signatures` asks for those of attempts that pass, `prompts` for a hash of what opened each conversation: both cost.
     `replay` reads verdicts and reviews as they were at `as_of`, not as they are."""
-    dropped = sa.case(
-        *((sa.not_(sa.func.coalesce(one.keeps, sa.false())), place) for place, one in enumerate(stages)), else_=PASSED
-    )
-    teaching = [one.keeps for one in stages if one.name in ("extraction", "tokens")]
-    columns = [column.label(name) for name, (column, _) in (_NARROW | _EXTRA).items()]
-    hexed = sa.func.encode(candidate_features.c.signature, "hex")
-    opening = sa.case(
-        (turns.c.turn_id.is_(None), "template"), (turns.c.turn_index == 0, sa.func.md5(turns.c.messages_json))
-    )
-    query = (
-        sa.select(
-            *columns,
-            dropped.label("stage"),
-            sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
-            (sa.case((dropped == PASSED, hexed)) if signatures else sa.null()).label("signature"),
-            (opening if prompts else sa.null()).label("prompt"),
-        )
-        .select_from(_JOINED)
-        .where(evaluations.c.created_at < as_of)
-        .order_by(
-            _FAMILY.collate("C"),
-            problems.c.problem_id,
-            trajectories.c.trajectory_id.nulls_last(),
-            turns.c.turn_index,
-            *rows.ORDER,
-        )
+    judged = _judged(stages, as_of)
+    hexed = sa.func.encode(judged.c.signature, "hex")
+    shown = {
+        "signature": sa.case((judged.c.stage == PASSED, hexed)) if signatures else sa.null(),
+        "prompt": judged.c.prompt if prompts else sa.null(),
+    }
+    query = sa.select(*(shown[name] if name in shown else judged.c[name] for name in SCHEMA.names)).order_by(
+        judged.c.family.collate("C"),
+        judged.c.problem_id,
+        judged.c.trajectory_id.nulls_last(),
+        judged.c.turn,
+        judged.c.created_at,
+        judged.c.evaluation_id,
+        judged.c.turn_id.nulls_last(),
     )
     connection.execute(sa.text("SET LOCAL work_mem = '64MB'"))
     yield from _copied(connection, query, SCHEMA, prefix=_as_it_was(as_of) if replay else "")
+
+
+def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
+    """Every attempt older than `as_of` with the stage that drops it, narrow enough to be sorted."""
+    fresh = next(one.keeps for one in stages if one.name == JUDGED)
+    current = _narrow(verdicts, "verdict_id", "evaluation_id", "label", "is_current", fresh=fresh)
+    verdict = current.where(verdicts.c.is_current).subquery("verdicts")
+    standing_in = {candidates: _candidates, problems: _problems, turns: _turns, verdicts: verdict}
+    keeps = [verdict.c.fresh if one.name == JUDGED else _narrowed(one.keeps, standing_in) for one in stages]
+    dropped = ((sa.not_(sa.func.coalesce(kept, sa.false())), place) for place, kept in enumerate(keeps))
+    teaching = [kept for one, kept in zip(stages, keeps, strict=True) if one.name in (EXTRACTION, TOKENS)]
+    columns = {name: _narrowed(column, standing_in) for name, (column, _) in (_NARROW | _EXTRA).items()}
+    query = sa.select(
+        *(column.label(name) for name, column in columns.items()),
+        evaluations.c.created_at,
+        candidate_features.c.signature,
+        sa.case((_turns.c.turn_id.is_(None), "template"), else_=_turns.c.opening).label("prompt"),
+        sa.case(*dropped, else_=PASSED).label("stage"),
+        sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
+    )
+    joined: sa.FromClause = rows.JOINED
+    for table, same in _BESIDE:
+        joined = joined.outerjoin(table, same)
+    if TOKENS in {one.name for one in stages}:
+        joined = joined.outerjoin(_said, _said.c.turn_id == turns.c.turn_id)
+    chosen = query.select_from(_narrowed(joined, standing_in)).where(evaluations.c.created_at < as_of)
+    return chosen.offset(0).subquery("judged")
+
+
+def _narrowed(expression: _Element, standing_in: Mapping[sa.Table, sa.Subquery]) -> _Element:
+    """The same of narrow tables instead of whole ones."""
+
+    def replaced(element: Any, **_: Any) -> Any:
+        if isinstance(element, sa.Table):
+            return standing_in.get(element)
+        if isinstance(element, sa.Column) and element.table in standing_in:
+            return standing_in[element.table].c[element.key]
+        return element if isinstance(element, sa.Subquery) else None  # one of ours, whose inside stays as it is
+
+    return cast("_Element", visitors.replacement_traverse(expression, {}, replaced))
 
 
 def count(connection: sa.Connection, as_of: datetime) -> int:
