@@ -38,8 +38,8 @@ def isolator() -> Iterator[isolate.Isolator]:
         yield started
 
 
-def _run(isolator: isolate.Isolator, reference: bytes, *names: str) -> Evaluation:
-    candidate = REFERENCE.replace(b"class Model(", b"class ModelNew(")
+def _run(isolator: isolate.Isolator, reference: bytes, *names: str, before: bytes = b"") -> Evaluation:
+    candidate = before + REFERENCE.replace(b"class Model(", b"class ModelNew(")
     options = JobOptions(baselines=names, timing_budget_s=0.2, deadline_s=20, call_timeout_s=5, variants=False)
     job = Job(job_id=uuid4(), reference=reference, candidate=candidate, backend="torch", options=options)
     return isolator.run(job).evaluation
@@ -75,3 +75,11 @@ def test_a_reference_that_cannot_be_compiled_blames_nobody(isolator: isolate.Iso
     assert (found.speedup, found.baseline_us) == (None, None)
     assert found.error == "runtime error: TypeError: no heirs, please"
     assert _run(isolator, REFERENCE).status is Status.PASSED
+
+
+def test_a_confined_process_has_a_user_and_a_folder_for_its_compiler(isolator: isolate.Isolator) -> None:
+    """torch asks for the name before it compiles; a uid without an account has none but that of the environment."""
+    before = (
+        b"import getpass, os\nassert getpass.getuser() and os.access(os.environ['TORCHINDUCTOR_CACHE_DIR'], os.W_OK)"
+    )
+    assert _run(isolator, REFERENCE, before=before).status is Status.PASSED

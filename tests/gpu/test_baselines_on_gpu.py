@@ -1,0 +1,75 @@
+"""Baselines and the driver's reports on a GPU: torch.compile in the sandbox, and a candidate's own Xid.
+
+Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu/test_baselines_on_gpu.py`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from app.domain.evaluation import Evaluation, Status
+from app.domain.job import BASELINES, Job, JobOptions
+from tests import zoo
+
+if TYPE_CHECKING:
+    from workers.referee.host import Host
+
+torch = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+CASES = {case.name: case for case in zoo.cases()}
+
+ILLEGAL = b"""
+import torch, triton, triton.language as tl
+@triton.jit
+def wild(p, BLOCK: tl.constexpr):
+    tl.store(p + (1 << 40) + tl.arange(0, BLOCK), 1.0)
+class ModelNew(torch.nn.Module):
+    def forward(self, x, *rest):
+        wild[(1,)](x, BLOCK=64)
+        return torch.zeros_like(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator["Host"]:
+    from workers.referee.host import Host
+
+    with Host("gpu", "test") as started:
+        started.wait_ready()
+        yield started
+
+
+def _evaluate(host: "Host", name: str, candidate: bytes | None = None, *baselines_wanted: str) -> Evaluation:
+    from workers.referee import baselines
+    from workers.referee.cancel import Cancellation
+    from workers.referee.evaluate import evaluate
+
+    case = CASES[name]
+    job = Job(
+        job_id=uuid4(), reference=case.reference, candidate=candidate or case.candidate, backend=case.backend,
+        options=JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.5, baselines=baselines_wanted),
+    )  # fmt: skip
+    evaluation, _ = evaluate(job, host)
+    return baselines.added(evaluation, job, host.baselines, lambda other: evaluate(other, host)[0], Cancellation())
+
+
+def test_a_kernel_is_compared_with_both_compiled_references(host: "Host") -> None:
+    for attempt in range(2):
+        evaluation = _evaluate(host, "honest/diag_matmul_triton", None, *BASELINES)
+        assert evaluation.status is Status.PASSED, evaluation.error
+        assert evaluation.timing is not None
+        compared = evaluation.timing.baselines
+        assert [(each.name, each.error) for each in compared] == [(name, None) for name in BASELINES]
+        assert all(each.ci_low <= each.speedup <= each.ci_high for each in compared)  # type: ignore[operator]
+        if attempt:
+            assert evaluation.stage_ms["baselines"] < 100  # measured once
+
+
+def test_a_candidates_page_fault_is_not_the_devices(host: "Host") -> None:
+    assert _evaluate(host, "honest/scaled_add_triton", ILLEGAL).status is Status.RUNTIME_ERROR
+    host.health.require_sound()
