@@ -5,22 +5,27 @@ import math
 import threading
 import types
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 import torch
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import broker
-from app.cli import render
+from app import broker, cli
+from app.cli import queue, render
 from app.domain import job as jobs
 from app.domain import result as results
 from app.domain.evaluation import BaselineTiming, Environment, Evaluation, EvaluationError, Status, Timing
 from app.domain.job import Job, JobOptions, JobState
+from app.domain.request import RequestError
 from app.domain.verdict import Label, Verdict
 from app.store import codec
+from app.web.api import schemas
 from workers import frames
 from workers.referee import baselines, statistics
 from workers.referee.baselines import Baselines, Found
@@ -234,6 +239,20 @@ def test_baselines_are_options_like_others() -> None:
             JobOptions(baselines=wrong)  # type: ignore[arg-type]
     assert usual.patience_s == usual.deadline_s
     assert JobOptions(deadline_s=3600, baselines=jobs.BASELINES).patience_s < broker.LONGEST_TASK_S
+
+
+def test_they_can_be_asked_for_over_http_and_on_the_command_line(tmp_path: Path) -> None:
+    asked = msgspec.convert({"baselines": ["compile-max-autotune"]}, schemas.Options)
+    assert schemas.options(asked).baselines == ("compile-max-autotune",)
+    with pytest.raises(RequestError, match="baselines: expected some of compile"):
+        schemas.options(msgspec.convert({"baselines": ["eager"]}, schemas.Options))
+    path = tmp_path / "a.py"
+    path.write_bytes(REFERENCE)
+    asked_for = queue.submission(path, path, baselines=("compile",), backend="torch")
+    assert asked_for.request().options == JobOptions(baselines=("compile",))
+    refused = CliRunner().invoke(cli.main, ["eval", str(path), str(path), "--baseline", "eager"])
+    assert refused.exit_code == 2
+    assert "is not one of 'compile', 'compile-max-autotune'" in refused.output
 
 
 def test_no_baselines_is_the_same_submission_as_before() -> None:
