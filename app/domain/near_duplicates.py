@@ -20,6 +20,8 @@ import zlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
+from typing import NamedTuple
 
 from app.domain import lexing
 
@@ -87,9 +89,8 @@ def similarity(one: bytes, other: bytes) -> float:
     return _alike(_number(one), _number(other))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """A solution among those of its family."""
+class Member(NamedTuple):
+    """A solution among those of its family.  A tuple, because there are millions."""
 
     key: Hashable
     """Whatever names it."""
@@ -120,7 +121,9 @@ class Search:
         self._level = level
         self._jaccard = jaccard
         self._seen: dict[Hashable, Hashable] = {}
-        self._bands: list[dict[bytes, list[tuple[Hashable, int]]]] = [{} for _ in range(BINS // BAND_BINS)]
+        self._signed: list[tuple[Hashable, int]] = []
+        self._bands: list[dict[bytes, list[int]]] = [{} for _ in range(BINS // BAND_BINS)]
+        """Of each band: what is in it → places in `_signed`."""
 
     def add(self, member: Member) -> Duplicate | None:
         """Why this one goes; None if it stays."""
@@ -129,15 +132,19 @@ class Search:
             if (rule, key) in self._seen:
                 return Duplicate(of=self._seen[rule, key], rule=rule)
         if self._level is Similarity.MINHASH and member.signature:
-            signed = (member.key, _number(member.signature))
-            buckets = [
-                known.setdefault(band, []) for known, band in zip(self._bands, _bands(member.signature), strict=True)
-            ]
-            duplicate = self._near(signed, buckets)
+            bands = _BANDS.unpack(member.signature)
+            buckets = list(map(dict.get, self._bands, bands))
+            number = _number(member.signature)
+            duplicate = self._near(number, buckets)
             if duplicate is not None:
                 return duplicate
-            for bucket in buckets:
-                bucket.append(signed)
+            place = len(self._signed)
+            self._signed.append((member.key, number))
+            for known, band, bucket in zip(self._bands, bands, buckets, strict=True):
+                if bucket is None:
+                    known[band] = [place]
+                else:
+                    bucket.append(place)
         for own in keys:
             self._seen[own] = member.key
         return None
@@ -150,23 +157,16 @@ class Search:
         keys.append(("normalised", member.normalised))
         return keys if self._level is Similarity.NORMALISED else [*keys, ("renamed", member.renamed)]
 
-    def _near(self, one: tuple[Hashable, int], buckets: list[list[tuple[Hashable, int]]]) -> Duplicate | None:
-        compared: set[Hashable] = set()
-        for bucket in buckets:
-            for key, other in bucket:
-                if key not in compared:
-                    compared.add(key)
-                    estimate = _alike(one[1], other)
-                    if estimate >= self._jaccard:
-                        return Duplicate(of=key, rule=f"minhash {estimate:.2f}")
+    def _near(self, number: int, buckets: list[list[int] | None]) -> Duplicate | None:
+        for place in dict.fromkeys(chain.from_iterable(filter(None, buckets))):
+            key, other = self._signed[place]
+            estimate = _alike(number, other)
+            if estimate >= self._jaccard:
+                return Duplicate(of=key, rule=f"minhash {estimate:.2f}")
         return None
 
 
-def _bands(data: bytes) -> list[bytes]:
-    width = 4 * BAND_BINS
-    return [data[start : start + width] for start in range(0, len(data), width)]
-
-
+_BANDS = struct.Struct(f"{4 * BAND_BINS}s" * (BINS // BAND_BINS))
 _HIGH = int.from_bytes(struct.pack("<I", 0x80000000) * BINS, "little")
 _LOW = int.from_bytes(struct.pack("<I", 0x7FFFFFFF) * BINS, "little")
 

@@ -72,26 +72,32 @@ def problems(database: Database, progress: Progress = silent) -> None:
 
 def candidates(database: Database, progress: Progress = silent) -> None:
     """Fingerprints of every right candidate that has none."""
+    with database.begin() as connection:
+        left = features.candidates_left(connection, near_duplicates.VERSION)
     after, done = None, 0
-    while True:
+    progress("fingerprints", 0, left)
+    while done < left:
         with database.begin() as connection:
             found, after = features.candidates_without(connection, near_duplicates.VERSION, after, BATCH)
             features.put(connection, tables.candidate_features, [_fingerprint(one) for one in found])
         done += len(found)
-        progress("fingerprints", done, 0)
+        progress("fingerprints", done, max(done, left))
         if after is None:
             return
 
 
 def answers(database: Database, progress: Progress = silent, *, failures: bool) -> None:
     """Whether the answers of evaluated turns show what was evaluated."""
+    with database.begin() as connection:
+        left = features.turns_left(connection, extraction.VERSION, failures=failures)
     after, done = None, 0
-    while True:
+    progress("answers", 0, left)
+    while done < left:
         with database.begin() as connection:
             found, after = features.turns_without(connection, extraction.VERSION, after, BATCH, failures=failures)
             features.put(connection, tables.turn_features, [_check(one) for one in found])
         done += len(found)
-        progress("answers", done, 0)
+        progress("answers", done, max(done, left))
         if after is None:
             return
 

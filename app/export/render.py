@@ -77,6 +77,11 @@ class Part:
             return None
 
 
+def part_path(root: Path, number: int) -> Path:
+    """Where a part says that it is done."""
+    return root / f"part-{number:05}.json"
+
+
 class Renderer:
     """Renders parts of one export: knows its problems, runs, and what is held out."""
 
@@ -101,7 +106,7 @@ class Renderer:
             plan = pa.ipc.open_file(source).read_all()
             _require_numbers(plan)
             part = self._part(number, plan_sha256, plan)
-        part.save(self.job.root / f"part-{number:05}.json")
+        part.save(part_path(self.job.root, number))
         return part
 
     def examples(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[Facts, Example | Unfit]]:

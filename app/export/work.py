@@ -17,13 +17,13 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import msgspec
@@ -34,8 +34,9 @@ from app.domain.decontamination import Index, Match
 from app.domain.selection import Kind, Spec, Stale
 from app.export import prepare, select
 from app.export.files import DECISIONS_STEM, write_columns
+from app.export.helper import COLLECT_AFTER, Helper
 from app.export.prepare import Progress
-from app.export.render import Job, Part, Renderer
+from app.export.render import Job, Part, Renderer, part_path
 from app.export.select import PLAN, Selector
 from app.store import samples
 from app.store.samples import Problem, Snapshot
@@ -45,8 +46,6 @@ PART_ROWS = 20_000
 """Rows of one file; also what a killed export loses at most, for each process."""
 RENDERERS = 4
 """Most processes that render beside the one that selects: PostgreSQL needs cores, too."""
-COLLECT_AFTER = 100_000
-"""New objects between two collections, instead of Python's 700."""
 
 
 class ExportError(ValueError):
@@ -188,7 +187,9 @@ class Pool:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._processes: ProcessPoolExecutor | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._helpers: list[Helper] = []
+        self._idle: SimpleQueue[Helper] = SimpleQueue()
         self._running: dict[int, tuple[Future[Part], str]] = {}
         self._done: dict[int, Part] = {}
         self._last: tuple[int, str] | None = None
@@ -197,12 +198,24 @@ class Pool:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if self._processes is not None:
-            self._processes.shutdown(wait=True, cancel_futures=kind is not None)
+        for helper in self._helpers:
+            helper.end(at_once=kind is not None)
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+
+    def start(self) -> None:
+        """Begin to start the processes: there will be more than one part."""
+        if self._threads is not None:
+            return
+        count = min(RENDERERS, max(1, (os.cpu_count() or 1) // 2))
+        self._threads = ThreadPoolExecutor(count)
+        for _ in range(count):
+            self._helpers.append(Helper(self._job))
+            self._idle.put(self._helpers[-1])
 
     def add(self, number: int, plan_sha256: str) -> None:
         """Render this part, unless that is done already."""
-        part = Part.load(self._job.root / f"part-{number:05}.json")
+        part = Part.load(part_path(self._job.root, number))
         if part is not None and part.plan_sha256 == plan_sha256 and _is_there(self._job.root, part):
             self._done[number] = part
             return
@@ -232,17 +245,20 @@ class Pool:
                 yield number, plan_sha256
 
     def _submit(self, number: int, plan_sha256: str) -> None:
-        if self._processes is None:
-            count = min(RENDERERS, max(1, (os.cpu_count() or 1) // 2))
-            self._processes = ProcessPoolExecutor(
-                count, get_context("spawn"), initializer=_start, initargs=(self._job,)
-            )
-        self._running[number] = self._processes.submit(_render, number, plan_sha256), plan_sha256
+        self.start()
+        assert self._threads is not None
+        self._running[number] = self._threads.submit(self._render, number, plan_sha256), plan_sha256
+
+    def _render(self, number: int, plan_sha256: str) -> Part:
+        helper = self._idle.get()
+        try:
+            return helper.part(number, plan_sha256)
+        finally:
+            self._idle.put(helper)
 
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Look for cycles seldom: rows are millions of tuples without any, and looking takes a fifth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(COLLECT_AFTER, *before[1:])
     try:
@@ -251,31 +267,20 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-_renderer: Renderer | None = None
-
-
-def _start(job: Job) -> None:
-    global _renderer
-    gc.set_threshold(COLLECT_AFTER)
-    _renderer = Renderer(job)
-
-
-def _render(number: int, plan_sha256: str) -> Part:
-    assert _renderer is not None
-    return _renderer.part(number, plan_sha256)
-
-
 def _select(connection: Any, root: Path, draft: Draft, chosen: Selector, pool: Pool, progress: Progress) -> None:
     """Decide chunk by chunk; a part of the plan is handed on as soon as it is full."""
     total = samples.count(connection, draft.as_of)
     waiting: list[pa.Table] = []
-    number = seen = 0
+    number = seen = planned = 0
     for place, table in enumerate(select.chunks(attempts(connection, draft, chosen))):
         chunk = chosen.chunk(table)
         write_columns(root / f"{DECISIONS_STEM}-{place:05}.parquet", [chunk.decisions], select.DECISIONS)
         seen += len(table)
         progress("selecting", seen, total)
         waiting.append(chunk.plan)
+        planned += len(chunk.plan)
+        if planned * total > PART_ROWS * seen:  # as it goes, there will be more than one part
+            pool.start()
         while sum(map(len, waiting)) >= PART_ROWS:
             whole = pa.concat_tables(waiting)
             pool.add(number, _write_plan(root, number, whole.slice(0, PART_ROWS)))

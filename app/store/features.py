@@ -53,10 +53,20 @@ def problems_without(connection: sa.Connection, version: int, limit: int) -> lis
     return [ProblemText(*row) for row in connection.execute(query)]
 
 
+def candidates_left(connection: sa.Connection, version: int) -> int:
+    """How many candidates that were right at least once have no fingerprint of that version."""
+    known = _known(candidate_features, candidate_features.c.candidate_id == jobs.c.candidate_id, version)
+    evaluated = jobs.join(evaluations, evaluations.c.job_id == jobs.c.job_id)
+    query = sa.select(sa.func.count(jobs.c.candidate_id.distinct())).select_from(evaluated)
+    return int(connection.execute(query.where(evaluations.c.correct, ~known)).scalar_one())
+
+
 def candidates_without(
     connection: sa.Connection, version: int, after: UUID | None, limit: int
 ) -> tuple[list[CandidateText], UUID | None]:
-    """Candidates that were right at least once and have no fingerprint of that version, by id, after one."""
+    """Candidates that were right at least once and have no fingerprint of that version, by id, after one.
+
+    Where there are none this still walks over all: ask `candidates_left` first."""
     right = (
         sa.select(sa.literal(1))
         .select_from(jobs.join(evaluations, evaluations.c.job_id == jobs.c.job_id))
@@ -68,11 +78,19 @@ def candidates_without(
     return _page(connection, query, candidates.c.candidate_id, CandidateText, after, limit)
 
 
+def turns_left(connection: sa.Connection, version: int, *, failures: bool) -> int:
+    """How many turns `turns_without` would give in all."""
+    evaluated = turns.join(evaluations, evaluations.c.job_id == turns.c.job_id)
+    query = sa.select(sa.func.count()).select_from(evaluated).where(_unchecked(version, failures))
+    return int(connection.execute(query).scalar_one())
+
+
 def turns_without(
     connection: sa.Connection, version: int, after: UUID | None, limit: int, *, failures: bool
 ) -> tuple[list[TurnText], UUID | None]:
-    """Turns that were evaluated and of which no check of that version is known; without `failures`, only right ones."""
-    known = _known(turn_features, turn_features.c.turn_id == turns.c.turn_id, version)
+    """Turns that were evaluated and of which no check of that version is known; without `failures`, only right ones.
+
+    Where there are none this still walks over all: ask `turns_left` first."""
     query = (
         sa.select(turns.c.turn_id, turns.c.response, candidates.c.source, problems.c.entry_point)
         .select_from(
@@ -81,7 +99,7 @@ def turns_without(
             .join(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
             .join(problems, problems.c.problem_id == jobs.c.problem_id)
         )
-        .where(~known, evaluations.c.valid if failures else evaluations.c.correct)
+        .where(_unchecked(version, failures))
     )
     return _page(connection, query, turns.c.turn_id, TurnText, after, limit)
 
@@ -118,6 +136,11 @@ def put(connection: sa.Connection, table: sa.Table, found: Sequence[dict[str, An
 
 def _known(table: sa.Table, same: sa.ColumnElement[bool], version: int) -> sa.ColumnElement[bool]:
     return sa.select(sa.literal(1)).select_from(table).where(same, table.c.version == version).exists()
+
+
+def _unchecked(version: int, failures: bool) -> sa.ColumnElement[bool]:
+    known = _known(turn_features, turn_features.c.turn_id == turns.c.turn_id, version)
+    return sa.and_(~known, evaluations.c.valid if failures else evaluations.c.correct)
 
 
 def _page(

@@ -1,0 +1,104 @@
+"""EXPORT: a process that renders parts for the one that selects.
+
+    helper = Helper(job)
+    part = helper.part(number, plan_sha256)     # returns when it is done
+    helper.end(at_once=False)
+
+A program of its own and not `multiprocessing`, whose processes begin with importing whatever the main program imports:
+seconds of processor time before the first row.  Told by lines of JSON: the job, then a part at a time; each is answered
+by its number, or by what went wrong.  It ends where nobody can tell it anything any more."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+import msgspec
+
+from app.export.render import Job, Part, Renderer, part_path
+
+COLLECT_AFTER = 100_000
+"""New objects between two searches for reference cycles, instead of Python's 700: rows are millions of tuples without
+any, and searching takes a fifth of the time."""
+
+
+class HelperError(RuntimeError):
+    """A part could not be rendered; says what became of it."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A part to be rendered."""
+
+    number: int
+    plan_sha256: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What became of it."""
+
+    number: int
+    error: str | None = None
+
+
+class Helper:
+    """Such a process; for one caller at a time."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._tell(job)  # not in the arguments: it holds a password
+
+    def part(self, number: int, plan_sha256: str) -> Part:
+        """Render that part.  Raises HelperError."""
+        with suppress(BrokenPipeError):  # its end says more
+            self._tell(Order(number, plan_sha256))
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise HelperError(f"part {number}: the process that rendered it ended with {self._process.wait()}")
+        answer = msgspec.json.decode(line, type=Answer)
+        part = Part.load(part_path(self._job.root, number))
+        if answer.error is not None or part is None:
+            raise HelperError(f"part {number}: {answer.error or 'is not there'}")
+        return part
+
+    def end(self, *, at_once: bool) -> None:
+        """End it: after what it does now, or in the midst of it."""
+        with self._process:  # closes its input, and waits
+            if at_once:
+                self._process.kill()
+
+    def _tell(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(what, enc_hook=str) + b"\n")
+        self._process.stdin.flush()
+
+
+def serve(orders: BinaryIO, answers: BinaryIO) -> None:
+    """Render what is asked for until nothing more comes."""
+    job = msgspec.json.decode(orders.readline(), type=Job, dec_hook=lambda kind, value: kind(value))
+    with Renderer(job) as renderer:
+        for line in orders:
+            order = msgspec.json.decode(line, type=Order)
+            answers.write(msgspec.json.encode(_answer(renderer, order)) + b"\n")
+            answers.flush()
+
+
+def _answer(renderer: Renderer, order: Order) -> Answer:
+    try:
+        renderer.part(order.number, order.plan_sha256)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the other side says it)
+        return Answer(order.number, f"{type(error).__name__}: {error}")
+    return Answer(order.number)
+
+
+def main() -> None:
+    """Be such a process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that selects, which then ends this one
+    gc.set_threshold(COLLECT_AFTER)
+    serve(sys.stdin.buffer, sys.stdout.buffer)
