@@ -28,7 +28,7 @@ MODES = {"compile": None, "compile-max-autotune": "max-autotune-no-cudagraphs"}
 after its last one."""
 
 KEPT = 512
-"""Results that are remembered: two for each of KernelBench's problems."""
+"""Results that are remembered: two for each problem of KernelBench's levels 1 to 3."""
 
 MEMORY_BYTES = 8 << 30
 """Address space on the CPU device: as much as a reference has, for the compiler is loaded beside it."""
