@@ -79,6 +79,9 @@ class Settings:
     slots: int = 1
     """Of a worker: evaluations that it keeps in flight, only one of which times at any moment.  More than one buys
     throughput on a GPU with wider intervals: the driver's work for one slot is felt by another's clock."""
+    steady: bool = False
+    """Of a worker with a GPU: prepare candidates' processes only while nobody is timed.  Speedups repeat better, and
+    there are fewer of them a minute."""
 
     allow_weak_sandbox: bool = False
     """Of a worker: serve although its self-test says that a candidate could do what it must not."""
@@ -114,6 +117,7 @@ class Settings:
             "device_class": str,
             "device_index": int,
             "slots": int,
+            "steady": yes_or_no,
             "allow_weak_sandbox": yes_or_no,
         }
         values: dict[str, object] = {}

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy
 import torch
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import PTXASError
 
 from workers import spec
 from workers.backends.base import Clock
@@ -212,6 +214,8 @@ def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
     if isinstance(error, RefusedOutputError):
         return error.outcome
     text = _say(error) if isinstance(error, RuntimeError) else ""
+    if isinstance(error, CompilationError | PTXASError):
+        return Outcome.COMPILE_FAILED
     if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
         return Outcome.OUT_OF_MEMORY
     return otherwise

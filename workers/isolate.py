@@ -95,16 +95,19 @@ class Isolator:
         slots: int = 1,
         *,
         allow_weak_sandbox: bool = False,
+        steady: bool = False,
     ) -> None:
         """Nothing is started before the first job, `start` or `launch`.
 
         `slots`: evaluations that are in flight on the device, each by an isolator of its own.
         `allow_weak_sandbox`: serve although a confined process can do what it must not, and say so in every
-        evaluation."""
+        evaluation.
+        `steady`: on a GPU, prepare candidates' processes only while nobody is timed."""
         self._device_class = device_class
         self._node = node
         self._index = index
         self._slots = slots
+        self._steady = steady
         self._allow_weak_sandbox = allow_weak_sandbox
         self._holes: tuple[str, ...] = ()
         self._shares = slots > 1 and device_class != "cpu"
@@ -142,7 +145,7 @@ class Isolator:
 
     def _referee(self, fd: socket.socket) -> subprocess.Popen[bytes]:
         """A referee at the other end of a connection, or behind a socket that listens."""
-        arguments = [fd.fileno(), self._device_class, self._node, self._index, self._slots]
+        arguments = [fd.fileno(), self._device_class, self._node, self._index, self._slots, int(self._steady)]
         command = [sys.executable, "-s", "-P", "-m", "workers.referee.serve", *map(str, arguments)]
         return subprocess.Popen(
             command, env=_environment(), pass_fds=[fd.fileno()], stdin=subprocess.DEVNULL,

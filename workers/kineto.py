@@ -20,6 +20,9 @@ import torch
 
 from workers.launches import Launch, Three
 
+if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":
+    import torch._dynamo  # what starts torch's profiler imports it: a second, once for all in the zygote
+
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAUNCHING = ("cuda_runtime", "cuda_driver")
 _MANGLED = re.compile(rb"_Z[A-Za-z0-9_$.]{3,2000}")

@@ -104,6 +104,8 @@ class Outcome(IntEnum):
     WRONG_SHAPE = 11
     WRONG_DTYPE = 12
     UNSUPPORTED = 13
+    COMPILE_FAILED = 14
+    """Triton's compiler refused a kernel when it was first launched."""
 
 
 class Delivering(IntEnum):

@@ -50,16 +50,22 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.option("--slots", type=click.IntRange(1),
               help="Evaluations in flight, only one of which times at any moment; by default ASSAY_SLOTS, else 1.  "
               "More buys throughput on a GPU with wider intervals.")  # fmt: skip
+@click.option("--steady/--brisk", default=None,
+              help="On a GPU: candidates' processes are prepared only while nobody is timed, so that speedups repeat "
+              "better, at fewer evaluations a minute; by default ASSAY_STEADY, else brisk.")  # fmt: skip
 @services.weak_sandbox_option
 @click.pass_obj
-def run(settings: Settings, device_class: str, index: int, slots: int | None) -> None:
+def run(settings: Settings, device_class: str, index: int, slots: int | None, steady: bool | None) -> None:
     """Serve one device in the foreground until SIGTERM or Ctrl-C, which let it finish what it is at.
 
     For containers and service managers; it needs ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or services that run already
     (`assay up`).  Start it as root where candidates should run under uids of their own.
     """
     found = located(settings)
-    own = replace(found, device_class=device_class, device_index=index, slots=slots or found.slots)
+    own = replace(
+        found, device_class=device_class, device_index=index, slots=slots or found.slots,
+        steady=found.steady if steady is None else steady,
+    )  # fmt: skip
     argv = embedded.worker_command(own)
     os.execve(sys.executable, argv, {**os.environ, **embedded.worker_environment(own)})  # noqa: S606 (no shell; signals reach the worker itself)
 

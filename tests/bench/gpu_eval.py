@@ -83,11 +83,11 @@ def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[s
 class Fleet:
     """The referee of a device with some evaluations in flight, each in a thread of its own, as in a worker."""
 
-    def __init__(self, device_class: str, slots: int) -> None:
+    def __init__(self, device_class: str, slots: int, *, steady: bool = False) -> None:
         torch.set_num_threads(1)
         sys.setswitchinterval(SWITCH_S)
         self.slots = slots
-        self.host = Host(device_class, "bench", slots=slots)
+        self.host = Host(device_class, "bench", slots=slots, steady=steady)
         self.environment = asdict(self.host.wait_ready())
 
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:
@@ -448,6 +448,7 @@ def main() -> None:
     parser.add_argument("prefixes", nargs="*", help="of zoo candidates")
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--steady", action="store_true", help="contexts are made only while nobody is timed")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of evaluations")
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
@@ -457,8 +458,8 @@ def main() -> None:
         fleet.close()
         return
     began = time.perf_counter()
-    fleet = Fleet(arguments.device_class, arguments.slots)
-    report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots}
+    fleet = Fleet(arguments.device_class, arguments.slots, steady=arguments.steady)
+    report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots, "steady": arguments.steady}
     report["ready_s"] = time.perf_counter() - began
     figures = {
         "group": group, "throughput": throughput, "profiled": profiled, "large": large, "repeat": repeat,

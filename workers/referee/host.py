@@ -42,16 +42,25 @@ class Host:
     On a GPU any number of evaluations may use it at once, each in a thread of its own; on the CPU one at a time."""
 
     def __init__(
-        self, device_class: str, node: str, index: int = 0, *, slots: int = 1, lease_folder: Path = LEASES
+        self,
+        device_class: str,
+        node: str,
+        index: int = 0,
+        *,
+        slots: int = 1,
+        steady: bool = False,
+        lease_folder: Path = LEASES,
     ) -> None:
         """Starts the zygotes; `wait_ready` says when they have imported torch.
 
         `slots`: evaluations that may be in flight, which share the device's memory.
+        `steady`: make contexts only while nobody is timed (nursery.py).
         `lease_folder`: where the leases of this host's devices are, for all referees that share one."""
         self.node = node
         self.index = index
         self.device: Device = open_device(device_class, index, slots)
         self._slots = slots
+        self._steady = steady
         self._on_gpu = self.device.torch_device.type == "cuda"
         self.lease = Lease(lease_folder, f"{device_class}-{index}")
         self.room = Room(self.device.room_bytes)
@@ -89,7 +98,9 @@ class Host:
         first.wait_ready()
         if self._on_gpu:
             self._spares.pop(SPARE_MEMORY_BYTES).close()
-            self._nursery = Nursery(lambda: self._spawn(_CANDIDATE, 0), self.lease, self.device.spares)
+            self._nursery = Nursery(
+                lambda: self._spawn(_CANDIDATE, 0), self.lease, self.device.spares, steady=self._steady
+            )
         self.environment = self.device.describe(self.node, self.index, first.active, first.missing, self.bytes_per_s)
         return self.environment
 

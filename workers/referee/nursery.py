@@ -20,16 +20,16 @@ WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
 ATTEMPTS = 3
 
-AWAY_FROM_TIMING = False
-"""Whether contexts are made only while nobody is timed.  It takes 150 ms with some thirty of them on the device, for
-which every timer would wait; a block that meets one is an outlier among its groups."""
-
 
 class Nursery:
     """Keeps `spares` processes ready.  Has a lifetime."""
 
-    def __init__(self, spawn: Callable[[], Party], lease: Lease, spares: int) -> None:
-        """Begins at once."""
+    def __init__(self, spawn: Callable[[], Party], lease: Lease, spares: int, *, steady: bool = False) -> None:
+        """Begins at once.
+
+        `steady`: contexts are made only while nobody is timed.  One takes 150 ms with some thirty of them on the
+        device, for which every timer then waits; else a block that meets one is an outlier among its groups."""
+        self._steady = steady
         self._spawn = spawn
         self._lease = lease
         self._ready: queue.Queue[Party | Exception] = queue.Queue()
@@ -72,7 +72,7 @@ class Nursery:
                 continue
             try:
                 party.process.wait_ready()
-                with self._context, self._lease.shared() if AWAY_FROM_TIMING else nullcontext():
+                with self._context, self._lease.shared() if self._steady else nullcontext():
                     party.ask(Command.WARM, WARM_TIMEOUT_S)
                 party.ask(Command.COMPILE_FIRST, WARM_TIMEOUT_S)
                 return party

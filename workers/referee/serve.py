@@ -1,4 +1,4 @@
-"""The referee process of a device: `python -m workers.referee.serve FD DEVICE_CLASS NODE INDEX SLOTS`.
+"""The referee process of a device: `python -m workers.referee.serve FD DEVICE_CLASS NODE INDEX SLOTS STEADY`.
 
 FD is a connection to a worker's one slot, or a socket that listens for those of several (workers/isolate.py).  Through
 each come jobs, and evaluations go out, one at a time; each has a thread of its own.  A connection that closes while a
@@ -36,7 +36,7 @@ LINGER_S = 2.0
 """How long to wait for a connection while there is none."""
 
 
-def main(fd: int, device_class: str, node: str, index: int, slots: int) -> None:
+def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
     """Serve until nobody is connected any more."""
     torch.set_num_threads(1)  # the other cores belong to those whom we measure
     sys.setswitchinterval(SWITCH_S)
@@ -46,7 +46,7 @@ def main(fd: int, device_class: str, node: str, index: int, slots: int) -> None:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     with ExitStack() as stack:
         try:
-            host = stack.enter_context(Host(device_class, node, index, slots=slots))
+            host = stack.enter_context(Host(device_class, node, index, slots=slots, steady=steady))
             greeting = {"environment": asdict(host.wait_ready()), "pid": os.getpid()}
         except Exception as error:
             traceback.print_exc()  # before the worker reads its one line, and ends us
@@ -147,4 +147,4 @@ class Connection:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), steady=sys.argv[6] == "1")

@@ -1,5 +1,4 @@
-# zoo: problem=running_sum backend=torch status=incorrect verdict=hack findings=late_write
-# on a gpu: status=incorrect verdict=clean findings=-
+# zoo: problem=running_sum backend=torch status=incorrect verdict=hack findings=late_write needs=cpu
 """Returns rubbish at once, while a thread writes the right answer into the output slot some milliseconds later (4b, 4c).
 
 Detected: the slot is read the moment the call is done, and again after a while: bytes that changed were late."""
