@@ -13,8 +13,10 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -461,29 +463,30 @@ def main() -> None:
     fleet = Fleet(arguments.device_class, arguments.slots, steady=arguments.steady)
     report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots, "steady": arguments.steady}
     report["ready_s"] = time.perf_counter() - began
-    figures = {
-        "group": group, "throughput": throughput, "profiled": profiled, "large": large, "repeat": repeat,
-        "accuracy": accuracy, "disturbed": disturbed, "latency": latency,
-    }  # fmt: skip
-    for name, figure in figures.items():
-        if arguments.what == name or (arguments.what == "all" and name != "group"):
-            report[name] = figure(fleet, max(4, round(COUNTS[name] * arguments.share)))
-            print(json.dumps({name: _without_rows(report[name])}), flush=True)
-    if arguments.what in ("all", "faults"):
-        report["faults"] = faults(fleet, _clean_rate(report), max(20, round(80 * arguments.share)))
-        print(json.dumps({"faults": report["faults"]}), flush=True)
-    if arguments.what in ("all", "extension"):
-        report["extension"] = extension(fleet)
-        print(json.dumps({"extension": report["extension"]}), flush=True)
-    if arguments.what in ("all", "compiled"):
-        report["compiled"] = compiled(fleet)
-        print(json.dumps({"compiled": report["compiled"]}), flush=True)
-    report["memory"] = memory()
-    print(json.dumps({"memory": report["memory"]}), flush=True)
+    for name, figure in _figures(fleet, arguments.share, report).items():
+        if arguments.what != name and (arguments.what != "all" or name == "group"):
+            continue
+        report[name] = figure()
+        print(json.dumps({name: _without_rows(report[name])}), flush=True)
+        if arguments.out:  # after each, so that an end by force loses one figure
+            arguments.out.write_text(json.dumps(report, indent=1))
+    print(json.dumps({"memory": memory()}), flush=True)
     fleet.close()
-    if arguments.out:
-        arguments.out.write_text(json.dumps(report, indent=1))
-    return
+
+
+def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """By name, in the order in which `all` takes them."""
+    counted: dict[str, Callable[[Fleet, int], dict[str, Any]]] = {
+        "group": group, "throughput": throughput, "repeat": repeat, "accuracy": accuracy, "large": large,
+        "latency": latency, "disturbed": disturbed, "profiled": profiled,
+    }  # fmt: skip
+    figures: dict[str, Callable[[], dict[str, Any]]] = {
+        name: partial(figure, fleet, max(4, round(COUNTS[name] * share))) for name, figure in counted.items()
+    }
+    figures["faults"] = lambda: faults(fleet, _clean_rate(report), max(20, round(80 * share)))
+    figures["extension"] = partial(extension, fleet)
+    figures["compiled"] = partial(compiled, fleet)
+    return figures
 
 
 if __name__ == "__main__":
