@@ -22,6 +22,8 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
 )
 _APART = " \n "
 """Between texts: no form spans it, and words end there."""
+TELLTALE = "|".join(sorted({re.escape(needle) for _, needle, _ in _FORMS}))
+"""What every text with a secret holds: a regular expression of plain words, for whoever searches many texts at once."""
 _COMPILED = tuple((name, needle, re.compile(form)) for name, needle, form in _FORMS)
 
 

@@ -18,6 +18,9 @@ from app.export.manifest import FileEntry, canonical
 ROW_GROUP_ROWS = 1_000
 COMPRESSION = "zstd"
 
+DICTIONARY_BYTES = 16 << 20
+"""Of a row group: turns of a dialogue stand in several rows, and are compressed and stored once."""
+
 LINEAGE = pa.schema(
     [
         ("split", pa.string()),
@@ -50,11 +53,18 @@ class ParquetTable:
         self.rows = 0
         self.memory_bytes = 0
         """Of the rows in Arrow's memory format."""
+        self._kinds = [(one.name, one.type) for one in schema]
         self._names = set(schema.names)
         self._group_rows = group_rows
         self._waiting: list[dict[str, Any]] = []
         self._content = hashlib.sha256()
-        self._file = pq.ParquetWriter(path, schema, compression=COMPRESSION, write_page_index=True)
+        self._file = pq.ParquetWriter(
+            path,
+            schema,
+            compression=COMPRESSION,
+            write_page_index=True,
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+        )
 
     def add(self, row: dict[str, Any]) -> str:
         """Take a row; its content hash.
@@ -79,7 +89,7 @@ class ParquetTable:
 
     def _flush(self) -> None:
         if self._waiting:
-            columns = [_column([row[one.name] for row in self._waiting], one.type) for one in self.schema]
+            columns = [_column([row[name] for row in self._waiting], kind) for name, kind in self._kinds]
             batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
             self.memory_bytes += batch.nbytes
             self._file.write_batch(batch)
@@ -126,7 +136,8 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         flat += one
         offsets.append(len(flat))
     inner = kind.value_type
-    parts = [pa.array([item[part.name] for item in flat], part.type) for part in inner.fields]
+    named = [(part.name, part.type) for part in inner.fields]
+    parts = [pa.array([item[name] for item in flat], part) for name, part in named]
     struct = pa.StructArray.from_arrays(parts, fields=list(inner.fields))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=kind)
 

@@ -5,13 +5,11 @@ that was killed goes on with the parts that are missing."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -20,11 +18,12 @@ import pyarrow.compute as pc
 from app import formats
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
-from app.domain.example import Example, Exchange, Extra, Facts, Text, Texts, Unfit
+from app.domain.example import Example, Extra, Facts, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.export.files import LINEAGE, LINEAGE_STEM, JsonLines, ParquetTable
 from app.export.manifest import FileEntry
 from app.export.select import FACTS
+from app.export.texts import Library
 from app.formats import JSONL
 from app.store import samples
 from app.store.samples import Problem, Run
@@ -33,7 +32,7 @@ from app.store.session import Connection, Database
 TEXT_ROWS = 500
 """Rows whose texts are in memory at a time: a long conversation is about 100 kB."""
 
-QUOTES, HOLE = "quotes held-out", "hole"
+QUOTES = "quotes held-out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +88,7 @@ class Renderer:
         self.job = job
         self.format = formats.find(job.format)
         self.index = Index(held_out=job.held_out)
+        self.library = Library(job.kind)
         self.database = Database(job.database_url)
         with self.database.begin() as connection:
             self.problems = samples.all_problems(connection)
@@ -148,7 +148,8 @@ class Renderer:
         return ParquetTable(self.job.root / "data" / f"{split}-{number:05}.parquet", self.format.schema)
 
     def _built(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[Facts, Example | Unfit]]:
-        texts = _Texts.read(connection, plan, self.job.kind)
+        texts = self.library
+        texts.turn_to(connection, plan)
         rejected = list(self._facts(plan, "rejected_")) if self.job.kind is Kind.PAIRS else [None] * len(plan)
         candidates = plan.column("candidate_id").to_pylist()
         worse = plan.column("rejected_candidate_id").to_pylist()
@@ -187,47 +188,6 @@ class Renderer:
         runs = [self.runs.get(run_id, _NO_RUN) for run_id in columns["run_id"]]
         by_name = columns | _of_problems(problems) | _of_runs(runs)
         return map(Facts, *(by_name[name] for name in Facts._fields))
-
-
-class _Texts(NamedTuple):
-    """The texts of some rows."""
-
-    references: dict[str, Text]
-    sources: dict[str, Text]
-    dialogues: dict[str, list[Exchange]]
-    first_only: bool
-
-    @classmethod
-    def read(cls, connection: Connection, plan: pa.Table, kind: Kind) -> _Texts:
-        def ids(name: str) -> list[str]:
-            both = {*plan.column(name).to_pylist(), *plan.column(f"rejected_{name}").to_pylist()}
-            return sorted(both - {None})
-
-        return cls(
-            references=_read(samples.references(connection, ids("problem_id"))),
-            sources=_read(samples.sources(connection, ids("candidate_id"))),
-            dialogues={
-                trajectory_id: [Exchange.read(*turn) for turn in turns]
-                for trajectory_id, turns in samples.dialogues(connection, ids("trajectory_id")).items()
-            },
-            first_only=kind in (Kind.SINGLE, Kind.RL_PROMPTS),
-        )
-
-    def of(self, facts: Facts, candidate_id: str) -> Texts:
-        """Of one attempt.  Raises Unfit where something was deleted since it was chosen."""
-        try:
-            turns = self.dialogues[facts.trajectory_id] if facts.trajectory_id is not None else []
-            reference, source = self.references[facts.problem_id], self.sources[candidate_id]
-        except KeyError as error:
-            raise Unfit(f"{HOLE}: {error} is not stored any more") from error
-        last = 0 if self.first_only else facts.turn or 0
-        return Texts(
-            reference=reference, source=source, turns=turns[: bisect_right(turns, last, key=attrgetter("place"))]
-        )
-
-
-def _read(stored: dict[str, bytes]) -> dict[str, Text]:
-    return {identifier: Text.read(text) for identifier, text in stored.items()}
 
 
 _NO_RUN = Run(None, None, None)  # type: ignore[arg-type]  # of a candidate that came alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -94,12 +95,12 @@ PROVENANCE = (
 """Columns that say where a row comes from; trainers that do not know them ignore them."""
 
 _OF_FACTS = tuple(name for name, _ in PROVENANCE if name not in ("prompt_source", "sanitized"))
+_facts = attrgetter(*_OF_FACTS)
 
 
 def provenance(example: Example) -> dict[str, Any]:
     """Values of PROVENANCE."""
-    facts = example.facts
-    found: dict[str, Any] = {name: getattr(facts, name) for name in _OF_FACTS}
+    found: dict[str, Any] = dict(zip(_OF_FACTS, _facts(example.facts), strict=True))
     found["prompt_source"] = example.prompt_source
     found["sanitized"] = example.sanitized
     return found

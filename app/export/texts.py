@@ -1,0 +1,101 @@
+"""EXPORT: the texts of the rows that are being rendered: cleaned, searched for secrets, and read once for as long as
+the next rows want them, too."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.domain import credentials
+from app.domain.example import Exchange, Facts, Text, Texts, Unfit
+from app.domain.selection import Kind
+from app.store import samples
+from app.store.session import Connection
+
+HOLE = "hole"
+
+_Read = TypeVar("_Read")
+
+
+class Library:
+    """The texts of some rows of a plan."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._first_only = kind in (Kind.SINGLE, Kind.RL_PROMPTS)
+        self._references: dict[str, Text] = {}
+        self._sources: dict[str, Text] = {}
+        self._dialogues: dict[str, list[Exchange]] = {}
+
+    def turn_to(self, connection: Connection, plan: pa.Table) -> None:
+        """Have what these rows show, and nothing else."""
+
+        def wanted(name: str) -> list[str]:
+            both = {*plan.column(name).to_pylist(), *plan.column(f"rejected_{name}").to_pylist()}
+            return sorted(both - {None})
+
+        self._references = _kept(
+            self._references, wanted("problem_id"), lambda ids: _texts(samples.references(connection, ids))
+        )
+        self._sources = _kept(
+            self._sources, wanted("candidate_id"), lambda ids: _texts(samples.sources(connection, ids))
+        )
+        self._dialogues = _kept(
+            self._dialogues, wanted("trajectory_id"), lambda ids: _exchanges(samples.dialogues(connection, ids))
+        )
+
+    def of(self, facts: Facts, candidate_id: str) -> Texts:
+        """Of one attempt.  Raises Unfit where something was deleted since it was chosen."""
+        try:
+            turns = self._dialogues[facts.trajectory_id] if facts.trajectory_id is not None else []
+            reference, source = self._references[facts.problem_id], self._sources[candidate_id]
+        except KeyError as error:
+            raise Unfit(f"{HOLE}: {error} is not stored any more") from error
+        last = 0 if self._first_only else facts.turn or 0
+        shown = turns[: bisect_right(turns, last, key=attrgetter("place"))]
+        return Texts(reference=reference, source=source, turns=shown)
+
+
+def _kept(
+    known: Mapping[str, _Read], wanted: Iterable[str], read: Callable[[list[str]], dict[str, _Read]]
+) -> dict[str, _Read]:
+    """What is wanted: what is known of it, and what has to be read."""
+    missing: list[str] = []
+    kept: dict[str, _Read] = {}
+    for one in wanted:
+        if one in known:
+            kept[one] = known[one]
+        else:
+            missing.append(one)
+    return kept | read(missing) if missing else kept
+
+
+def _texts(stored: Mapping[str, bytes]) -> dict[str, Text]:
+    read = [Text.read(text, search=False) for text in stored.values()]
+    for place in _suspects([text.shown for text in read]):
+        read[place] = read[place]._replace(secret=credentials.found((read[place].shown,)))
+    return dict(zip(stored, read, strict=True))
+
+
+def _exchanges(stored: Mapping[str, Sequence[samples.Turn]]) -> dict[str, list[Exchange]]:
+    read = [Exchange.read(*turn, search=False) for turns in stored.values() for turn in turns]
+    said = [(place, message.content) for place, exchange in enumerate(read) for message in exchange.said]
+    for suspect in _suspects([content for _, content in said]):
+        exchange = read[said[suspect][0]]
+        secret = credentials.found(message.content for message in exchange.said)
+        read[said[suspect][0]] = exchange._replace(secret=secret)
+    each = iter(read)
+    return {trajectory_id: [next(each) for _ in turns] for trajectory_id, turns in stored.items()}
+
+
+def _suspects(texts: list[str]) -> list[int]:
+    """Places of the texts that may hold a secret.
+
+    All of them in one pass: to ask each text for every form in turn took a quarter of the time of rendering."""
+    hit = pc.match_substring_regex(pa.array(texts, pa.large_string()), credentials.TELLTALE)
+    found: list[int] = pc.indices_nonzero(hit).to_pylist()
+    return found
