@@ -59,12 +59,18 @@ class Nursery:
             self._wanted.acquire()
             if self._over.is_set():
                 return
-            self._ready.put(self._one())
+            raised = self._one()
+            if self._over.is_set() and isinstance(raised, Party):  # nobody will come for it
+                raised.close()
+            else:
+                self._ready.put(raised)
 
     def _one(self) -> Party | Exception:
         """A warm process, or why there is none after some attempts."""
         reason: Exception = ZygoteError("not tried")
         for _ in range(ATTEMPTS):
+            if self._over.is_set():
+                break
             try:
                 party = self._spawn()
             except ZygoteError as error:

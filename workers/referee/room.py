@@ -69,7 +69,7 @@ class Room:
 
 
 def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: int) -> int:
-    """Bytes of device memory that an evaluation takes at its peak, all its processes together.
+    """Bytes of device memory that an evaluation takes, all its processes together; half of what it takes for moments.
 
     `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
     slots = place.inputs.slots
@@ -79,4 +79,5 @@ def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: i
     held = 2 * slots * place.outputs.slot_bytes  # outputs where the two models put them
     compared = max(place.expected.slot_bytes, min(check_bytes, slots * place.expected.slot_bytes))
     working = 2 * WORKING_SETS * one_call  # reference and candidate
-    return arenas + copies + held + CHECKING * compared + working
+    passing = CHECKING * compared + working  # hardly ever all at once, and those who run out try again alone
+    return arenas + copies + held + passing // 2

@@ -146,6 +146,9 @@ class Zygote:
         try:
             self._channel.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
+            channel.close()
+            notes.close()
+            os.close(stdout)
             raise ZygoteError(f"the zygote is gone: {error}") from error
         finally:
             their_channel.close()
