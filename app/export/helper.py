@@ -11,19 +11,25 @@ by its number, or by what went wrong.  It ends where nobody can tell it anything
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 import msgspec
+import pyarrow as pa
 
 from app.export.render import Job, Part, Renderer, part_path
 
 COLLECT_AFTER = 100_000
 """New objects between two searches for reference cycles, instead of Python's 700: rows are millions of tuples without
 any, and searching takes a fifth of the time."""
+
+ALLOCATOR = "jemalloc"
+"""Of Arrow's: as fast as the usual one, and each process keeps 40 MB less."""
 
 
 class HelperError(RuntimeError):
@@ -50,7 +56,8 @@ class Helper:
     def __init__(self, job: Job) -> None:
         self._job = job
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        environment = {"ARROW_DEFAULT_MEMORY_POOL": ALLOCATOR} | os.environ if _is_there() else None
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._tell(job)  # not in the arguments: it holds a password
 
     def part(self, number: int, plan_sha256: str) -> Part:
@@ -79,6 +86,24 @@ class Helper:
         self._process.stdin.flush()
 
 
+@contextmanager
+def frugal() -> Iterator[None]:
+    """Search for cycles seldom, and let Arrow take memory of ALLOCATOR."""
+    threshold, pool = gc.get_threshold(), pa.default_memory_pool()
+    gc.set_threshold(COLLECT_AFTER, *threshold[1:])
+    if _is_there():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+    try:
+        yield
+    finally:
+        gc.set_threshold(*threshold)
+        pa.set_memory_pool(pool)
+
+
+def _is_there() -> bool:
+    return ALLOCATOR in pa.supported_memory_backends()
+
+
 def serve(orders: BinaryIO, answers: BinaryIO) -> None:
     """Render what is asked for until nothing more comes."""
     job = msgspec.json.decode(orders.readline(), type=Job, dec_hook=lambda kind, value: kind(value))
@@ -100,5 +125,5 @@ def _answer(renderer: Renderer, order: Order) -> Answer:
 def main() -> None:
     """Be such a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that selects, which then ends this one
-    gc.set_threshold(COLLECT_AFTER)
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    with frugal():
+        serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -24,8 +24,8 @@ from app.domain.split import split_of
 from app.store import samples
 from app.store.samples import PASSED, Condition
 
-CHUNK_ROWS = 8_000
-"""Attempts looked at together, more where one problem has more: 10 kB of memory each."""
+CHUNK_ROWS = 2_000
+"""Attempts looked at together, more where one problem has more: 10 kB of memory each, of this and the last ones."""
 
 DECONTAMINATED, DISTINCT, PRS, CHOICE, BALANCE = "decontaminated", "distinct", "prs", "choice", "balance"
 RENDERED = "rendered"

@@ -11,7 +11,6 @@ plan is the same and whose files are there are not rendered again.  A lock keeps
 from __future__ import annotations
 
 import fcntl
-import gc
 import hashlib
 import os
 import shutil
@@ -34,7 +33,7 @@ from app.domain.decontamination import Index, Match
 from app.domain.selection import Kind, Spec, Stale
 from app.export import prepare, select
 from app.export.files import DECISIONS_STEM, write_columns
-from app.export.helper import COLLECT_AFTER, Helper
+from app.export.helper import Helper, frugal
 from app.export.prepare import Progress
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.select import PLAN, Selector
@@ -44,6 +43,8 @@ from app.store.session import Database
 
 PART_ROWS = 20_000
 """Rows of one file; also what a killed export loses at most, for each process."""
+DECISION_ROWS = 50_000
+"""Of one file, and of memory."""
 RENDERERS = 4
 """Most processes that render beside the one that selects: PostgreSQL needs cores, too."""
 
@@ -146,7 +147,7 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
         reasoning=draft.spec.reasoning,
         held_out=tuple(held_out),
     )
-    with _rare_collections(), Pool(job) as pool, database.snapshot() as connection:
+    with frugal(), Pool(job) as pool, database.snapshot() as connection:
         chosen = selector(connection, draft, contaminated)
         _select(connection, root, draft, chosen, pool, progress)
         parts = pool.finish(progress)
@@ -257,24 +258,15 @@ class Pool:
             self._idle.put(helper)
 
 
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(COLLECT_AFTER, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 def _select(connection: Any, root: Path, draft: Draft, chosen: Selector, pool: Pool, progress: Progress) -> None:
     """Decide chunk by chunk; a part of the plan is handed on as soon as it is full."""
     total = samples.count(connection, draft.as_of)
     waiting: list[pa.Table] = []
+    decided = _Decisions(root)
     number = seen = planned = 0
-    for place, table in enumerate(select.chunks(attempts(connection, draft, chosen))):
+    for table in select.chunks(attempts(connection, draft, chosen)):
         chunk = chosen.chunk(table)
-        write_columns(root / f"{DECISIONS_STEM}-{place:05}.parquet", [chunk.decisions], select.DECISIONS)
+        decided.add(chunk.decisions)
         seen += len(table)
         progress("selecting", seen, total)
         waiting.append(chunk.plan)
@@ -288,6 +280,27 @@ def _select(connection: Any, root: Path, draft: Draft, chosen: Selector, pool: P
     rest = pa.concat_tables(waiting) if waiting else PLAN.empty_table()
     if len(rest):
         pool.add(number, _write_plan(root, number, rest))
+    decided.write()
+
+
+class _Decisions:
+    """Files of what became of every attempt."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._waiting: list[pa.Table] = []
+        self._files = 0
+
+    def add(self, decisions: pa.Table) -> None:
+        self._waiting.append(decisions)
+        if sum(map(len, self._waiting)) >= DECISION_ROWS:
+            self.write()
+
+    def write(self) -> None:
+        if self._waiting:
+            path = self._root / f"{DECISIONS_STEM}-{self._files:05}.parquet"
+            write_columns(path, [pa.concat_tables(self._waiting)], select.DECISIONS)
+            self._waiting, self._files = [], self._files + 1
 
 
 def _write_plan(root: Path, number: int, plan: pa.Table) -> str:

@@ -7,7 +7,9 @@ held but one block of CSV; texts are read only for what has been chosen."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import select
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -44,6 +46,8 @@ _Element = TypeVar("_Element", bound=visitors.ExternallyTraversible)
 
 PASSED = 99
 """`stage` of an attempt that no stage of the database drops."""
+_SETTINGS = {"work_mem": "64MB", "jit": "off", "parallel_setup_cost": 0, "parallel_tuple_cost": 0}
+"""Of the one large query: compiling it takes longer than it saves, and until its first row nobody else has work."""
 BLOCK_BYTES = 2 << 20
 """CSV in memory at a time."""
 JUDGED, EXTRACTION, TOKENS = "judged", "extraction", "tokens"
@@ -280,7 +284,8 @@ def attempts(
         judged.c.evaluation_id,
         judged.c.turn_id.nulls_last(),
     )
-    connection.execute(sa.text("SET LOCAL work_mem = '64MB'"))
+    for setting, value in _SETTINGS.items():
+        connection.execute(sa.text(f"SET LOCAL {setting} = '{value}'"))
     yield from _copied(connection, query, SCHEMA, prefix=_as_it_was(as_of) if replay else "")
 
 
@@ -362,18 +367,49 @@ def _copied(
     assert isinstance(raw, psycopg.Connection)
     statement = prefix.replace("%", "%%") + str(compiled)
     text = psycopg.ClientCursor(raw).mogrify(statement, values)
-    with raw.cursor() as cursor, cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT csv)".encode()) as copy:
-        for block in _whole_lines(copy, BLOCK_BYTES):
-            yield _parsed(block, schema)
+    for block in _blocks(_sent(raw.pgconn, f"COPY ({text}) TO STDOUT (FORMAT csv)".encode()), BLOCK_BYTES):
+        yield _parsed(block, schema)
 
 
-def _whole_lines(chunks: Any, size: int) -> Iterator[bytes]:
-    """Blocks of about `size` bytes that end with a line: no value of these columns holds a line break."""
-    waiting: list[bytes] = []
+def _sent(server: psycopg.pq.abc.PGconn, statement: bytes) -> Iterator[bytes | memoryview]:
+    """What a COPY sends, a row each, as libpq hands it over: psycopg's own reading takes ten times as long for each."""
+    result = server.exec_(statement)
+    if result.status != psycopg.pq.ExecStatus.COPY_OUT:
+        raise psycopg.errors.error_from_result(result)
+    whole = False
+    try:
+        while (found := server.get_copy_data(1))[0] >= 0:
+            if found[0]:
+                yield found[1]
+            else:
+                select.select([server.socket], [], [])
+                server.consume_input()
+        whole = True
+    finally:
+        if not whole:  # nobody wants the rest
+            server.get_cancel().cancel()
+        while (last := server.get_result()) is not None:
+            result = last
+            if last.status == psycopg.pq.ExecStatus.COPY_OUT:
+                _pass_over(server)
+    if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(result)
+
+
+def _pass_over(server: psycopg.pq.abc.PGconn) -> None:
+    """Read the rest of a COPY, which ends with an error where it was cancelled."""
+    with suppress(psycopg.OperationalError):
+        while server.get_copy_data(0)[0] > 0:
+            pass
+
+
+def _blocks(rows: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
+    """Blocks of about `size` bytes of whole rows."""
+    waiting: list[bytes | memoryview] = []
     held = 0
-    for chunk in chunks:  # one row each
-        waiting.append(bytes(chunk))
-        held += len(chunk)
+    for row in rows:
+        waiting.append(row)
+        held += len(row)
         if held >= size:
             yield b"".join(waiting)
             waiting, held = [], 0
