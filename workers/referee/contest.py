@@ -60,9 +60,13 @@ ROOM = 2.0
 """A block may turn out to have so many times the calls that were planned; inputs and memory for its outputs are there
 beforehand."""
 
-HANDOVERS = 9
+REFERENCE, CANDIDATE = SIDES = ("reference", "candidate")
 
-HANDOVER_SHARE = 0.05
+HANDOVERS = 7
+"""Of each side, before and after the groups of a round: a moment at which both are slow is hardly as long as a round.
+The first also wake the cores on which the round will be."""
+
+HANDOVER_SHARE = 0.1
 """Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to `ROOM` times."""
 
 HANDOVER_OFF_US = 8.0
@@ -72,22 +76,19 @@ were off by on an H200, 0.3 % of a block of 2.3 ms."""
 
 @dataclass(kw_only=True)
 class Contest:
-    """What has been measured so far."""
+    """What has been measured so far.  Times per call follow from blocks and hand-overs whenever they are asked for: a
+    hand-over that was measured at a bad moment is put right by later ones, for the groups before it, too."""
 
     block_us: float
     """What a block should last at the least: against this, the hand-over's jitter (some 10 µs) is small."""
     guess_us: tuple[float, float] = (1.0, 1.0)
-    """Time per call of reference and candidate, before anything is measured."""
-    handover_us: float = 0.0
-    candidate_handover_us: float = 0.0
-    blocks: list[Block] = field(default_factory=list)
+    """Time per call of reference and candidate, before anything that counts is measured."""
+    handovers: list[Block] = field(default_factory=list)
+    """Blocks of no calls."""
+    groups: list[list[Block]] = field(default_factory=list)
+    """Reference, candidate, candidate, reference: those that count."""
     deliveries: list[Delivery] = field(default_factory=list)
     """Outputs of this round, not yet verified."""
-    ratios: list[float] = field(default_factory=list)
-    """Per group: ln(reference / candidate)."""
-    reference_us: list[float] = field(default_factory=list)
-    candidate_us: list[float] = field(default_factory=list)
-    claimed_us: list[float] = field(default_factory=list)
     health: Health
     canary_us: list[float] = field(default_factory=list)
     """Before and after each round."""
@@ -98,13 +99,39 @@ class Contest:
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
 
+    def handover_us(self, side: str) -> float:
+        """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""
+        walls = sorted(block.wall_us for block in self.handovers if block.side == side)
+        return walls[len(walls) // 4] if walls else 0.0
+
+    def times_us(self, side: str) -> list[float]:
+        """Per call, block by block."""
+        subtracted = self._subtracted_us(side)
+        return [_per_call(subtracted, block) for group in self.groups for block in group if block.side == side]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Per group: ln(reference / candidate)."""
+        subtracted = {side: self._subtracted_us(side) for side in SIDES}
+        logs = [[math.log(_per_call(subtracted[block.side], block)) for block in group] for group in self.groups]
+        return [(before - first - second + after) / 2 for before, first, second, after in logs]
+
+    def _subtracted_us(self, side: str) -> float:
+        """From a block.  From the candidate's never more than from the reference's, whatever it says of itself."""
+        return min(self.handover_us(each) for each in SIDES) if side == CANDIDATE else self.handover_us(side)
+
     @property
     def per_call_us(self) -> tuple[float, float]:
         """Of reference and candidate, as far as is known.  The shortest counts: noise only adds, and a block that noise
         made small would be noisy."""
-        if not self.reference_us:
+        if not self.groups:
             return self.guess_us
-        return min(self.reference_us), min(self.candidate_us)
+        return min(self.times_us(REFERENCE)), min(self.times_us(CANDIDATE))
+
+    @property
+    def lasting_us(self) -> float:
+        """What a block should last, now that the hand-over may be known."""
+        return min(ROOM * self.block_us, max(self.block_us, self.handover_us(REFERENCE) / HANDOVER_SHARE))
 
     @contextmanager
     def beside(self, lease: Lease) -> Iterator[None]:
@@ -125,22 +152,11 @@ class Contest:
         """Whether the canary of this round says that somebody else was there."""
         return not all(map(self.health.alone, self.canary_us[-2:]))
 
-    def forget(self) -> None:
-        """The groups so far do not count; the hand-over does."""
-        self.blocks = [block for block in self.blocks if block.group < 0]
-        for measured in (self.ratios, self.reference_us, self.candidate_us, self.claimed_us):
-            measured.clear()
-
-    @property
-    def lasting_us(self) -> float:
-        """What a block should last, now that the hand-over may be known."""
-        return min(ROOM * self.block_us, max(self.block_us, self.handover_us / HANDOVER_SHARE))
-
     def start_again(self) -> None:
         """Nothing so far counts."""
         self.repeats += 1
-        self.forget()
-        self.blocks.clear()
+        self.groups.clear()
+        self.handovers.clear()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +227,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
         if contest.disturbed and contest.repeats < MAX_REPEATS:
             contest.start_again()
             continue
-        if len(contest.ratios) >= statistics.RANK_FROM and contest.beside_s >= PATIENCE * terms.budget_s:
+        if len(contest.groups) >= statistics.RANK_FROM and contest.beside_s >= PATIENCE * terms.budget_s:
             reason = reason or "budget"
         if reason:
             place.health.note(contest.canary_us[-1])
@@ -219,20 +235,33 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
 
 
 def _round(contest: Contest, trials: Trials, groups: list[Batch], began: float, budget_s: float) -> str:
-    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone."""
+    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone.
+
+    A first group does not count: both sides are new to the caches of their cores.  Where memory allows no more than two
+    groups in a round, calls are so long that this matters only once."""
     contest.watch()
-    if not contest.ratios:
-        _measure_handover(contest, trials)
-        _hold(contest, trials, groups.pop())  # for the caches of cores that both sides are new to
-        contest.guess_us = contest.per_call_us
-        contest.forget()
+    _measure_handover(contest, trials)
+    if not contest.groups:
+        contest.guess_us = _shortest(contest, _hold(contest, trials, groups.pop()))
+    elif len(groups) > 2:
+        _hold(contest, trials, groups.pop())
     reason = ""
     for group in groups:
-        _hold(contest, trials, group)
+        contest.groups.append(_hold(contest, trials, group))
         if reason := _stop_reason(contest, (time.monotonic() - began) / budget_s):
             break
+    _measure_handover(contest, trials)
     contest.watch()
     return reason
+
+
+def _shortest(contest: Contest, group: list[Block]) -> tuple[float, float]:
+    """Time per call of both sides in one group."""
+    handover_us = contest.handover_us(REFERENCE)
+    reference_us, candidate_us = (
+        min(_per_call(handover_us, block) for block in group if block.side == side) for side in SIDES
+    )
+    return reference_us, candidate_us
 
 
 def _prepare(trials: Trials, lease: Lease, seat: Seat, block_us: float, guess_us: float) -> float:
@@ -265,8 +294,8 @@ def _most(trials: Trials) -> int:
 def _draw_round(contest: Contest, trials: Trials, lease: Lease, terms: Terms) -> list[Batch]:
     """Fresh inputs for the groups of a round.  A candidate that looks slow gets a short one: it may be decided."""
     reference_us, candidate_us = contest.per_call_us
-    first = 0 if contest.ratios else 1  # one more, which does not count
-    wanted = first + (DECIDED_GROUPS if first and candidate_us > 4 * reference_us else ROUND_GROUPS)
+    slow = not contest.groups and candidate_us > 4 * reference_us
+    wanted = 1 + (DECIDED_GROUPS if slow else ROUND_GROUPS)  # one does not count
     calls = _calls(trials, ROOM * contest.block_us / min(reference_us, candidate_us))
     batches: list[Batch] = []
     while len(batches) < wanted and (
@@ -295,56 +324,31 @@ def _secret_size(enough: float, most: int) -> int:
 
 
 def _measure_handover(contest: Contest, trials: Trials) -> None:
-    for side, seat in (("reference", trials.reference), ("candidate", trials.candidate)):
+    for side, seat in zip(SIDES, (trials.reference, trials.candidate), strict=True):
         for _ in range(HANDOVERS):
-            contest.blocks.append(_block(-1, side, 0, *trials.hand_over(seat)))
-    contest.handover_us = _lower_quartile(contest, "reference")
-    contest.candidate_handover_us = _lower_quartile(contest, "candidate")
+            contest.handovers.append(_block(-1, side, 0, *trials.hand_over(seat)))
 
 
-def _lower_quartile(contest: Contest, side: str) -> float:
-    """Of the hand-overs so far: a noisy moment must not make the calls look shorter than they are."""
-    walls = sorted(block.wall_us for block in contest.blocks if block.side == side)
-    return walls[len(walls) // 4]
-
-
-def _hold(contest: Contest, trials: Trials, batch: Batch) -> None:
+def _hold(contest: Contest, trials: Trials, batch: Batch) -> list[Block]:
     """Reference, candidate, candidate, reference.
 
     Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
     them in its cache."""
     reference, candidate = _sizes(contest, trials, batch)
-    before = _reference_block(contest, trials, batch, 0, reference[0])
-    both = [
-        _candidate_block(contest, trials, batch, first, calls)
-        for first, calls in zip((0, candidate[0]), candidate, strict=True)
-    ]
-    after = _reference_block(contest, trials, batch, reference[0], reference[1])
-    logs = [math.log(value) for value in (before, *both, after)]
-    contest.blocks[-4:] = [replace(block, **asdict(contest.clocks)) for block in contest.blocks[-4:]]
-    contest.ratios.append((logs[0] + logs[3] - logs[1] - logs[2]) / 2)
+    number = len(contest.groups)
+    before = _block(number, REFERENCE, reference[0], *trials.run_reference(batch, 0, reference[0]))
+    both = []
+    for first, calls in zip((0, candidate[0]), candidate, strict=True):
+        delivery = trials.run_candidate(batch, first, calls)
+        contest.deliveries.append(delivery)
+        both.append(_block(number, CANDIDATE, calls, delivery.wall_ns, delivery.claimed_ns))
+    after = _block(number, REFERENCE, reference[1], *trials.run_reference(batch, reference[0], reference[1]))
+    return [replace(block, **asdict(contest.clocks)) for block in (before, *both, after)]
 
 
-def _reference_block(contest: Contest, trials: Trials, batch: Batch, first: int, calls: int) -> float:
-    wall, busy = trials.run_reference(batch, first, calls)
-    contest.blocks.append(_block(len(contest.ratios), "reference", calls, wall, busy))
-    return _per_call(contest.handover_us, wall, calls, contest.reference_us)
-
-
-def _candidate_block(contest: Contest, trials: Trials, batch: Batch, first: int, calls: int) -> float:
-    delivery = trials.run_candidate(batch, first, calls)
-    contest.deliveries.append(delivery)
-    contest.blocks.append(_block(len(contest.ratios), "candidate", calls, delivery.wall_ns, delivery.claimed_ns))
-    contest.claimed_us.append(delivery.claimed_ns / 1000 / calls)
-    handover_us = min(contest.handover_us, contest.candidate_handover_us)
-    return _per_call(handover_us, delivery.wall_ns, calls, contest.candidate_us)
-
-
-def _per_call(handover_us: float, wall_ns: int, calls: int, times: list[float]) -> float:
+def _per_call(handover_us: float, block: Block) -> float:
     """Microseconds per call, and never less than a twentieth of the wall time however the hand-over fluctuates."""
-    wall_us = wall_ns / 1000
-    times.append(max(wall_us - handover_us, wall_us / 20) / calls)
-    return times[-1]
+    return max(block.wall_us - handover_us, block.wall_us / 20) / block.calls
 
 
 def _block(group: int, side: str, calls: int, wall_ns: int, busy_ns: int) -> Block:
@@ -353,11 +357,12 @@ def _block(group: int, side: str, calls: int, wall_ns: int, busy_ns: int) -> Blo
 
 def _stop_reason(contest: Contest, spent: float) -> str:
     """Why to stop, or nothing.  `spent`: share of the budget, which counts only while the device is ours alone."""
-    groups = len(contest.ratios)
+    ratios = contest.ratios
+    groups = len(ratios)
     if groups < 2:
         return ""
-    found = statistics.interval(contest.ratios)
-    if groups >= DECIDED_GROUPS and found.centre < DECIDED and max(contest.ratios) < DECIDED:
+    found = statistics.interval(ratios)
+    if groups >= DECIDED_GROUPS and found.centre < DECIDED and max(ratios) < DECIDED:
         return "decided"
     if groups >= statistics.RANK_FROM and found.half_width <= _wanted(contest):
         return "precise"
@@ -378,7 +383,7 @@ def _canary(contest: Contest) -> Canary | None:
 
 
 def _wanted(contest: Contest) -> float:
-    shortest = min(statistics.median(contest.reference_us), statistics.median(contest.candidate_us))
+    shortest = min(statistics.median(contest.times_us(side)) for side in SIDES)
     return PRECISE_SHORT if shortest < SHORT_US else PRECISE
 
 
@@ -386,19 +391,23 @@ def _interval(contest: Contest) -> statistics.Interval:
     """Of the groups, and of what they have in common and do not show: how far the hand-over may be off on each side."""
     found = statistics.interval(contest.ratios)
     walls = [
-        statistics.median([block.wall_us for block in contest.blocks if block.side == side and block.group >= 0])
-        for side in ("reference", "candidate")
+        statistics.median([block.wall_us for group in contest.groups for block in group if block.side == side])
+        for side in SIDES
     ]
     return statistics.widened(found, math.hypot(*(HANDOVER_OFF_US / wall for wall in walls)))
 
 
 def _timing(contest: Contest, reason: str, floor_us: float) -> Timing:
     found = _interval(contest)
-    timed = [block.calls for block in contest.blocks if block.side == "candidate"]
+    blocks = [block for group in contest.groups for block in group]
+    timed = [block for block in blocks if block.side == CANDIDATE]
+    claimed = [block.claimed_us / block.calls for block in timed if block.claimed_us is not None]
     return Timing(
-        reference_us=statistics.median(contest.reference_us), candidate_us=statistics.median(contest.candidate_us),
+        reference_us=statistics.median(contest.times_us(REFERENCE)),
+        candidate_us=statistics.median(contest.times_us(CANDIDATE)),
         speedup=math.exp(found.centre), ci_low=math.exp(found.low), ci_high=math.exp(found.high),
-        groups=len(contest.ratios), calls_per_side=sum(timed), handover_us=contest.handover_us,
-        candidate_handover_us=contest.candidate_handover_us, claimed_us=statistics.median(contest.claimed_us),
-        floor_us=floor_us, stop_reason=reason, blocks=tuple(contest.blocks), canary=_canary(contest),
+        groups=len(contest.groups), calls_per_side=sum(block.calls for block in timed),
+        handover_us=contest.handover_us(REFERENCE), candidate_handover_us=contest.handover_us(CANDIDATE),
+        claimed_us=statistics.median(claimed), floor_us=floor_us, stop_reason=reason,
+        blocks=(*contest.handovers, *blocks), canary=_canary(contest),
     )  # fmt: skip
