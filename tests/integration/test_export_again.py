@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dataset_seed
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 from dataset_seed import code, problem
@@ -14,8 +16,9 @@ from dataset_seed import code, problem
 from app import export
 from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
+from app.domain.selection import Kind, Reasoning
 from app.domain.verdict import Label
-from app.export import ExportError, Spec, prepare, render, verify, work
+from app.export import ExportError, Spec, helper, prepare, render, texts, verify, work
 from app.store import evaluations, exports, samples, tables
 from app.store.session import Database
 
@@ -91,6 +94,50 @@ def test_processes_of_their_own_write_what_one_process_writes(own: Database, tmp
     assert verify(tmp_path / "set") == []
     assert made.rows == dataset_seed.CORRECT_AND_CLEAN
     assert len(list((tmp_path / "set").glob("lineage-*.parquet"))) == 3
+
+
+def test_a_process_that_renders_says_what_went_wrong_and_that_it_was_killed(own: Database, tmp_path: Path) -> None:
+    url = own.url.render_as_string(hide_password=False)
+    how: dict[str, Any] = {"format": "trl_sft", "kind": Kind.TURN, "reasoning": Reasoning.KEEP, "held_out": ()}
+    alone = helper.Helper(render.Job(database_url=url, root=tmp_path, **how))
+    with pytest.raises(helper.HelperError, match=r"part 3: FileNotFoundError: .*plan-00003"):
+        alone.part(3, "")
+    alone._process.kill()
+    with pytest.raises(helper.HelperError, match="part 4: the process that rendered it ended with -9"):
+        alone.part(4, "")
+    alone.end(at_once=True)
+
+
+def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monkeypatch: Any) -> None:
+    asked: list[int] = []
+    read = samples.sources
+
+    def counted(connection: Any, ids: list[str]) -> dict[str, bytes]:
+        asked.append(len(ids))
+        return read(connection, ids)
+
+    monkeypatch.setattr(samples, "sources", counted)
+    with own.begin() as connection:
+        ids = [str(one) for one in connection.scalars(sa.select(tables.candidates.c.candidate_id).limit(4))]
+        library = texts.Library(Kind.TURN)
+        for wanted in (ids[:3], ids[1:], ids[:1]):
+            plan = pa.table([pa.array(wanted)], names=["candidate_id"])
+            for name in ("problem_id", "trajectory_id", "rejected_problem_id", "rejected_trajectory_id"):
+                plan = plan.append_column(name, pa.nulls(len(wanted), pa.string()))
+            library.turn_to(connection, plan.append_column("rejected_candidate_id", plan.column("problem_id")))
+    assert asked == [3, 1, 1]
+
+
+def test_a_secret_that_json_hides_is_found() -> None:
+    hidden = json.dumps([{"role": "user", "content": "hf_" + "a1B2" * 9}]).replace("hf_", "\\u0068f_")
+    turns = {
+        "clean": [samples.Turn(0, b'[{"role": "user", "content": "go"}]', b"done")],
+        "hidden": [samples.Turn(0, b"[]", b"x"), samples.Turn(1, hidden.encode(), b"done")],
+        "odd": [samples.Turn(0, b'[{"role": "user", "content": "\\ud800"}]', b"done")],
+    }
+    found = texts._exchanges(turns)
+    assert [one.secret for one in found["clean"] + found["hidden"]] == [None, None, "Hugging Face token"]
+    assert (found["odd"][0].said[0].content, found["odd"][0].sanitized) == ("\ufffd" * 3, True)
 
 
 def test_two_never_write_one_folder(own: Database, tmp_path: Path) -> None:

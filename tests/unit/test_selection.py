@@ -264,6 +264,8 @@ def test_secrets_are_found_by_their_form_and_code_is_none() -> None:
     assert credentials.found(["x", f"export HF_TOKEN={token}"]) == "Hugging Face token"
     assert credentials.found(["postgres://me:secret1@host/db"]) == "URL with a password"
     assert credentials.found([KERNEL, FENCED, "https://example.org/a:b@c"]) is None
+    assert all(re.search(credentials.TELLTALE, text) for text in (token, "AKIA" + "A1" * 8, "a://b:secret1@c"))
+    assert re.search(credentials.TELLTALE, KERNEL) is None
 
 
 @pytest.mark.parametrize(
