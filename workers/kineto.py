@@ -26,6 +26,9 @@ if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAUNCHING = ("cuda_runtime", "cuda_driver")
 _MANGLED = re.compile(rb"_Z[A-Za-z0-9_$.]{3,2000}")
+_TRANSFER = re.compile(r"Memcpy (?:DtoH|HtoD)")
+"""Between host and device: `.item()`, a scalar argument."""
+
 _INDUCTOR = re.compile(r"triton_(?:poi|red|per|tem|mm|for|unk|spl)_|triton__")
 """Names that torch.compile gives to its kernels."""
 
@@ -69,7 +72,8 @@ def launches(events: Iterable[Any], launched: set[str], built: Callable[[str], b
         call = calls.get(event["args"].get("correlation"))
         within = call is not None and _within(operators.get((call["pid"], call["tid"]), []), call["ts"])
         name = event["name"]
-        found.append(_launch(event, device[0]["ts"], _origin(name, within, launched, built)))
+        origin = "transfer" if _TRANSFER.match(name) else _origin(name, within, launched, built)
+        found.append(_launch(event, device[0]["ts"], origin))
     return found
 
 

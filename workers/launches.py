@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from workers import wire
 
-ORIGINS = ("unknown", "triton", "extension", "inductor", "torch")
+ORIGINS = ("unknown", "triton", "extension", "inductor", "torch", "transfer")
 """Where a kernel was launched from (app.domain.profile.KernelRow.origin); a row has the index."""
 
 OWN = frozenset({"triton", "extension"})

@@ -16,7 +16,7 @@ class KernelRow:
     """True for a kernel that the candidate brought."""
     origin: str = "unknown"
     """Where it was launched from: `triton`, `extension` (a module that the candidate built), `inductor`, `torch`
-    (ATen and the libraries under it), `unknown`."""
+    (ATen and the libraries under it), `transfer` (a copy between host and device), `unknown`."""
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     registers: int | None = None

@@ -18,6 +18,9 @@ from workers.launches import MOST, Launch
 MAX_KERNELS = 64
 """Distinct ways of launching a kernel that are recorded."""
 
+LEAD_CYCLES = 10_000_000
+"""What a GPU does before a profiled call, some 5 ms: time for the host to launch everything."""
+
 
 class Clock:
     """Time between two moments of the device: events on a GPU, the processor's clock otherwise."""
@@ -97,11 +100,12 @@ class Recorder:
         return result
 
     def profile(self, device: torch.device, call: Callable[[], object]) -> int:
-        """One call with every launch timed; returns nanoseconds of the whole."""
+        """One call with every launch timed; returns nanoseconds of the whole.  `call` waits for nothing, so that on a
+        GPU the moment after it is when its last kernel ends."""
         self.profiled, self._spans = device, []
         if device.type == "cuda":
             # Fill the stream first: then launches queue up, and the gaps between kernels are not the processor's.
-            torch.cuda._sleep(5_000_000)
+            torch.cuda._sleep(LEAD_CYCLES)
         whole = Clock(device)
         whole.mark()
         call()

@@ -34,19 +34,21 @@ def profile(
     trials.show(trials.draw(1), 0, 1)
     device_ns, _ = candidate.ask(Command.PROFILE, trials.deadline.allow(), a=0)
     seen, total = _launches(candidate, trials.deadline.allow())
+    computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
     if full:
         try:
             everything_ns, _ = candidate.ask(Command.PROFILE, PROFILER_TIMEOUT_S, a=0, b=1)
             seen, _ = _launches(candidate, PROFILER_TIMEOUT_S)
             source, device_ns = "profiler", everything_ns
-            covered = _share(_busy_ns(seen), launches.busy_ns(seen))
+            computing = [launch for launch in seen if launch.origin != "transfer"]
+            covered = _share(_busy_ns(seen), launches.busy_ns(computing))
         except (FailedError, Ended, TimedOut, ValueError) as failed:
             error = str(failed)[:500] or type(failed).__name__
     own = [launch for launch in seen if launch.origin in launches.OWN]
     table = Profile(
         kernels=_table(seen), calls=1, coverage_time=covered,
-        coverage_count=len(own) / len(seen) if source == "profiler" and seen else None, source=source,
+        coverage_count=len(own) / len(computing) if computing else None, source=source,
         floor_us=roofline.floor_us(agreed.bytes_moved, bytes_per_s), bytes_moved=agreed.bytes_moved, flops=agreed.flops,
         device_us=device_ns / 1000, profiler_error=error,
     )  # fmt: skip
