@@ -163,20 +163,38 @@ def test_a_correct_kernel_in_the_words_of_the_protocol() -> None:
 
 def test_a_baseline_that_was_asked_for_in_vain_is_never_claimed() -> None:
     for wanted in (None, "eager", "pytorch"):
+        assert read(reference_backend=wanted).request("cpu", None).options.baselines == ()
         metadata = answers.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())["metadata"]
         assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == ("eager", False)
         assert "reference_backend_error" not in metadata
-    for wanted in ("torch_compile", "torch-compile", "compile", "tensorrt"):
-        assert read(reference_backend=wanted).request("cpu", None).options.baseline == "eager"
-        metadata = answers.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())["metadata"]
+    for wanted in ("torch_compile", "tensorrt"):
+        answer = answers.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())
+        assert answer["speedup"] == 2.0
+        metadata = answer["metadata"]
         assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == ("eager", False)
-        expected = f"{wanted!r} was asked for; references are timed as 'eager' only, and speedup is over that"
+        expected = f"{wanted!r} was asked for and not timed; speedup is over 'eager'"
         assert metadata["reference_backend_error"] == expected
-    metadata = answers.evaluation(
-        "t", {**ASKED, "reference_backend": "compile"}, {**evaluated(), "baseline": "compile"}
-    )
-    assert metadata["metadata"]["reference_backend_compiled"] is True
-    assert "reference_backend_error" not in metadata["metadata"]
+
+
+@pytest.mark.parametrize("wanted", ["compile", "torch_compile", "torch-compile"])
+def test_the_compiled_reference_is_what_the_speedup_is_over_where_it_was_asked_for(wanted: str) -> None:
+    assert read(reference_backend=wanted).request("cpu", None).options.baselines == ("compile",)
+    asked = {**ASKED, "reference_backend": wanted}
+    timed = {"name": "compile", "speedup": 1.25, "ci_low": 1.2, "ci_high": 1.3, "baseline_us": 1250.0, "error": None}
+    answer = answers.evaluation("t", asked, {**evaluated(), "baselines": [timed]})
+    assert (answer["speedup"], answer["reference_runtime"]) == (1.25, 1.25)
+    assert answer["metadata"]["reference_backend_compiled"] is True
+    assert "reference_backend_error" not in answer["metadata"]
+
+    failed = {"name": "compile", "speedup": None, "baseline_us": None, "error": "no compiler"}
+    answer = answers.evaluation("t", asked, {**evaluated(), "baselines": [failed]})
+    assert answer["speedup"] == 2.0
+    assert "not timed: no compiler" in answer["metadata"]["reference_backend_error"]
+
+
+def test_on_a_gpu_profiles_are_the_drivers() -> None:
+    assert read().request("h200", None).options.profile == "full"
+    assert read().request("cpu", None).options.profile == "launches"
 
 
 def test_a_hack_is_a_decoy_without_times() -> None:

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.domain.evaluation import Status
 from app.domain.job import JobState
 from app.domain.verdict import Label
+from app.web.kernelgym.requests import SPELLINGS
 
 ABSENT = -1.0
 """A time that was not measured."""
 KERNELS = 50
 """Rows of the kernel table in an answer, longest first: trainers paste the whole of it into the model's next prompt."""
-
-SPELLINGS = {
-    "eager": frozenset({"eager", "torch", "pytorch"}),
-    "compile": frozenset({"compile", "torch_compile", "torch-compile"}),
-}
-"""How the protocol's clients write a baseline of ours in `reference_backend`."""
 
 SYSTEM_ERROR = "SYSTEM_ERROR"
 CODES = {
@@ -80,15 +75,16 @@ def evaluation(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[s
     word = status(result)
     over = word not in {"pending", "processing"}
     total_ms = result["timings_ms"].get("total")
+    compared = _compared(asked.get("reference_backend"), result)
     return {
         "task_id": task_id,
         "status": "failed" if word == "cancelled" else word,
         "compiled": result["compiled"],
         "correctness": result["correct"],
         "decoy_kernel": _decoy(result),
-        "reference_runtime": _milliseconds(result["reference_us"]) if over else None,
+        "reference_runtime": _milliseconds(compared.reference_us) if over else None,
         "kernel_runtime": _milliseconds(None if _decoy(result) else result["candidate_us"]) if over else None,
-        "speedup": (result["speedup"] or 0.0) if over else None,
+        "speedup": (compared.speedup or 0.0) if over else None,
         "metadata": _metadata(task_id, asked, result) if over else None,
         "error_message": _message(result),
         "error_code": _code(result),
@@ -156,7 +152,7 @@ def _metadata(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[st
         "backend": asked.get("backend"),
         "num_correct_trials": asked.get("num_correct_trials"),
         "num_perf_trials": asked.get("num_perf_trials"),
-        **_baseline(asked.get("reference_backend"), result["baseline"]),
+        **_compared(asked.get("reference_backend"), result).metadata,
         "kernel_task_id": f"{task_id}_kernel",
         "reference_task_id": f"{task_id}_ref",
         "valid": result["valid"],
@@ -168,13 +164,29 @@ def _metadata(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[st
     }
 
 
-def _baseline(wanted: str | None, used: str) -> dict[str, Any]:
-    """What the reference was run as, and where somebody wanted it otherwise, that it was not."""
-    found = {"reference_backend": used, "reference_backend_compiled": used == "compile"}
+class Compared(NamedTuple):
+    """With what the candidate is compared in an answer."""
+
+    reference_us: float | None
+    speedup: float | None
+    metadata: dict[str, Any]
+
+
+def _compared(wanted: str | None, result: Result) -> Compared:
+    """The baseline that was asked for; where there is none of that name, or it could not be timed, the reference as it
+    is written, and the metadata say so."""
+    used = result["baseline"]
+    eager = {"reference_backend": used, "reference_backend_compiled": used == "compile"}
     if wanted is None or wanted in SPELLINGS.get(used, {used}):
-        return found
-    error = f"{wanted!r} was asked for; references are timed as {used!r} only, and speedup is over that"
-    return {**found, "reference_backend_error": error}
+        return Compared(result["reference_us"], result["speedup"], eager)
+    name = next((ours for ours, theirs in SPELLINGS.items() if wanted in theirs), None)
+    found = next((each for each in result["baselines"] if each["name"] == name), None)
+    if found is not None and found["error"] is None:
+        metadata = {"reference_backend": name, "reference_backend_compiled": True}
+        return Compared(found["baseline_us"], found["speedup"], metadata)
+    reason = f": {found['error']}" if found is not None else ""
+    error = f"{wanted!r} was asked for and not timed{reason}; speedup is over {used!r}"
+    return Compared(result["reference_us"], result["speedup"], {**eager, "reference_backend_error": error})
 
 
 def _trials(result: Result) -> dict[str, Any]:

@@ -23,6 +23,12 @@ BATCH_TASKS = 100
 CALL_TIMEOUT_S = 30.0
 """For one call, as for every other submitter; a task's own timeout is for all of it."""
 
+SPELLINGS = {
+    "eager": frozenset({"eager", "torch", "pytorch"}),
+    "compile": frozenset({"compile", "torch_compile", "torch-compile"}),
+}
+"""How the protocol's clients write a baseline of ours in `reference_backend`."""
+
 Text = Annotated[str, Meta(max_length=100_000)]
 T = TypeVar("T")
 
@@ -38,7 +44,8 @@ class UnknownWorkflowError(ValueError):
 class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
     """One candidate to be evaluated.  Fields that say how to measure (numbers of trials, warm-up, profiling, reference
     cache) are taken and have no effect: the referee measures until the interval is narrow, and always the same way.
-    Nor has `reference_backend`: the reference is timed as it is written, and the answer says so."""
+
+    Profiles are the driver's on a GPU, because coverage rewards count the library's kernels, too."""
 
     task_id: Annotated[str, Meta(min_length=1, max_length=100)]
     reference_code: Text | None = None
@@ -91,6 +98,10 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         """The same for the service.  Raises RequestError."""
         measured = self.run_performance is not False and self.measure_performance is not False
         values: dict[str, Any] = {} if measured else {"timing_budget_s": 0.0}
+        if measured and self.reference_backend in SPELLINGS["compile"]:
+            values["baselines"] = ("compile",)
+        if device_class != "cpu":
+            values["profile"] = "full"
         try:
             options = JobOptions(
                 deadline_s=float(self.timeout),
