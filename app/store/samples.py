@@ -180,20 +180,18 @@ _problems = _narrow(
     *(column.name for column in problems.c if column.name != "reference"),
     reference_bytes=sa.func.octet_length(problems.c.reference),
 ).subquery("problems")
+_own_bytes = sa.func.octet_length(turns.c.messages_json) + sa.func.octet_length(turns.c.response)
 _turns = _narrow(
     turns,
     *("turn_id", "trajectory_id", "turn_index", "job_id"),
     opening=sa.case((turns.c.turn_index == 0, sa.func.md5(turns.c.messages_json))),
+    said_bytes=sa.func.sum(_own_bytes).over(
+        partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, 0)
+    ),
 ).subquery("turns")
-_own_bytes = sa.func.octet_length(turns.c.messages_json) + sa.func.octet_length(turns.c.response)
-_said = sa.select(
-    turns.c.turn_id,
-    sa.func.sum(_own_bytes)
-    .over(partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, 0))
-    .label("bytes"),
-).subquery("said")
+"""With the bytes of the conversation up to each turn."""
 _BYTES = sa.case(
-    (turns.c.turn_id.is_not(None), _said.c.bytes),
+    (turns.c.turn_id.is_not(None), _turns.c.said_bytes),
     else_=_candidates.c.source_bytes + _problems.c.reference_bytes + 600,
 )
 """Of the whole conversation; 600 for the prompt of our own."""
@@ -310,8 +308,6 @@ def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
     joined: sa.FromClause = rows.JOINED
     for table, same in _BESIDE:
         joined = joined.outerjoin(table, same)
-    if TOKENS in {one.name for one in stages}:
-        joined = joined.outerjoin(_said, _said.c.turn_id == turns.c.turn_id)
     chosen = query.select_from(_narrowed(joined, standing_in)).where(evaluations.c.created_at < as_of)
     return chosen.offset(0).subquery("judged")
 

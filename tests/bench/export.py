@@ -5,7 +5,7 @@
 For each scale, fills a database of its own with that many evaluations (a tenth as many trajectories) whose sources all
 differ, then exports with every stage on: once cold (facts about texts are computed), twice warm.  A row a second is an
 *evaluation* that the pipeline took in.  Memory is the sum of this process and those that render, at its peak;
-PostgreSQL's is not counted.  With --state the databases are kept, and used again."""
+PostgreSQL's is not counted; its processor time is.  With --state the databases are kept, and used again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,18 +69,18 @@ def measured(scale: int, folder: Path) -> dict[str, Any]:
     with embedded.Services(replace(Settings.from_env(), state_dir=folder / "state")) as services:
         database = Database(str(services.settings.database_url))
         try:
-            return measure(database, scale, folder / "out")
+            return measure(database, scale, folder / "out", _postmaster(folder))
         finally:
             database.dispose()
 
 
-def measure(database: Database, evaluations: int, out: Path) -> dict[str, Any]:
+def measure(database: Database, evaluations: int, out: Path, postmaster: int) -> dict[str, Any]:
     """The exports, one after the other."""
     found: dict[str, Any] = {"evaluations": evaluations, "generated_s": fill(database, evaluations)}
     shutil.rmtree(out, ignore_errors=True)
     runs = {"cold": FULL, "warm": FULL, "warm_again": FULL, "best_of_16": replace(FULL, best_of="top_k", k=16)}  # type: ignore[arg-type]
     for name, spec in runs.items():
-        found[name] = exported(database, spec, out / name)
+        found[name] = exported(database, spec, out / name, postmaster)
     found["same_content"] = found["warm"].pop("content") == found["warm_again"].pop("content")
     shutil.rmtree(out)
     return found
@@ -100,10 +100,10 @@ def fill(database: Database, evaluations: int) -> float | None:
     return time.perf_counter() - began
 
 
-def exported(database: Database, spec: Spec, out: Path) -> dict[str, Any]:
+def exported(database: Database, spec: Spec, out: Path, postmaster: int) -> dict[str, Any]:
     """One export."""
     with peak_memory() as memory:
-        began, cpu = time.perf_counter(), _cpu_s()
+        began, cpu, served = time.perf_counter(), _cpu_s(), _postgres_cpu_s(postmaster)
         manifest = export.export(database, spec, out)
         took = time.perf_counter() - began
     stages = {stage.stage: stage.rows for stage in manifest.funnel}
@@ -113,6 +113,7 @@ def exported(database: Database, spec: Spec, out: Path) -> dict[str, Any]:
         "rows_written": manifest.rows,
         "rows_written_per_s": manifest.rows / took,
         "own_cpu_s": _cpu_s() - cpu,
+        "postgres_cpu_s": _postgres_cpu_s(postmaster) - served,
         "peak_memory_mb": memory["peak"] / 1e6,
         "bytes": sum(file.bytes for file in manifest.files),
         "funnel": stages,
@@ -196,6 +197,20 @@ def _pss(pid: int) -> int:
     except OSError:
         return 0
     return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+
+
+def _postmaster(folder: Path) -> int:
+    [path] = (folder / "state").rglob("postmaster.pid")
+    return int(path.read_text().split()[0])
+
+
+def _postgres_cpu_s(postmaster: int) -> float:
+    """Of every process that the server has, and of those that it had."""
+    ticks = 0
+    for pid in (str(postmaster), *Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()):
+        with suppress(OSError):  # gone meanwhile
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _cpu_s() -> float:
