@@ -25,6 +25,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from app import formats
 from app.domain import ids, source
@@ -357,10 +358,10 @@ def _publish(database: Database, root: Path, out: Path, manifest: Manifest) -> N
         raise
 
 
-def _evaluation_ids(root: Path, manifest: Manifest) -> Iterator[UUID]:
+def _evaluation_ids(root: Path, manifest: Manifest) -> Iterator[str]:
     for file in manifest.files:
         if file.path.startswith(f"{LINEAGE_STEM}-"):
-            yield from (UUID(row["evaluation_id"]) for row in rows_of(root / file.path))
+            yield from pq.read_table(root / file.path, columns=["evaluation_id"]).column(0).to_pylist()
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ from app.store import samples
 from app.store.samples import PASSED, Condition
 
 CHUNK_ROWS = 2_000
-"""Attempts looked at together, more where one problem has more: 10 kB of memory each, of this and the last ones."""
+"""Attempts looked at together, more where one problem has more: 10 kB of memory each."""
 
 DECONTAMINATED, DISTINCT, PRS, CHOICE, BALANCE = "decontaminated", "distinct", "prs", "choice", "balance"
 RENDERED = "rendered"
@@ -66,6 +66,10 @@ PLAN = pa.schema(
     ]
 )
 """Everything that rendering needs but the texts."""
+
+
+_Prints = tuple[str | None, str | None, str | None]
+"""Normalised, renamed, and the signature in hexadecimal; None where there is no fingerprint."""
 
 
 class Pick(NamedTuple):
@@ -152,7 +156,8 @@ class Selector:
         """Decide on whole problems."""
         attempts = _attempts(table)
         families = table.column("family").to_pylist()
-        prints = tuple(table.column(name).to_pylist() for name in ("normalised", "renamed", "signature"))
+        columns = [table.column(name).to_pylist() for name in ("normalised", "renamed", "signature")]
+        prints = list(zip(*columns, strict=True))
         decided = [IN] * len(attempts)
         details: list[str | None] = [None] * len(attempts)
         verdict = _Verdict(decided, details)
@@ -183,7 +188,7 @@ class Selector:
             self.funnel.rows[problem_id] = rows
 
     def _problem(
-        self, problem_id: str, attempts: list[Attempt], prints: tuple[list[str | None], ...], verdict: _Verdict
+        self, problem_id: str, attempts: list[Attempt], prints: list[_Prints], verdict: _Verdict
     ) -> list[Pick]:
         survivors = []
         for attempt in attempts:
@@ -203,9 +208,7 @@ class Selector:
         verdict.drop(_without(survivors, kept), PRS, None)
         return self._chosen(attempts, kept, verdict)
 
-    def _distinct(
-        self, survivors: list[Attempt], prints: tuple[list[str | None], ...], verdict: _Verdict
-    ) -> list[Attempt]:
+    def _distinct(self, survivors: list[Attempt], prints: list[_Prints], verdict: _Verdict) -> list[Attempt]:
         if self.spec.similarity is Similarity.NONE:
             return survivors
         kept = []
@@ -387,16 +390,16 @@ def _attempts(table: pa.Table) -> list[Attempt]:
     return list(map(Attempt, range(len(table)), *(table.column(name).to_pylist() for name in names)))
 
 
-def _member(attempt: Attempt, prints: tuple[list[str | None], ...]) -> Member:
-    normalised, renamed, signature = (column[attempt.place] for column in prints)
+def _member(attempt: Attempt, prints: list[_Prints]) -> Member:
+    normalised, renamed, signature = prints[attempt.place]
     own = attempt.source_sha256
     return Member(
-        key=attempt.evaluation_id,
-        problem=attempt.problem_id,
-        raw=own,
-        normalised=normalised or own,
-        renamed=renamed or own,
-        signature=bytes.fromhex(signature) if signature else b"",
+        attempt.evaluation_id,
+        attempt.problem_id,
+        own,
+        normalised or own,
+        renamed or own,
+        bytes.fromhex(signature) if signature else b"",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,9 @@ import psycopg
 import sqlalchemy as sa
 
 from app.store.tables import export_rows, exports
+
+BLOCK_ROWS = 5_000
+"""Sent at a time: to send each on its own takes five times as long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ def add(
     where_text: str,
     directory: str,
     manifest: dict[str, Any],
-    evaluation_ids: Iterable[UUID],
+    evaluation_ids: Iterable[UUID | str],
 ) -> None:
     """Record a dataset and the evaluations behind its rows, in the order of its lineage."""
     values = {"format": format, "where_text": where_text, "directory": directory, "manifest": manifest}
@@ -46,12 +50,12 @@ def add(
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     with raw.cursor() as cursor, cursor.copy(_COPY) as copy:
-        copy.set_types(["uuid", "int4", "uuid"])
-        for index, evaluation_id in enumerate(evaluation_ids):
-            copy.write_row((export_id, index, evaluation_id))
+        numbered = enumerate(evaluation_ids)
+        while block := [f"{export_id}\t{index}\t{one}\n" for index, one in islice(numbered, BLOCK_ROWS)]:
+            copy.write("".join(block))
 
 
-_COPY = "COPY export_rows (export_id, row_index, evaluation_id) FROM STDIN (FORMAT binary)"
+_COPY = "COPY export_rows (export_id, row_index, evaluation_id) FROM STDIN"
 
 
 def get(connection: sa.Connection, export_id: UUID) -> Export | None:
