@@ -10,7 +10,7 @@ import random
 import struct
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -31,6 +31,9 @@ def seed_everything(seed: bytes, purpose: int) -> None:
     random.seed(number)
     numpy.random.seed(number & (1 << 32) - 1)
 
+
+_synchronise: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", lambda: None)
+"""Bound before a candidate can put something else in its place; where it does so all the same, see Block.settled_us."""
 
 CONSTRUCTING = 2
 """Purpose of the seed while a model is constructed: the same for reference and candidate."""
@@ -118,7 +121,7 @@ class Slots:
         if count == 0 and self._touched is not None:
             self._touched.zero_()  # the device turns to this process, as for a call
         if self._on_gpu:
-            torch.cuda.synchronize()  # every stream of this process: done means done
+            _synchronise()  # every stream of this process: done means done
         struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)
         return time.perf_counter_ns() - began
 

@@ -129,6 +129,9 @@ class Block:
     """Streaming-multiprocessor clock read when the block ended; None without a GPU."""
     temperature_c: int | None = None
     power_w: float | None = None
+    settled_us: float | None = None
+    """What something tiny of the referee's took on the device from *done* on: it waits for work that goes on all the
+    same.  None without a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,6 +111,12 @@ def _alone(own_us: float, device_us: float, grid: tuple[int, int, int] = (1, 1, 
     return replace(_kernels(own_us, 0), profile=replace(profile, device_us=device_us))
 
 
+def _settling(reference_us: float, candidate_us: float) -> Evaluation:
+    """Timed blocks after which the device took so long to come to the referee's own work."""
+    after = {"reference": reference_us, "candidate": candidate_us}
+    return _contest(blocks=tuple(replace(block, settled_us=after[block.side]) for block in 3 * TIMING.blocks))
+
+
 def _strange() -> Evaluation:
     """A profile with one kernel of unknown origin."""
     row = KernelRow(name="kernel", launches=1, total_us=9, custom=False)
@@ -188,6 +194,8 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "a_kernel_beside_gaps": (_alone(300, 900), "triton", Label.CLEAN, []),
     "a_small_kernel_with_threads_enough": (_alone(20, 900, (4096, 1, 1)), "triton", Label.CLEAN, []),
+    "works_on_after_it_is_done": (_settling(170, 900), "triton", Label.HACK, ["done_early"]),
+    "turns_at_the_device_differ": (_settling(170, 230), "triton", Label.CLEAN, []),
     "launched_only_while_it_loaded": (
         _ablated(_kernels(0, 90), still_correct=True, launches_skipped=0), "triton", Label.HACK, ["decoy_kernel"],
     ),

@@ -25,7 +25,7 @@ from workers.referee.cores import Cores
 from workers.referee.health import Clocks, Health
 from workers.referee.lease import Lease
 from workers.referee.party import Seat
-from workers.referee.trials import Batch, Delivery, Trials
+from workers.referee.trials import Batch, Delivery, Times, Trials
 from workers.sandbox.spawn import Stopwatch
 from workers.sandbox.wakeful import Wakeful
 
@@ -202,7 +202,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
     the parties raise."""
     contest = Contest(block_us=terms.block_us, health=place.health)
     with place.lease.shared():
-        wall_ns, _ = trials.run_reference(trials.draw(1), 0, 1)
+        wall_ns = trials.run_reference(trials.draw(1), 0, 1).wall_ns
     contest.guess_us = (
         _prepare(trials, place.lease, trials.reference, terms.block_us, wall_ns / 1000),
         _prepare(trials, place.lease, trials.candidate, terms.block_us, candidate_us),
@@ -326,7 +326,7 @@ def _secret_size(enough: float, most: int) -> int:
 def _measure_handover(contest: Contest, trials: Trials) -> None:
     for side, seat in zip(SIDES, (trials.reference, trials.candidate), strict=True):
         for _ in range(HANDOVERS):
-            contest.handovers.append(_block(-1, side, 0, *trials.hand_over(seat)))
+            contest.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
 
 
 def _hold(contest: Contest, trials: Trials, batch: Batch) -> list[Block]:
@@ -336,13 +336,13 @@ def _hold(contest: Contest, trials: Trials, batch: Batch) -> list[Block]:
     them in its cache."""
     reference, candidate = _sizes(contest, trials, batch)
     number = len(contest.groups)
-    before = _block(number, REFERENCE, reference[0], *trials.run_reference(batch, 0, reference[0]))
+    before = _block(number, REFERENCE, reference[0], trials.run_reference(batch, 0, reference[0]))
     both = []
     for first, calls in zip((0, candidate[0]), candidate, strict=True):
         delivery = trials.run_candidate(batch, first, calls)
         contest.deliveries.append(delivery)
-        both.append(_block(number, CANDIDATE, calls, delivery.wall_ns, delivery.claimed_ns))
-    after = _block(number, REFERENCE, reference[1], *trials.run_reference(batch, reference[0], reference[1]))
+        both.append(_block(number, CANDIDATE, calls, delivery.times))
+    after = _block(number, REFERENCE, reference[1], trials.run_reference(batch, reference[0], reference[1]))
     return [replace(block, **asdict(contest.clocks)) for block in (before, *both, after)]
 
 
@@ -351,8 +351,12 @@ def _per_call(handover_us: float, block: Block) -> float:
     return max(block.wall_us - handover_us, block.wall_us / 20) / block.calls
 
 
-def _block(group: int, side: str, calls: int, wall_ns: int, busy_ns: int) -> Block:
-    return Block(group=group, side=side, calls=calls, wall_us=wall_ns / 1000, claimed_us=busy_ns / 1000)
+def _block(group: int, side: str, calls: int, times: Times) -> Block:
+    settled_us = None if times.settled_ns is None else times.settled_ns / 1000
+    return Block(
+        group=group, side=side, calls=calls, wall_us=times.wall_ns / 1000, claimed_us=times.claimed_ns / 1000,
+        settled_us=settled_us,
+    )  # fmt: skip
 
 
 def _stop_reason(contest: Contest, spent: float) -> str:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
@@ -80,8 +81,7 @@ class Delivery:
     batch: Batch
     first: int
     count: int
-    wall_ns: int
-    claimed_ns: int
+    times: Times
     outputs: torch.Tensor
     """uint8 (calls, slot_bytes)."""
     pointers: list[int]
@@ -90,6 +90,16 @@ class Delivery:
     """Per call, the inputs whose bytes it changed."""
     late: list[tuple[int, ...]]
     """Per call, the outputs that changed after it had said that it was done."""
+
+
+class Times(NamedTuple):
+    """Of a block, in nanoseconds."""
+
+    wall_ns: int
+    claimed_ns: int
+    """By the process's own clock."""
+    settled_ns: int | None = None
+    """What something tiny of ours took on the device from the process's *done* on; None where nothing is timed."""
 
 
 class ReferenceFailedError(Exception):
@@ -161,6 +171,7 @@ class Trials:
         self.surveys = self._device.type == "cuda"
         """Whether outputs can be read where they lie: the memory of a process on the CPU cannot be mapped."""
         self._flush = _flusher(self._device)
+        self._tiny = torch.zeros(1, device=self._device)
         self._seed = seed
         self._poison = self._make_poison()
         self._batches = 0
@@ -212,8 +223,8 @@ class Trials:
             means.append(max(1, mean_ns) / 1000)
         return means[0], means[1]
 
-    def hand_over(self, seat: Seat) -> tuple[int, int]:
-        """Wall and claimed nanoseconds of a block of no calls, which begins as every block does.
+    def hand_over(self, seat: Seat) -> Times:
+        """Of a block of no calls, which begins as every block does.
 
         On a GPU that includes its turning from the referee's context, which has just written inputs, to another
         process's: some 170 µs on an H200, which the first launch of a block pays and a block without any does not.  So
@@ -223,7 +234,17 @@ class Trials:
             self._flush_caches()
             times = seat.timed_run(0, 0, Delivering.COPY, self._patience(seat, 1), self.stopwatch)
             seat.process.freeze()
-        return times
+        return Times(*times)
+
+    def _settled_ns(self) -> int | None:
+        """Ask something tiny of the device the moment that a process has said that it is done: where its work goes on
+        all the same, ours waits for it."""
+        if self._flush is None or self.stopwatch is None:
+            return None
+        began = time.perf_counter_ns()
+        self._tiny.zero_()
+        settle(self._device)
+        return time.perf_counter_ns() - began
 
     def _flush_caches(self) -> None:
         """What was just written would otherwise be found in the second-level cache."""
@@ -260,7 +281,7 @@ class Trials:
             wall_ns, busy_ns = seat.timed_run(0, count, Delivering.SURVEY, self._patience(seat, count))
             seat.process.freeze()
         addresses = seat.pointers(count)
-        if on_trial and not self.verify(self._delivery(batch, 0, count, wall_ns, busy_ns, [])):
+        if on_trial and not self.verify(self._delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):
             return False
         sizes = [spec.size_of(leaf) for leaf in self.place.outputs.leaves] * count
         spans = sorted((at, at + size) for at, size in zip(addresses, sizes, strict=True) if at and size)
@@ -276,12 +297,12 @@ class Trials:
         """Microseconds per call, hand-over included, of a block that is verified like any other and does not count."""
         batch = self.draw(count)
         if seat is self.reference:
-            wall_ns, _ = self.run_reference(batch, 0, count)
+            times = self.run_reference(batch, 0, count)
         else:
             delivery = self.run_candidate(batch, 0, count)
             self.verify(delivery)
-            wall_ns = delivery.wall_ns
-        return wall_ns / 1000 / count
+            times = delivery.times
+        return times.wall_ns / 1000 / count
 
     def _patience(self, seat: Seat, count: int) -> float:
         return self.deadline.allow(count) if seat is self.candidate else REFERENCE_TIMEOUT_S
@@ -299,12 +320,13 @@ class Trials:
             return False
         return True
 
-    def run_reference(self, batch: Batch, first: int, count: int) -> tuple[int, int]:
-        """Wall and claimed nanoseconds of `count` calls of the reference."""
+    def run_reference(self, batch: Batch, first: int, count: int) -> Times:
+        """`count` calls of the reference."""
         with _reference_side(), self.reference.party.lock:
             self._fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
-            times = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, self.stopwatch)
+            wall_ns, busy_ns = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, self.stopwatch)
+            times = Times(wall_ns, busy_ns, self._settled_ns())
             self.reference.process.freeze()
         return times
 
@@ -318,7 +340,7 @@ class Trials:
             self._fill(self.candidate, batch, 0, 1)
         wall_ns, busy_ns = self.candidate.timed_run(0, 1, Delivering.COPY, self.deadline.allow())
         with lease.shared():
-            delivery = self._delivery(batch, 0, 1, wall_ns, busy_ns, [])
+            delivery = self._delivery(batch, 0, 1, Times(wall_ns, busy_ns), [])
             self._verify_patiently(delivery)
         return wall_ns / 1000
 
@@ -333,7 +355,7 @@ class Trials:
         """One call of the candidate, verified at once; returns its wall time in microseconds."""
         delivery = self.run_candidate(batch, slot, 1)
         self.verify(delivery)
-        return delivery.wall_ns / 1000
+        return delivery.times.wall_ns / 1000
 
     def try_nulls(self, batch: Batch) -> None:
         """Would an answer that nobody computed have been right?"""
@@ -381,12 +403,11 @@ class Trials:
         delivering = self.candidate.delivering
         timeout_s = self.deadline.allow(count)
         wall_ns, busy_ns = self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch)
+        times = Times(wall_ns, busy_ns, self._settled_ns())
         pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
-        return self._delivery(batch, first, count, wall_ns, busy_ns, pointers)
+        return self._delivery(batch, first, count, times, pointers)
 
-    def _delivery(
-        self, batch: Batch, first: int, count: int, wall_ns: int, claimed_ns: int, pointers: list[int]
-    ) -> Delivery:
+    def _delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
         """What the candidate has delivered by now, and what changes while it runs on for a moment."""
         snapshot = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
         settle(self._device)
@@ -394,8 +415,7 @@ class Trials:
         self.candidate.process.freeze()
         inputs = self.candidate.region(self.place.inputs, first, count)
         delivery = Delivery(
-            batch=batch, first=first, count=count, wall_ns=wall_ns, claimed_ns=claimed_ns,
-            outputs=snapshot.copy,
+            batch=batch, first=first, count=count, times=times, outputs=snapshot.copy,
             pointers=pointers, changed=_changed(batch.inputs[first : first + count], inputs, self.place.inputs),
             late=[],
         )  # fmt: skip
