@@ -21,7 +21,7 @@ from app.domain.near_duplicates import Similarity
 from app.domain.policy import Policy
 from app.domain.selection import COUNTER, Kind, Spec
 from app.judge import judge
-from app.store import evaluations, features, samples, stale, tables
+from app.store import evaluations, features, samples, stale, tables, texts
 from app.store.session import Database
 
 BATCH = 1_000
@@ -137,7 +137,7 @@ def contaminated(database: Database, index: Index, progress: Progress = silent) 
     with database.begin() as connection:
         known = samples.all_problems(connection)
         for done, (problem_id, problem) in enumerate(known.items(), start=1):
-            reference = samples.references(connection, [problem_id])[problem_id]
+            reference = texts.references(connection, [problem_id])[problem_id]
             match = index.problem(reference, problem.entry_point)
             if match is not None:
                 found[problem_id] = match
@@ -149,7 +149,7 @@ def _from_database(database: Database, name: str) -> list[HeldOut]:
     with database.begin() as connection:
         known = samples.all_problems(connection)
         wanted = [identifier for identifier, problem in known.items() if problem.source_set == name]
-        references = samples.references(connection, wanted)
+        references = texts.references(connection, wanted)
     return [
         HeldOut(
             name=f"{name}/{known[identifier].problem}",

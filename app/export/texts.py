@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from app.domain import credentials
 from app.domain.example import Exchange, Facts, Text, Texts, Unfit
 from app.domain.selection import Kind
-from app.store import samples
+from app.store import texts as stored
 from app.store.session import Connection
 
 HOLE = "hole"
@@ -39,13 +39,13 @@ class Library:
             return sorted(both - {None})
 
         self._references = _kept(
-            self._references, wanted("problem_id"), lambda ids: _texts(samples.references(connection, ids))
+            self._references, wanted("problem_id"), lambda ids: _texts(stored.references(connection, ids))
         )
         self._sources = _kept(
-            self._sources, wanted("candidate_id"), lambda ids: _texts(samples.sources(connection, ids))
+            self._sources, wanted("candidate_id"), lambda ids: _texts(stored.sources(connection, ids))
         )
         self._dialogues = _kept(
-            self._dialogues, wanted("trajectory_id"), lambda ids: _exchanges(samples.dialogues(connection, ids))
+            self._dialogues, wanted("trajectory_id"), lambda ids: _exchanges(stored.dialogues(connection, ids))
         )
 
     def of(self, facts: Facts, candidate_id: str) -> Texts:
@@ -74,22 +74,22 @@ def _kept(
     return kept | read(missing) if missing else kept
 
 
-def _texts(stored: Mapping[str, bytes]) -> dict[str, Text]:
-    read = [Text.read(text, search=False) for text in stored.values()]
+def _texts(found: Mapping[str, bytes]) -> dict[str, Text]:
+    read = [Text.read(text, search=False) for text in found.values()]
     for place in _suspects([text.shown for text in read]):
         read[place] = read[place]._replace(secret=credentials.found((read[place].shown,)))
-    return dict(zip(stored, read, strict=True))
+    return dict(zip(found, read, strict=True))
 
 
-def _exchanges(stored: Mapping[str, Sequence[samples.Turn]]) -> dict[str, list[Exchange]]:
-    read = [Exchange.read(*turn, search=False) for turns in stored.values() for turn in turns]
+def _exchanges(found: Mapping[str, Sequence[stored.Turn]]) -> dict[str, list[Exchange]]:
+    read = [Exchange.read(*turn, search=False) for turns in found.values() for turn in turns]
     said = [(place, message.content) for place, exchange in enumerate(read) for message in exchange.said]
     for suspect in _suspects([content for _, content in said]):
         exchange = read[said[suspect][0]]
         secret = credentials.found(message.content for message in exchange.said)
         read[said[suspect][0]] = exchange._replace(secret=secret)
     each = iter(read)
-    return {trajectory_id: [next(each) for _ in turns] for trajectory_id, turns in stored.items()}
+    return {trajectory_id: [next(each) for _ in turns] for trajectory_id, turns in found.items()}
 
 
 def _suspects(texts: list[str]) -> list[int]:

@@ -1,26 +1,18 @@
-"""STORE: what exports read: attempts in narrow columns, by COPY, in one total order; then the texts of those chosen.
+"""STORE: what exports decide on: attempts in narrow columns, by COPY, in one total order (their texts: `texts`).
 
 The stages that a database can decide are decided there: every attempt comes with the number of the first stage that
-drops it (`stage`), so that one pass gives the funnel, the reason for every row, and what choosing needs.  Nothing is
-held but one block of CSV; texts are read only for what has been chosen."""
+drops it (`stage`), so that one pass gives the funnel, the reason for every row, and what choosing needs."""
 
 from __future__ import annotations
 
-import json
-import select
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from typing import Any, NamedTuple, TypeVar, cast
-from uuid import UUID
 
 import psycopg
 import pyarrow as pa
-import pyarrow.csv
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql import visitors
 
 from app.domain import where as filters
@@ -28,7 +20,7 @@ from app.domain.family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
 from app.domain.selection import Kind, Spec
 from app.domain.verdict import Label
-from app.store import rows, where
+from app.store import copying, rows, where
 from app.store.tables import (
     candidate_features,
     candidates,
@@ -48,12 +40,8 @@ PASSED = 99
 """`stage` of an attempt that no stage of the database drops."""
 _SETTINGS = {"work_mem": "64MB", "jit": "off", "parallel_setup_cost": 0, "parallel_tuple_cost": 0}
 """Of the one large query: compiling it takes longer than it saves, and until its first row nobody else has work."""
-BLOCK_BYTES = 2 << 20
-"""CSV in memory at a time."""
 JUDGED, EXTRACTION, TOKENS = "judged", "extraction", "tokens"
 """Names of stages that are read here in a way of their own."""
-_NUMBERED = postgresql.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
-"""Parameters as the server itself takes them: `$1`."""
 APPLICATION = "assay export"
 """Name of connections that only read: they do not hold back `as_of`."""
 
@@ -284,7 +272,7 @@ def attempts(
     )
     for setting, value in _SETTINGS.items():
         connection.execute(sa.text(f"SET LOCAL {setting} = '{value}'"))
-    yield from _copied(connection, query, SCHEMA, prefix=_as_it_was(as_of) if replay else "")
+    yield from copying.batches(connection, query, SCHEMA, prefix=_as_it_was(as_of) if replay else "")
 
 
 def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
@@ -352,84 +340,6 @@ def _as_it_was(as_of: datetime) -> str:
     ) """  # noqa: S608 (no text of a caller: a moment, and names of our own)
 
 
-def _copied(
-    connection: sa.Connection, query: sa.Select[Any], schema: pa.Schema, *, prefix: str = ""
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a query as Arrow, block by block: parsing CSV in Arrow costs a tenth of making Python objects."""
-    compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
-    values = {name: value.value if isinstance(value, Enum) else value for name, value in compiled.params.items()}
-    values = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
-    raw = connection.connection.driver_connection
-    assert isinstance(raw, psycopg.Connection)
-    statement = prefix.replace("%", "%%") + str(compiled)
-    text = psycopg.ClientCursor(raw).mogrify(statement, values)
-    for block in _blocks(_sent(raw.pgconn, f"COPY ({text}) TO STDOUT (FORMAT csv)".encode()), BLOCK_BYTES):
-        yield _parsed(block, schema)
-
-
-def _sent(server: psycopg.pq.abc.PGconn, statement: bytes) -> Iterator[bytes | memoryview]:
-    """What a COPY sends, a row each, as libpq hands it over: psycopg's own reading takes ten times as long for each."""
-    result = server.exec_(statement)
-    if result.status != psycopg.pq.ExecStatus.COPY_OUT:
-        raise psycopg.errors.error_from_result(result)
-    whole = False
-    try:
-        while (found := server.get_copy_data(1))[0] >= 0:
-            if found[0]:
-                yield found[1]
-            else:
-                select.select([server.socket], [], [])
-                server.consume_input()
-        whole = True
-    finally:
-        if not whole:  # nobody wants the rest
-            server.get_cancel().cancel()
-        while (last := server.get_result()) is not None:
-            result = last
-            if last.status == psycopg.pq.ExecStatus.COPY_OUT:
-                _pass_over(server)
-    if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
-        raise psycopg.errors.error_from_result(result)
-
-
-def _pass_over(server: psycopg.pq.abc.PGconn) -> None:
-    """Read the rest of a COPY, which ends with an error where it was cancelled."""
-    with suppress(psycopg.OperationalError):
-        while server.get_copy_data(0)[0] > 0:
-            pass
-
-
-def _blocks(rows: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
-    """Blocks of about `size` bytes of whole rows."""
-    waiting: list[bytes | memoryview] = []
-    held = 0
-    for row in rows:
-        waiting.append(row)
-        held += len(row)
-        if held >= size:
-            yield b"".join(waiting)
-            waiting, held = [], 0
-    if waiting:
-        yield b"".join(waiting)
-
-
-def _parsed(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    table = pa.csv.read_csv(
-        pa.py_buffer(block),
-        read_options=pa.csv.ReadOptions(column_names=schema.names, block_size=len(block) + 1, use_threads=False),
-        convert_options=pa.csv.ConvertOptions(
-            column_types=schema,
-            null_values=[""],
-            true_values=["t"],
-            false_values=["f"],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-        parse_options=pa.csv.ParseOptions(newlines_in_values=True),
-    )
-    return table.combine_chunks().to_batches()[0]
-
-
 def all_problems(connection: sa.Connection) -> dict[str, Problem]:
     """Every problem by id."""
     query = (
@@ -471,68 +381,3 @@ def all_preferences(connection: sa.Connection, as_of: datetime) -> list[tuple[st
         .order_by(preferences.c.created_at, preferences.c.preference_id)
     )
     return [(str(chosen), str(rejected)) for chosen, rejected in connection.execute(query)]
-
-
-def sources(connection: sa.Connection, candidate_ids: Sequence[str]) -> dict[str, bytes]:
-    """Source by candidate."""
-    query = sa.select(_text(candidates.c.candidate_id), candidates.c.source).where(_among(candidates.c.candidate_id))
-    return _by_id(connection, query, candidate_ids)
-
-
-def references(connection: sa.Connection, problem_ids: Sequence[str]) -> dict[str, bytes]:
-    """Reference by problem."""
-    query = sa.select(_text(problems.c.problem_id), problems.c.reference).where(_among(problems.c.problem_id))
-    return _by_id(connection, query, problem_ids)
-
-
-class Turn(NamedTuple):
-    """One turn as stored."""
-
-    turn_index: int
-    messages_json: bytes
-    response: bytes
-
-
-def dialogues(connection: sa.Connection, trajectory_ids: Sequence[str]) -> dict[str, list[Turn]]:
-    """The turns of each trajectory, in order."""
-    messages = sa.func.convert_to(turns.c.messages_json, sa.literal_column("'UTF8'"))
-    query = (
-        sa.select(_text(turns.c.trajectory_id), turns.c.turn_index, messages, turns.c.response)
-        .where(_among(turns.c.trajectory_id))
-        .order_by(turns.c.trajectory_id, turns.c.turn_index)
-    )
-    found: dict[str, list[Turn]] = {}
-    for identifier, turn_index, messages_json, response in _fetched(connection, query, trajectory_ids):
-        turn = Turn(int.from_bytes(turn_index, "big", signed=True), messages_json, response)
-        found.setdefault(identifier.decode(), []).append(turn)
-    return found
-
-
-def _among(column: sa.Column[UUID]) -> sa.ColumnElement[bool]:
-    wanted = sa.bindparam("wanted", type_=sa.ARRAY(sa.Text))
-    return column == sa.any_(sa.cast(wanted, sa.ARRAY(sa.Uuid)))
-
-
-def _text(column: sa.Column[UUID]) -> sa.ColumnElement[str]:
-    """An id as text: making an object of each costs more than anything else that is done with it."""
-    return sa.cast(column, sa.Text)
-
-
-def _by_id(connection: sa.Connection, query: sa.Select[Any], wanted: Sequence[str]) -> dict[str, bytes]:
-    return {identifier.decode(): value for identifier, value in _fetched(connection, query, wanted)}
-
-
-def _fetched(connection: sa.Connection, query: sa.Select[Any], wanted: Sequence[str]) -> Iterator[tuple[bytes, ...]]:
-    """Rows as PostgreSQL sends them in its binary format, none of them NULL.
-
-    In one call of libpq: psycopg's own reading goes through Python for every 8 kB, which takes as long as the rest."""
-    raw = connection.connection.driver_connection
-    assert isinstance(raw, psycopg.Connection)
-    statement = str(query.compile(dialect=_NUMBERED)).encode()
-    listed = "{" + ",".join(wanted) + "}"
-    result = raw.pgconn.exec_params(statement, [listed.encode()], result_format=psycopg.pq.Format.BINARY)
-    if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
-        raise psycopg.errors.error_from_result(result)
-    columns = range(result.nfields)
-    for row in range(result.ntuples):
-        yield tuple([result.get_value(row, column) or b"" for column in columns])

@@ -20,6 +20,7 @@ from app.domain.selection import Kind, Reasoning
 from app.domain.verdict import Label
 from app.export import ExportError, Spec, helper, prepare, render, texts, verify, work
 from app.store import evaluations, exports, samples, tables
+from app.store import texts as stored_texts
 from app.store.session import Database
 
 SPEC = Spec(similarity=Similarity.RAW, val_fraction=0.4)
@@ -110,13 +111,13 @@ def test_a_process_that_renders_says_what_went_wrong_and_that_it_was_killed(own:
 
 def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monkeypatch: Any) -> None:
     asked: list[int] = []
-    read = samples.sources
+    read = stored_texts.sources
 
     def counted(connection: Any, ids: list[str]) -> dict[str, bytes]:
         asked.append(len(ids))
         return read(connection, ids)
 
-    monkeypatch.setattr(samples, "sources", counted)
+    monkeypatch.setattr(stored_texts, "sources", counted)
     with own.begin() as connection:
         ids = [str(one) for one in connection.scalars(sa.select(tables.candidates.c.candidate_id).limit(4))]
         library = texts.Library(Kind.TURN)
@@ -131,9 +132,9 @@ def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monke
 def test_a_secret_that_json_hides_is_found() -> None:
     hidden = json.dumps([{"role": "user", "content": "hf_" + "a1B2" * 9}]).replace("hf_", "\\u0068f_")
     turns = {
-        "clean": [samples.Turn(0, b'[{"role": "user", "content": "go"}]', b"done")],
-        "hidden": [samples.Turn(0, b"[]", b"x"), samples.Turn(1, hidden.encode(), b"done")],
-        "odd": [samples.Turn(0, b'[{"role": "user", "content": "\\ud800"}]', b"done")],
+        "clean": [stored_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"done")],
+        "hidden": [stored_texts.Turn(0, b"[]", b"x"), stored_texts.Turn(1, hidden.encode(), b"done")],
+        "odd": [stored_texts.Turn(0, b'[{"role": "user", "content": "\\ud800"}]', b"done")],
     }
     found = texts._exchanges(turns)
     assert [one.secret for one in found["clean"] + found["hidden"]] == [None, None, "Hugging Face token"]
