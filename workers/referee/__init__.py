@@ -45,9 +45,9 @@ The protocol, for whoever wants to attack it
                      where, the process shares those pieces of its memory by descriptor (SEGMENT), and the referee maps
                      them.  Base and size are the process's own word; a lie shows other bytes of that process, which
                      are then its answer.  Timed blocks *hold* their outputs, all of them, until they are read.
-    Done             is what the process says; the shim waits for the device first, with what was bound before a candidate
-                     came.  After each timed block the referee asks something tiny of the device: work that goes on all
-                     the same makes that wait (Block.settled_us), and a detector compares it with the reference's.
+    Done             is what the process says; the shim waits for the device first, with what was bound before a
+                     candidate came.  After each timed block the referee asks something tiny of the device: work that
+                     goes on all the same makes that wait (Block.settled_us); a detector compares both sides.
     The lease        Loading, compiling and checking share the device, timing has it alone.  A canary kernel of known
                      time runs before and after every round; where one of them is slow, all is measured again.
     Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow
