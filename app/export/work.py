@@ -32,8 +32,8 @@ from app import formats
 from app.domain.decontamination import Index, Match
 from app.domain.selection import Kind, Spec, Stale
 from app.export import prepare, select
+from app.export.companion import Companion, frugal
 from app.export.files import DECISIONS_STEM, write_columns
-from app.export.helper import Helper, frugal
 from app.export.prepare import Progress
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.select import PLAN, Selector
@@ -189,8 +189,8 @@ class Pool:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._threads: ThreadPoolExecutor | None = None
-        self._helpers: list[Helper] = []
-        self._idle: SimpleQueue[Helper] = SimpleQueue()
+        self._companions: list[Companion] = []
+        self._idle: SimpleQueue[Companion] = SimpleQueue()
         self._running: dict[int, tuple[Future[Part], str]] = {}
         self._done: dict[int, Part] = {}
         self._last: tuple[int, str] | None = None
@@ -199,8 +199,8 @@ class Pool:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        for helper in self._helpers:
-            helper.end(at_once=kind is not None)
+        for companion in self._companions:
+            companion.end(at_once=kind is not None)
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
 
@@ -211,8 +211,8 @@ class Pool:
         count = min(RENDERERS, max(1, (os.cpu_count() or 1) // 2))
         self._threads = ThreadPoolExecutor(count)
         for _ in range(count):
-            self._helpers.append(Helper(self._job))
-            self._idle.put(self._helpers[-1])
+            self._companions.append(Companion(self._job))
+            self._idle.put(self._companions[-1])
 
     def add(self, number: int, plan_sha256: str) -> None:
         """Render this part, unless that is done already."""
@@ -251,11 +251,11 @@ class Pool:
         self._running[number] = self._threads.submit(self._render, number, plan_sha256), plan_sha256
 
     def _render(self, number: int, plan_sha256: str) -> Part:
-        helper = self._idle.get()
+        companion = self._idle.get()
         try:
-            return helper.part(number, plan_sha256)
+            return companion.part(number, plan_sha256)
         finally:
-            self._idle.put(helper)
+            self._idle.put(companion)
 
 
 def _select(connection: Any, root: Path, draft: Draft, chosen: Selector, pool: Pool, progress: Progress) -> None:

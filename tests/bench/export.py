@@ -185,7 +185,7 @@ def _children(pid: int) -> list[int]:
     """Python processes below this one: PostgreSQL was started by it, too, and is not counted."""
     try:
         own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        listed = [int(one) for one in own if b"app.export.helper" in Path(f"/proc/{one}/cmdline").read_bytes()]
+        listed = [int(one) for one in own if b"app.export.companion" in Path(f"/proc/{one}/cmdline").read_bytes()]
     except OSError:
         return []
     return listed

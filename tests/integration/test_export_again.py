@@ -18,7 +18,7 @@ from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
 from app.domain.selection import Kind, Reasoning
 from app.domain.verdict import Label
-from app.export import ExportError, Spec, helper, prepare, render, texts, verify, work
+from app.export import ExportError, Spec, companion, prepare, render, texts, verify, work
 from app.store import evaluations, exports, samples, tables
 from app.store import texts as stored_texts
 from app.store.session import Database
@@ -100,11 +100,11 @@ def test_processes_of_their_own_write_what_one_process_writes(own: Database, tmp
 def test_a_process_that_renders_says_what_went_wrong_and_that_it_was_killed(own: Database, tmp_path: Path) -> None:
     url = own.url.render_as_string(hide_password=False)
     how: dict[str, Any] = {"format": "trl_sft", "kind": Kind.TURN, "reasoning": Reasoning.KEEP, "held_out": ()}
-    alone = helper.Helper(render.Job(database_url=url, root=tmp_path, **how))
-    with pytest.raises(helper.HelperError, match=r"part 3: FileNotFoundError: .*plan-00003"):
+    alone = companion.Companion(render.Job(database_url=url, root=tmp_path, **how))
+    with pytest.raises(companion.CompanionError, match=r"part 3: FileNotFoundError: .*plan-00003"):
         alone.part(3, "")
     alone._process.kill()
-    with pytest.raises(helper.HelperError, match="part 4: the process that rendered it ended with -9"):
+    with pytest.raises(companion.CompanionError, match="part 4: the process that rendered it ended with -9"):
         alone.part(4, "")
     alone.end(at_once=True)
 

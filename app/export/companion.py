@@ -1,8 +1,8 @@
 """EXPORT: a process that renders parts for the one that selects.
 
-    helper = Helper(job)
-    part = helper.part(number, plan_sha256)     # returns when it is done
-    helper.end(at_once=False)
+    companion = Companion(job)
+    part = companion.part(number, plan_sha256)     # returns when it is done
+    companion.end(at_once=False)
 
 A program of its own and not `multiprocessing`, whose processes begin with importing whatever the main program imports:
 seconds of processor time before the first row.  Told by lines of JSON: the job, then a part at a time; each is answered
@@ -32,7 +32,7 @@ ALLOCATOR = "jemalloc"
 """Of Arrow's: as fast as the usual one, and each process keeps 40 MB less."""
 
 
-class HelperError(RuntimeError):
+class CompanionError(RuntimeError):
     """A part could not be rendered; says what became of it."""
 
 
@@ -50,7 +50,7 @@ class Answer(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Helper:
+class Companion:
     """Such a process; for one caller at a time."""
 
     def __init__(self, job: Job) -> None:
@@ -61,17 +61,17 @@ class Helper:
         self._tell(job)  # not in the arguments: it holds a password
 
     def part(self, number: int, plan_sha256: str) -> Part:
-        """Render that part.  Raises HelperError."""
+        """Render that part.  Raises CompanionError."""
         with suppress(BrokenPipeError):  # its end says more
             self._tell(Order(number, plan_sha256))
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise HelperError(f"part {number}: the process that rendered it ended with {self._process.wait()}")
+            raise CompanionError(f"part {number}: the process that rendered it ended with {self._process.wait()}")
         answer = msgspec.json.decode(line, type=Answer)
         part = Part.load(part_path(self._job.root, number))
         if answer.error is not None or part is None:
-            raise HelperError(f"part {number}: {answer.error or 'is not there'}")
+            raise CompanionError(f"part {number}: {answer.error or 'is not there'}")
         return part
 
     def end(self, *, at_once: bool) -> None:
