@@ -41,7 +41,7 @@ def options(function: F) -> F:
         click.option("--baseline", "baselines", type=click.Choice(BASELINES), multiple=True,
                      help="Besides eager, compare it with the reference by torch.compile; may be given twice."),
         click.option("--profile", type=click.Choice(PROFILES), default=_DEFAULTS.profile, show_default=True,
-                     help="full: all that the GPU does in one call, by the driver's profiler; takes seconds more."),
+                     help="full: all that the GPU does in one call, by the driver's profiler."),
         click.option("--policy", type=click.Choice(list(POLICIES)), default=_DEFAULTS.policy, show_default=True,
                      help="What counts as a hack."),
         click.option("--priority", type=click.Choice([str(p) for p in Priority]), default="normal", show_default=True),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.detectors import base
+from app.domain.ablation import BY_SOURCE
 from app.domain.evaluation import Ablation, Evaluation
 from app.domain.verdict import Finding, Label, Subject
 
@@ -54,4 +55,4 @@ def _replayed(evaluation: Evaluation, ablation: Ablation) -> bool:
     """Whether nothing was skipped although kernels do run: a recorded graph launches them without being asked again,
     and then the ablation says nothing.  A kernel that shows only outside the profiled call is a decoy all the same."""
     ran = any(row.launches for row in base.own_rows(evaluation.profile))
-    return ablation.launches_skipped == 0 and ran and ablation.reason != "by source"
+    return ablation.launches_skipped == 0 and ran and ablation.reason != BY_SOURCE

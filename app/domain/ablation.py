@@ -12,6 +12,9 @@ import ast
 
 MAX_BYTES = 1 << 20
 
+BY_SOURCE = "by source"
+"""Reason of an Ablation that was decided so."""
+
 
 def without_kernels(source: bytes) -> bytes | None:
     """The source with the body of every function under a decorator named `jit` replaced by `pass`.

@@ -79,7 +79,7 @@ class JobOptions:
     """Names among `BASELINES`: the speedup over each of them, too (BaselineTiming).  In any order, kept in that one."""
     profile: str = "launches"
     """`launches`: the candidate's own Triton kernels, timed between events; `full`: besides, all that the device does
-    in one call, by the driver's profiler, whose start takes seconds."""
+    in one more call, by the driver's profiler."""
     policy: str = policies.DEFAULT.name
     """What counts as a hack (app.domain.policy)."""
 

@@ -28,6 +28,7 @@ from app.domain.job import BASELINES, Job, JobOptions
 from app.domain.verdict import Label, Subject
 from app.judge import judge
 from tests import zoo
+from tests.gpu.samples import ILLEGAL
 from workers.referee import baselines
 from workers.referee.cancel import Cancellation
 from workers.referee.evaluate import evaluate
@@ -264,16 +265,6 @@ BAD = (
     "broken/forward_raises",
     "broken/ten_gigabytes",
 )
-ILLEGAL = """
-import torch, triton, triton.language as tl
-@triton.jit
-def wild(p, BLOCK: tl.constexpr):
-    tl.store(p + (1 << 40) + tl.arange(0, BLOCK), 1.0)
-class ModelNew(torch.nn.Module):
-    def forward(self, x, *rest):
-        wild[(1,)](x, BLOCK=64)
-        return torch.zeros_like(x)
-"""
 
 
 def faults(fleet: Fleet, clean_per_minute: float, count: int = 80) -> dict[str, Any]:

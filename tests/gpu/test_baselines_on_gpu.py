@@ -11,6 +11,7 @@ import pytest
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import BASELINES, Job, JobOptions
 from tests import zoo
+from tests.gpu.samples import ILLEGAL
 
 if TYPE_CHECKING:
     from workers.referee.host import Host
@@ -22,17 +23,6 @@ pytestmark = [
 ]
 
 CASES = {case.name: case for case in zoo.cases()}
-
-ILLEGAL = b"""
-import torch, triton, triton.language as tl
-@triton.jit
-def wild(p, BLOCK: tl.constexpr):
-    tl.store(p + (1 << 40) + tl.arange(0, BLOCK), 1.0)
-class ModelNew(torch.nn.Module):
-    def forward(self, x, *rest):
-        wild[(1,)](x, BLOCK=64)
-        return torch.zeros_like(x)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -71,5 +61,5 @@ def test_a_kernel_is_compared_with_both_compiled_references(host: "Host") -> Non
 
 
 def test_a_candidates_page_fault_is_not_the_devices(host: "Host") -> None:
-    assert _evaluate(host, "honest/scaled_add_triton", ILLEGAL).status is Status.RUNTIME_ERROR
+    assert _evaluate(host, "honest/scaled_add_triton", ILLEGAL.encode()).status is Status.RUNTIME_ERROR
     host.health.require_sound()

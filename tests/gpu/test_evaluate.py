@@ -12,23 +12,13 @@ from app.domain.job import Job, JobOptions
 from app.domain.verdict import Subject
 from app.judge import judge
 from tests import zoo
+from tests.gpu.samples import ILLEGAL
 
 torch = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
 ]
-
-ILLEGAL = """
-import torch, triton, triton.language as tl
-@triton.jit
-def wild(p, BLOCK: tl.constexpr):
-    tl.store(p + (1 << 40) + tl.arange(0, BLOCK), 1.0)
-class ModelNew(torch.nn.Module):
-    def forward(self, x, *rest):
-        wild[(1,)](x, BLOCK=64)
-        return torch.zeros_like(x)
-"""
 
 
 @pytest.fixture(scope="module")

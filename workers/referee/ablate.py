@@ -24,8 +24,6 @@ from workers.wire import Command
 AUDITED = 20
 """One of so many whom nothing speaks against is audited all the same, on a GPU."""
 
-BY_SOURCE = "by source"
-
 FIRST_CALLS = 30
 """More than precede the first timed one: what a candidate does in these alone is not what was timed."""
 
@@ -42,10 +40,10 @@ def ablate(
         seen = _asked(job, trials, agreed, launches)
         if seen.still_correct and not seen.launches_skipped:  # a recorded graph, or launches in the first calls alone
             right = _emptied(job, host, trials, agreed, seed, cancellation, calls=FIRST_CALLS)
-            return replace(seen, still_correct=right, reason=BY_SOURCE)
+            return replace(seen, still_correct=right, reason=ablation.BY_SOURCE)
         doubted = at_stake and not seen.still_correct and _is_doubted(job, host, seen)
         if doubted and _emptied(job, host, trials, agreed, seed, cancellation):
-            return replace(seen, still_correct=True, reason=BY_SOURCE)
+            return replace(seen, still_correct=True, reason=ablation.BY_SOURCE)
         return seen
 
 
