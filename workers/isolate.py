@@ -58,6 +58,9 @@ class Measured:
     """Chrome-trace JSON."""
 
 
+_trying = threading.Lock()
+
+
 @functools.cache
 def _tried_sandbox() -> selftest.Report:
     """Once a process, and once for all that are forked from it afterwards."""
@@ -70,7 +73,8 @@ def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
     Returns what succeeded, as entries for `Environment.sandbox_missing`, if that is accepted.  Raises
     InfrastructureError if it is not, or where nothing can be confined."""
     try:
-        report = _tried_sandbox()
+        with _trying:
+            report = _tried_sandbox()
         report.require(allow_weak=allow_weak)
     except (layers.WeakSandboxError, spawn.ZygoteError, spawn.Ended, spawn.TimedOut, OSError) as error:
         raise InfrastructureError(f"the sandbox of this host is not enough: {error or 'it does not answer'}") from error

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,13 @@ def test_no_two_referees_share_a_uid() -> None:
     assert not set(blocks[0]) & set(blocks[1])
     assert blocks[0].start > 65535
     assert blocks[-1].stop < 2**32 - 2
+
+
+def test_no_two_zygotes_of_a_process_share_a_uid() -> None:
+    """Two that tried the sandbox at once did, and the one that starts all it may left the other unable to fork."""
+    with ThreadPoolExecutor(4) as pool:
+        uids = list(pool.map(lambda _: spawn.next_uid(), range(400)))
+    assert len(set(uids)) == len(uids)
 
 
 def test_where_uids_are_few_they_are_taken_from_the_middle() -> None:

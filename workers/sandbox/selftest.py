@@ -95,7 +95,10 @@ def _spawn(zygote: spawn.Zygote) -> spawn.Confined:
 
 
 def _receive(inner: spawn.Confined, index: int) -> int:
-    number, code = acts.OUTCOME.unpack(inner.receive(acts.OUTCOME.size, TIMEOUT_S))
+    try:
+        number, code = acts.OUTCOME.unpack(inner.receive(acts.OUTCOME.size, TIMEOUT_S))
+    except spawn.Ended as error:
+        raise spawn.ZygoteError(f"act {index}: {error}\n{inner.output.decode(errors='replace')}".rstrip()) from error
     if number != index:
         raise ValueError(f"expected the outcome of act {index}, got that of {number}")
     return int(code)

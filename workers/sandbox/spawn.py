@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -61,6 +62,20 @@ def candidate_uids(pid: int, uid_map: str) -> range:
     return range(start + count // 2, start + count // 2 + min(_UIDS, max(1, count // 4)))
 
 
+_uids: dict[int, Iterator[int]] = {}
+"""Of each process that has forked from another with this module: its own."""
+
+
+def next_uid() -> int:
+    """One that no other process in flight has, whichever zygote forks it: the kernel counts processes by uid, so that
+    one of two with the same could use up what the other may start."""
+    here = os.getpid()
+    if here not in _uids:
+        uids = candidate_uids(here, Path("/proc/self/uid_map").read_text())
+        _uids.setdefault(here, itertools.cycle(uids))
+    return next(_uids[here])
+
+
 class ZygoteError(RuntimeError):
     """The zygote did not start, or died: our fault, never the candidate's."""
 
@@ -93,7 +108,6 @@ class Zygote:
         """`roles`: modules with `serve`; `environment`: all that the processes will see; `core`: where they run."""
         self._roles = roles
         self._core = core
-        self._uids = itertools.cycle(candidate_uids(os.getpid(), Path("/proc/self/uid_map").read_text()))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             base = {
@@ -142,7 +156,7 @@ class Zygote:
         notes, their_notes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         stdout, their_stdout = os.pipe()
         fds = array.array("i", [their_channel.fileno(), their_stdout, their_notes.fileno()])
-        message = zygote.SPAWN.pack(self._roles.index(role), next(self._uids), memory_bytes, cpu_s, self._core)
+        message = zygote.SPAWN.pack(self._roles.index(role), next_uid(), memory_bytes, cpu_s, self._core)
         try:
             self._channel.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
