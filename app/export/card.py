@@ -133,6 +133,8 @@ def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[s
             {
                 "config_name": manifest.format,
                 "default": True,
+                # `datasets` caches what it read by this front matter and the folder's name, not by the files' times.
+                "description": f"content {manifest.content_sha256}",
                 "data_files": [
                     {"split": name, "path": f"data/{name}.jsonl" if suffix == "jsonl" else f"data/{name}-*.parquet"}
                     for name in splits

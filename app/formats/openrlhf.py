@@ -1,8 +1,10 @@
 """EXPORT: the layouts of OpenRLHF: `SFTDataset`, `RewardDataset`, `PromptDataset`.
 
-Train with `--data.input_key input --data.output_key output --data.apply_chat_template`; whole dialogues (kind
-`trajectory`) with `--data.multiturn`, where `input` holds all of it and every answer is learnt.  The reward endpoint
-receives `label` word for word: it is a JSON string with the reference."""
+SFT: `--data.input_key input --data.output_key output --data.apply_chat_template`, where an `input` of messages wants an
+`output` of messages.  Whole dialogues (kind `trajectory`): `--data.multiturn` and no output key, because all of the
+dialogue is in `input`; every answer in it is learnt.  RM and DPO: `--data.prompt_key prompt`.  PPO and GRPO:
+`--data.input_key context_messages --data.label_key label`; the reward endpoint receives `label` word for word: it is a
+JSON string with the reference."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example, said
+from app.domain.example import Example, Said, said
 from app.domain.selection import Kind
 from app.formats.base import JSONL, MESSAGES, Rows
 
@@ -19,19 +21,19 @@ DATA_SOURCE = "kernel_assay"
 
 
 class OpenRlhfSft(Rows):
-    """`input` and `output`; for trajectories the whole dialogue in `input`."""
+    """`input` and `output`; for trajectories the whole dialogue in `input`, and nothing in `output`."""
 
     about = "OpenRLHF SFTDataset, `input` and `output`"
     kinds = (Kind.TURN, Kind.SINGLE, Kind.TRAJECTORY)
     container = JSONL
-    schema = pa.schema([("input", MESSAGES), ("output", pa.string()), ("datasource", pa.string())])
+    schema = pa.schema([("input", MESSAGES), ("output", MESSAGES), ("datasource", pa.string())])
 
     def render(self, example: Example) -> dict[str, Any]:
         """History and answer, or one dialogue."""
         whole = example.kind is Kind.TRAJECTORY
         return {
             "input": example.messages if whole else said(example.history),
-            "output": "" if whole else example.answer,
+            "output": [] if whole else said([Said("assistant", example.answer)]),
             "datasource": DATA_SOURCE,
         }
 
