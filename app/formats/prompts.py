@@ -30,7 +30,7 @@ def _problem(example: Example) -> dict[str, Any]:
 
 
 class SlimePrompts(Rows):
-    """`--input-key prompt --label-key label --metadata-key metadata`."""
+    """`--input-key prompt --label-key label --metadata-key metadata --apply-chat-template`."""
 
     about = "slime, miles: `prompt`, `label`, `metadata`"
     kinds = (Kind.RL_PROMPTS,)
@@ -47,7 +47,9 @@ class SlimePrompts(Rows):
 
 
 class SkyRlPrompts(Rows):
-    """`data_source`, `prompt`, `env_class`, `reward_spec`, `extra_info`."""
+    """`data_source`, `prompt`, `env_class`, `reward_spec`, `extra_info`.
+
+    Name the file itself in `data.train_data`; `skyrl_gym.register` an environment of the name that is in `env_class`."""
 
     about = "SkyRL: `prompt`, `env_class`, `reward_spec`"
     kinds = (Kind.RL_PROMPTS,)
@@ -74,7 +76,10 @@ class SkyRlPrompts(Rows):
 
 
 class NemoGymPrompts(Rows):
-    """`responses_create_params` and `verifier_metadata`."""
+    """`responses_create_params` and `verifier_metadata`.
+
+    Rows name no agent: `gym dataset collate` writes the one whose dataset this is into them, and `gym eval run` takes
+    `+agent_name`."""
 
     about = "NeMo Gym: `responses_create_params`, `verifier_metadata`"
     kinds = (Kind.RL_PROMPTS,)
