@@ -49,7 +49,7 @@ class SlimePrompts(Rows):
 class SkyRlPrompts(Rows):
     """`data_source`, `prompt`, `env_class`, `reward_spec`, `extra_info`.
 
-    Name the file itself in `data.train_data`; `skyrl_gym.register` an environment of the name that is in `env_class`."""
+    Name the file itself in `data.train_data`; `skyrl_gym.register` an environment under the name in `env_class`."""
 
     about = "SkyRL: `prompt`, `env_class`, `reward_spec`"
     kinds = (Kind.RL_PROMPTS,)
