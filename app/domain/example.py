@@ -38,11 +38,25 @@ and do the computation in kernels of its own. Answer with the complete Python mo
 _LANGUAGES = {"triton": "Triton", "cuda": "CUDA C++ loaded with torch.utils.cpp_extension", "torch": "PyTorch"}
 
 
-class Said(NamedTuple):
-    """One chat message: clean text (no NUL, no lone surrogates).  A tuple, because there are millions."""
+class Said(dict[str, str]):
+    """One chat message, `{"role", "content"}` as chat templates take it: clean text (no NUL, no lone surrogates).
 
-    role: str
-    content: str
+    Made once for all the rows that show it, so never to be changed."""
+
+    __slots__ = ()
+
+    def __init__(self, role: str, content: str) -> None:
+        super().__init__(role=role, content=content)
+
+    @property
+    def role(self) -> str:
+        """Who says it."""
+        return self["role"]
+
+    @property
+    def content(self) -> str:
+        """What is said."""
+        return self["content"]
 
 
 class Facts(NamedTuple):
@@ -153,7 +167,8 @@ class Texts(NamedTuple):
     """What is stored of one attempt."""
 
     reference: Text
-    source: Text
+    source: Text | None
+    """None where it was not read, because the rows do not show it: see `shows_source`."""
     turns: Sequence[Exchange]
     """This turn and those before it; empty for a candidate that came alone."""
 
@@ -164,17 +179,19 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     facts: Facts
     reference: str
-    source: str
+    source: str | None
+    """None where it was not read."""
     prompt: tuple[Said, ...]
     """What opened the conversation."""
     history: tuple[Said, ...]
     """Everything before the answer; begins with the prompt."""
-    answer: str
+    reply: Said
+    """The answer, as a message."""
     prompt_source: str
     """`recorded` or the name and version of our template."""
     sanitized: bool = False
     """Whether characters had to be replaced by U+FFFD."""
-    rejected: str | None = None
+    rejected: Said | None = None
     """Of a pair: the worse answer."""
     rejected_facts: Facts | None = None
     extra: Extra = Extra()
@@ -183,9 +200,14 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     """Number within its split, unique."""
 
     @property
-    def messages(self) -> list[dict[str, str]]:
+    def answer(self) -> str:
+        """What the model answered."""
+        return self.reply.content
+
+    @property
+    def messages(self) -> list[Said]:
         """The conversation with its answer."""
-        return [*said(self.history), {"role": "assistant", "content": self.answer}]
+        return [*self.history, self.reply]
 
     @property
     def trained(self) -> list[bool]:
@@ -193,20 +215,20 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
         if self.extra.train is None:
             return [False] * len(self.history) + [True]
         found, turn = [], 0
-        for message in [*self.history, Said("assistant", self.answer)]:
+        for message in self.messages:
             is_answer = message.role == "assistant"
             found.append(is_answer and turn in self.extra.train)
             turn += is_answer
         return found
 
 
-def said(messages: Sequence[Said]) -> list[dict[str, str]]:
-    """As chat templates take them."""
-    return [{"role": role, "content": content} for role, content in messages]
-
-
 class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
     """No row can be made; the message says why."""
+
+
+def shows_source(turns: Sequence[Exchange], kind: Kind) -> bool:
+    """Whether the conversation holds the source itself, in place of an answer as it was recorded."""
+    return kind is Kind.SINGLE or not turns or (len(turns) == 1 and turns[0].place == 0 and not turns[0].recorded)
 
 
 def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP, **more: Any) -> Example:
@@ -214,26 +236,28 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
 
     Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
     templates do not know, two answers in a row, an empty answer, or a secret."""
-    reference, code, turns = texts.reference.shown, texts.source.shown, texts.turns
-    if not code.strip():
+    reference, code, turns = texts.reference.shown, texts.source.shown if texts.source else None, texts.turns
+    if code is not None and not code.strip():
         raise Unfit("the source is empty")
-    if not turns or (len(turns) == 1 and turns[0].place == 0 and not turns[0].recorded):
-        prompt: tuple[Said, ...] = (Said("user", template_prompt(facts, reference)),)
-        history, answer, prompt_source = prompt, fence(code), TEMPLATE
+    if turns and (turns[0].recorded or len(turns) > 1 or turns[0].place):
+        prompt, history, reply = turns[0].said[:-1], _history(turns), turns[-1].said[-1]
+        prompt_source = RECORDED
     else:
-        prompt, history = turns[0].said[:-1], _history(turns)
-        answer, prompt_source = turns[-1].said[-1].content, RECORDED
+        prompt = history = (Said("user", template_prompt(facts, reference)),)
+        prompt_source = TEMPLATE
     sanitized = False
-    read: list[Text | Exchange] = [texts.reference, texts.source, *turns]
+    read: list[Text | Exchange] = [texts.reference, *turns]
+    read += [] if texts.source is None else [texts.source]
     for one in read:
         if one.secret:
             raise Unfit(f"secret: {one.secret}")
         sanitized |= one.sanitized
-    if kind is Kind.SINGLE:
-        history, answer = prompt, fence(code)
+    if prompt_source is TEMPLATE or kind is Kind.SINGLE:
+        assert code is not None  # see shows_source
+        history, reply = prompt, Said("assistant", fence(code))
     if reasoning is not Reasoning.KEEP:
-        history, answer = _thinking(history, answer, reasoning)
-    if not answer.strip():
+        history, reply = _thinking(history, reply, reasoning)
+    if not reply.content.strip():
         raise Unfit("the answer is empty")
     return Example(
         kind=kind,
@@ -242,7 +266,7 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         source=code,
         prompt=prompt,
         history=history,
-        answer=answer,
+        reply=reply,
         prompt_source=prompt_source,
         sanitized=sanitized,
         **more,
@@ -285,12 +309,13 @@ def without_thought(text: str) -> str:
     return shown.lstrip() if closed else text
 
 
-def _thinking(history: tuple[Said, ...], answer: str, reasoning: Reasoning) -> tuple[tuple[Said, ...], str]:
-    shown = tuple(
-        Said(role, without_thought(content)) if role == "assistant" else Said(role, content)
-        for role, content in history
-    )
-    return shown, without_thought(answer) if reasoning is Reasoning.DROP_ALL else answer
+def _thinking(history: tuple[Said, ...], reply: Said, reasoning: Reasoning) -> tuple[tuple[Said, ...], Said]:
+    shown = tuple(_without_thought(message) if message.role == "assistant" else message for message in history)
+    return shown, _without_thought(reply) if reasoning is Reasoning.DROP_ALL else reply
+
+
+def _without_thought(message: Said) -> Said:
+    return Said(message.role, without_thought(message.content))
 
 
 def _parsed(messages_json: str | bytes) -> list[dict[str, str]]:
@@ -308,9 +333,9 @@ def _fault(said: Sequence[Said]) -> str | None:
         return "has no messages"
     if said[-2].role == "assistant":
         return "is answered twice"
-    for role, _ in said:
-        if role not in ROLES:
-            return f"has the role {role!r}"
+    for message in said:
+        if message.role not in ROLES:
+            return f"has the role {message.role!r}"
     return None
 
 

@@ -10,16 +10,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from app.export.manifest import FileEntry, canonical
+from app.formats.base import MESSAGES
 
 ROW_GROUP_ROWS = 1_000
 COMPRESSION = "zstd"
 
 DICTIONARY_BYTES = 16 << 20
 """Of a row group: turns of a dialogue stand in several rows, and are compressed and stored once."""
+
+_NUMBERED = pa.dictionary(pa.int32(), pa.string())
+_NUMBERED_MESSAGES = pa.list_(pa.struct([(part.name, _NUMBERED) for part in MESSAGES.value_type.fields]))
+"""Messages as they are handed to Parquet, which stores them so: every text once, and its number where it stands."""
 
 LINEAGE = pa.schema(
     [
@@ -53,17 +60,20 @@ class ParquetTable:
         self.rows = 0
         self.memory_bytes = 0
         """Of the rows in Arrow's memory format."""
-        self._kinds = [(one.name, one.type) for one in schema]
         self._names = set(schema.names)
         self._group_rows = group_rows
         self._waiting: list[dict[str, Any]] = []
+        self._messages = _Messages()
+        self._dialogues = [one.name for one in schema if one.type.equals(MESSAGES)]
+        self._handed = pa.schema([one.with_type(_handed(one.type)) for one in schema])
         self._content = hashlib.sha256()
         self._file = pq.ParquetWriter(
             path,
-            schema,
+            self._handed,
             compression=COMPRESSION,
             write_page_index=True,
             dictionary_pagesize_limit=DICTIONARY_BYTES,
+            store_schema=False,  # readers shall find strings, not how they came
         )
 
     def add(self, row: dict[str, Any]) -> str:
@@ -73,7 +83,8 @@ class ParquetTable:
         value does not fit: when its group is written."""
         if row.keys() != self._names:
             raise ValueError(f"{self.path.name}: expected columns {self.schema.names}, got {list(row)}")
-        row_sha256 = hashlib.sha256(canonical(row)).hexdigest()
+        written = {name: self._messages.written(row[name]) for name in self._dialogues}
+        row_sha256 = hashlib.sha256(canonical(row | written)).hexdigest()
         self._content.update(row_sha256.encode())
         self._waiting.append(row)
         self.rows += 1
@@ -88,12 +99,59 @@ class ParquetTable:
         return entry(root, self.path, rows=self.rows, content_sha256=self._content.hexdigest())
 
     def _flush(self) -> None:
-        if self._waiting:
-            columns = [_column([row[name] for row in self._waiting], kind) for name, kind in self._kinds]
-            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-            self.memory_bytes += batch.nbytes
-            self._file.write_batch(batch)
-            self._waiting = []
+        if not self._waiting:
+            return
+        columns = []
+        for name, kind in zip(self.schema.names, self.schema.types, strict=True):
+            values = [row[name] for row in self._waiting]
+            if name in self._dialogues:
+                column, plain_bytes = self._messages.column(values)
+            else:
+                column = _column(values, kind)
+                plain_bytes = column.nbytes
+            columns.append(column)
+            self.memory_bytes += plain_bytes
+        self._file.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._handed))
+        self._waiting = []
+        self._messages = _Messages()
+
+
+class _Messages:
+    """The messages of a row group.  A turn of a dialogue stands in the rows of all later ones, as one object: it is
+    written as JSON once, and numbered once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[msgspec.Raw, int, int]] = {}
+        """By identity, for the rows that hold the messages are kept until their group is written: as JSON, and the
+        numbers of role and content."""
+        self._roles: dict[str, int] = {}
+        self._contents: dict[str, int] = {}
+
+    def written(self, dialogue: list[dict[str, str]]) -> list[msgspec.Raw]:
+        """Each as JSON."""
+        known = self._known
+        return [(known.get(id(message)) or self._enter(message))[0] for message in dialogue]
+
+    def _enter(self, message: dict[str, str]) -> tuple[msgspec.Raw, int, int]:
+        role = self._roles.setdefault(message["role"], len(self._roles))
+        content = self._contents.setdefault(message["content"], len(self._contents))
+        self._known[id(message)] = entry = (msgspec.Raw(canonical(message)), role, content)
+        return entry
+
+    def column(self, dialogues: list[list[dict[str, str]]]) -> tuple[pa.Array, int]:
+        """Of dialogues that were written before; and its bytes if every text stood where it is shown."""
+        offsets, entries = [0], []
+        for dialogue in dialogues:
+            entries += [self._known[id(message)] for message in dialogue]
+            offsets.append(len(entries))
+        numbers = list(zip(*entries, strict=True)) or [(), (), ()]
+        parts, plain_bytes = [], 4 * len(offsets)
+        for texts, places in zip((self._roles, self._contents), numbers[1:], strict=True):
+            distinct, shown = pa.array(texts, pa.string()), pa.array(places, pa.int32())
+            parts.append(pa.DictionaryArray.from_arrays(shown, distinct))
+            plain_bytes += (pc.sum(pc.binary_length(distinct).take(shown)).as_py() or 0) + 4 * (len(entries) + 1)
+        struct = pa.StructArray.from_arrays(parts, fields=list(_NUMBERED_MESSAGES.value_type.fields))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=_NUMBERED_MESSAGES), plain_bytes
 
 
 class JsonLines:
@@ -125,6 +183,10 @@ class JsonLines:
         """Finish, and say what was written."""
         self._file.close()
         return entry(root, self.path, rows=self.rows, content_sha256=self._content.hexdigest())
+
+
+def _handed(kind: pa.DataType) -> pa.DataType:
+    return _NUMBERED_MESSAGES if kind.equals(MESSAGES) else kind
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:

@@ -88,7 +88,7 @@ class Renderer:
         self.job = job
         self.format = formats.find(job.format)
         self.index = Index(held_out=job.held_out)
-        self.library = Library(job.kind)
+        self.library = Library(job.kind, sources=self.format.wants_source)
         self.database = Database(job.database_url)
         with self.database.begin() as connection:
             self.problems = samples.all_problems(connection)
@@ -161,7 +161,7 @@ class Renderer:
             try:
                 answer = None
                 if against is not None:
-                    answer = self._build(texts.of(against, other), against).answer
+                    answer = self._build(texts.of(against, other), against).reply
                 more = {"rejected": answer, "rejected_facts": against, "extra": extra, "split": split, "index": place}
                 example = self._build(texts.of(facts, candidate), facts, **more)
                 self._require_fit(example)
@@ -176,9 +176,8 @@ class Renderer:
     def _require_fit(self, example: Example) -> None:
         if not len(self.index):
             return
-        shown = [content for _, content in example.history]
-        shown += [text for text in (example.answer, example.rejected) if text is not None]
-        match = self.index.text("\n".join(shown))
+        shown = example.messages if example.rejected is None else [*example.messages, example.rejected]
+        match = self.index.text("\n".join(message.content for message in shown))
         if match is not None:
             raise Unfit(f"{QUOTES}: {match}")
 

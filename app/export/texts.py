@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.domain import credentials
-from app.domain.example import Exchange, Facts, Text, Texts, Unfit
+from app.domain.example import Exchange, Facts, Text, Texts, Unfit, shows_source
 from app.domain.selection import Kind
 from app.store import texts as stored
 from app.store.session import Connection
@@ -25,7 +25,10 @@ _Read = TypeVar("_Read")
 class Library:
     """The texts of some rows of a plan."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, *, sources: bool) -> None:
+        """`sources`: rows show them beside the conversation, in which the answer mostly is what was recorded."""
+        self._kind = kind
+        self._all_sources = sources
         self._first_only = kind in (Kind.SINGLE, Kind.RL_PROMPTS)
         self._references: dict[str, Text] = {}
         self._sources: dict[str, Text] = {}
@@ -33,31 +36,50 @@ class Library:
 
     def turn_to(self, connection: Connection, plan: pa.Table) -> None:
         """Have what these rows show, and nothing else."""
-
-        def wanted(name: str) -> list[str]:
-            both = {*plan.column(name).to_pylist(), *plan.column(f"rejected_{name}").to_pylist()}
-            return sorted(both - {None})
-
+        names = ("problem_id", "candidate_id", "trajectory_id", "turn")
+        columns = (plan.column(name).to_pylist() + plan.column(f"rejected_{name}").to_pylist() for name in names)
+        attempts = [attempt for attempt in zip(*columns, strict=True) if attempt[0] is not None]
         self._references = _kept(
-            self._references, wanted("problem_id"), lambda ids: _texts(stored.references(connection, ids))
-        )
-        self._sources = _kept(
-            self._sources, wanted("candidate_id"), lambda ids: _texts(stored.sources(connection, ids))
+            self._references,
+            {problem_id for problem_id, *_ in attempts},
+            lambda ids: _texts(stored.references(connection, ids)),
         )
         self._dialogues = _kept(
-            self._dialogues, wanted("trajectory_id"), lambda ids: _exchanges(stored.dialogues(connection, ids))
+            self._dialogues,
+            {trajectory_id for _, _, trajectory_id, _ in attempts} - {None},
+            lambda ids: _exchanges(stored.dialogues(connection, ids)),
+        )
+        self._sources = _kept(
+            self._sources,
+            {candidate_id for _, candidate_id, *where in attempts if self._shows_source(*where)},
+            lambda ids: _texts(stored.sources(connection, ids)),
         )
 
     def of(self, facts: Facts, candidate_id: str) -> Texts:
         """Of one attempt.  Raises Unfit where something was deleted since it was chosen."""
         try:
-            turns = self._dialogues[facts.trajectory_id] if facts.trajectory_id is not None else []
-            reference, source = self._references[facts.problem_id], self._sources[candidate_id]
+            turns = self._shown(facts.trajectory_id, facts.turn)
+            reference = self._references[facts.problem_id]
+            source = self._sources[candidate_id] if self._all_sources or shows_source(turns, self._kind) else None
         except KeyError as error:
             raise Unfit(f"{HOLE}: {error} is not stored any more") from error
-        last = 0 if self._first_only else facts.turn or 0
-        shown = turns[: bisect_right(turns, last, key=attrgetter("place"))]
-        return Texts(reference=reference, source=source, turns=shown)
+        return Texts(reference=reference, source=source, turns=turns)
+
+    def _shows_source(self, trajectory_id: str | None, turn: int | None) -> bool:
+        if self._all_sources:
+            return True
+        try:
+            return shows_source(self._shown(trajectory_id, turn), self._kind)
+        except KeyError:  # no row will come of it
+            return False
+
+    def _shown(self, trajectory_id: str | None, turn: int | None) -> Sequence[Exchange]:
+        """The turns of a row.  KeyError where they are not stored any more."""
+        if trajectory_id is None:
+            return ()
+        turns = self._dialogues[trajectory_id]
+        last = 0 if self._first_only else turn or 0
+        return turns[: bisect_right(turns, last, key=attrgetter("place"))]
 
 
 def _kept(
@@ -66,7 +88,7 @@ def _kept(
     """What is wanted: what is known of it, and what has to be read."""
     missing: list[str] = []
     kept: dict[str, _Read] = {}
-    for one in wanted:
+    for one in sorted(wanted):
         if one in known:
             kept[one] = known[one]
         else:

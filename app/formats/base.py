@@ -40,6 +40,10 @@ class Format(Protocol):
     def splits(self) -> bool:
         """Whether problems are held out; False for what is a report and no training set."""
 
+    @property
+    def wants_source(self) -> bool:
+        """Whether rows show the source beside the conversation: `Example.source` is read for these only."""
+
     def render(self, example: Example) -> dict[str, Any]:
         """The row: a value for every column, of types that JSON has, no NaN."""
 
@@ -54,6 +58,7 @@ class Rows:
     kinds: tuple[Kind, ...] = ()
     container = PARQUET
     splits = True
+    wants_source = False
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:  # noqa: ARG002 (most have none)
         """None."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from app.domain.example import Example, said
+from app.domain.example import Example
 from app.domain.selection import Kind
 from app.formats.base import MESSAGES, Rows
 
@@ -98,7 +98,7 @@ class DrKernelRl(Rows):
         facts = example.facts
         return {
             "data_source": "cuda_llm",
-            "prompt": said(example.prompt),
+            "prompt": list(example.prompt),
             "ability": "kernel_optimization",
             "reward_model": {"ground_truth": example.reference, "style": "rule"},
             "extra_info": {

@@ -3,6 +3,7 @@ its loader wants.  Point `dataset_dir` at the folder of the dataset."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,15 +27,15 @@ def _info(name: str, files: dict[str, str], entry: dict[str, Any]) -> dict[str, 
     return {INFO: {own: {"file_name": path} | entry | {"tags": _TAGS} for own, path in named.items()}}
 
 
-def _merged(messages: tuple[Said, ...]) -> list[dict[str, str]]:
+def _merged(messages: Sequence[Said]) -> list[dict[str, str]]:
     """Messages of one side that follow each other become one: its loader wants the sides to alternate."""
     found: list[dict[str, str]] = []
-    for role, content in messages:
-        side = role if role in ("system", "assistant") else "user"
+    for message in messages:
+        side = message.role if message.role in ("system", "assistant") else "user"
         if found and found[-1]["role"] == side:
-            found[-1] = {"role": side, "content": f"{found[-1]['content']}\n\n{content}"}
+            found[-1] = {"role": side, "content": f"{found[-1]['content']}\n\n{message.content}"}
         else:
-            found.append({"role": side, "content": content})
+            found.append({"role": side, "content": message.content})
     return found
 
 
@@ -48,7 +49,7 @@ class LlamaFactorySft(Rows):
 
     def render(self, example: Example) -> dict[str, Any]:
         """The conversation, sides alternating."""
-        return {"messages": _merged((*example.history, Said("assistant", example.answer)))}
+        return {"messages": _merged(example.messages)}
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:
         """dataset_info.json."""
@@ -69,8 +70,8 @@ class LlamaFactoryPreference(Rows):
         """Two answers to one prompt."""
         return {
             "conversations": _merged(example.history),
-            "chosen": {"role": "assistant", "content": example.answer},
-            "rejected": {"role": "assistant", "content": example.rejected},
+            "chosen": example.reply,
+            "rejected": example.rejected,
         }
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class LlamaFactoryKto(Rows):
 
     def render(self, example: Example) -> dict[str, Any]:
         """One answer, good or bad."""
-        messages = _merged((*example.history, Said("assistant", example.answer)))
+        messages = _merged(example.messages)
         return {"messages": messages, "label": example.extra.label}
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example, said
+from app.domain.example import Example, Said
 from app.domain.selection import Kind
 from app.formats.base import JSONL, MESSAGES, Rows
 
@@ -53,11 +53,11 @@ class OpenAiPreference(Rows):
     def render(self, example: Example) -> dict[str, Any]:
         """Two answers to one prompt."""
         return {
-            "input": {"messages": said(example.history), "tools": [], "parallel_tool_calls": True},
-            "preferred_output": [{"role": "assistant", "content": example.answer}],
-            "non_preferred_output": [{"role": "assistant", "content": example.rejected}],
+            "input": {"messages": list(example.history), "tools": [], "parallel_tool_calls": True},
+            "preferred_output": [example.reply],
+            "non_preferred_output": [example.rejected],
         }
 
 
-def _weighed(message: dict[str, str], train: bool) -> dict[str, Any]:
+def _weighed(message: Said, train: bool) -> dict[str, Any]:
     return message | {"weight": int(train)} if message["role"] == "assistant" else dict(message)

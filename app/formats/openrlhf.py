@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example, Said, said
+from app.domain.example import Example
 from app.domain.selection import Kind
 from app.formats.base import JSONL, MESSAGES, Rows
 
@@ -32,8 +32,8 @@ class OpenRlhfSft(Rows):
         """History and answer, or one dialogue."""
         whole = example.kind is Kind.TRAJECTORY
         return {
-            "input": example.messages if whole else said(example.history),
-            "output": [] if whole else said([Said("assistant", example.answer)]),
+            "input": example.messages if whole else list(example.history),
+            "output": [] if whole else [example.reply],
             "datasource": DATA_SOURCE,
         }
 
@@ -49,9 +49,9 @@ class OpenRlhfPreference(Rows):
     def render(self, example: Example) -> dict[str, Any]:
         """Two answers to one prompt."""
         return {
-            "prompt": said(example.history),
-            "chosen": [{"role": "assistant", "content": example.answer}],
-            "rejected": [{"role": "assistant", "content": example.rejected}],
+            "prompt": list(example.history),
+            "chosen": [example.reply],
+            "rejected": [example.rejected],
         }
 
 
@@ -73,7 +73,7 @@ class OpenRlhfPrompts(Rows):
             "reference_code": example.reference,
         }
         return {
-            "context_messages": said(example.prompt),
+            "context_messages": list(example.prompt),
             "label": json.dumps(label, sort_keys=True),
             "datasource": DATA_SOURCE,
         }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example, said
+from app.domain.example import Example
 from app.domain.selection import Kind
 from app.formats.base import JSONL, MESSAGES, Rows
 
@@ -40,7 +40,7 @@ class SlimePrompts(Rows):
     def render(self, example: Example) -> dict[str, Any]:
         """The label is the problem's id."""
         return {
-            "prompt": said(example.prompt),
+            "prompt": list(example.prompt),
             "label": example.facts.problem_id,
             "metadata": _problem(example),
         }
@@ -68,7 +68,7 @@ class SkyRlPrompts(Rows):
         """The ground truth is the reference."""
         return {
             "data_source": ENVIRONMENT,
-            "prompt": said(example.prompt),
+            "prompt": list(example.prompt),
             "env_class": ENVIRONMENT,
             "reward_spec": {"method": "rule", "ground_truth": example.reference},
             "extra_info": _problem(example),
@@ -90,4 +90,4 @@ class NemoGymPrompts(Rows):
 
     def render(self, example: Example) -> dict[str, Any]:
         """The problem goes to the verifier."""
-        return {"responses_create_params": {"input": said(example.prompt)}, "verifier_metadata": _problem(example)}
+        return {"responses_create_params": {"input": list(example.prompt)}, "verifier_metadata": _problem(example)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example, said
+from app.domain.example import Example
 from app.domain.selection import Kind
 from app.formats.base import MESSAGES, PROVENANCE, Rows, provenance
 
@@ -16,6 +16,7 @@ class Rewards(Rows):
 
     about = "every turn with rewards and returns (offline RL, reward models)"
     kinds = (Kind.REWARDS,)
+    wants_source = True
     schema = pa.schema(
         [
             ("prompt", MESSAGES),
@@ -35,7 +36,7 @@ class Rewards(Rows):
         """Everything that is known of one turn."""
         extra = example.extra
         return provenance(example) | {
-            "prompt": said(example.history),
+            "prompt": list(example.history),
             "completion": example.answer,
             "code": example.source,
             "reward_dr_kernel": extra.dr_kernel,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example, said
+from app.domain.example import Example
 from app.domain.selection import Kind
 from app.formats.base import MESSAGES, PROVENANCE, Rows, provenance
 
@@ -38,7 +38,7 @@ class TrlPromptCompletion(Rows):
 
     def render(self, example: Example) -> dict[str, Any]:
         """History and answer apart."""
-        own = {"prompt": said(example.history), "completion": [{"role": "assistant", "content": example.answer}]}
+        own = {"prompt": list(example.history), "completion": [example.reply]}
         return provenance(example) | own
 
 
@@ -66,9 +66,9 @@ class TrlPreference(Rows):
         worse = example.rejected_facts
         assert worse is not None
         return provenance(example) | {
-            "prompt": said(example.history),
-            "chosen": [{"role": "assistant", "content": example.answer}],
-            "rejected": [{"role": "assistant", "content": example.rejected}],
+            "prompt": list(example.history),
+            "chosen": [example.reply],
+            "rejected": [example.rejected],
             "pair": example.extra.why,
             "rejected_status": worse.status,
             "rejected_verdict": worse.verdict,
@@ -87,8 +87,8 @@ class TrlKto(Rows):
     def render(self, example: Example) -> dict[str, Any]:
         """One answer, good or bad."""
         return provenance(example) | {
-            "prompt": said(example.history),
-            "completion": [{"role": "assistant", "content": example.answer}],
+            "prompt": list(example.history),
+            "completion": [example.reply],
             "label": example.extra.label,
         }
 
@@ -120,7 +120,7 @@ class TrlPrompts(Rows):
         """The problem: no answer is shown."""
         facts, extra = example.facts, example.extra
         return {
-            "prompt": said(example.prompt),
+            "prompt": list(example.prompt),
             "problem_id": facts.problem_id,
             "problem": facts.problem,
             "source_set": facts.source_set,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example, said
+from app.domain.example import Example
 from app.domain.selection import Kind
 from app.formats.base import MESSAGES, Rows
 
@@ -78,7 +78,7 @@ class VerlRl(Rows):
         facts = example.facts
         return {
             "data_source": DATA_SOURCE,
-            "prompt": said(example.prompt),
+            "prompt": list(example.prompt),
             "ability": "kernel_optimization",
             "reward_model": {"style": "rule", "ground_truth": example.reference},
             "extra_info": {

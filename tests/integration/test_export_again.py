@@ -120,13 +120,40 @@ def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monke
     monkeypatch.setattr(stored_texts, "sources", counted)
     with own.begin() as connection:
         ids = [str(one) for one in connection.scalars(sa.select(tables.candidates.c.candidate_id).limit(4))]
-        library = texts.Library(Kind.TURN)
+        problem_id = str(connection.scalars(sa.select(tables.problems.c.problem_id)).first())
+        library = texts.Library(Kind.TURN, sources=True)
         for wanted in (ids[:3], ids[1:], ids[:1]):
-            plan = pa.table([pa.array(wanted)], names=["candidate_id"])
-            for name in ("problem_id", "trajectory_id", "rejected_problem_id", "rejected_trajectory_id"):
-                plan = plan.append_column(name, pa.nulls(len(wanted), pa.string()))
-            library.turn_to(connection, plan.append_column("rejected_candidate_id", plan.column("problem_id")))
+            library.turn_to(connection, _plan(wanted, problem_id, None))
     assert asked == [3, 1, 1]
+
+
+def test_sources_are_read_where_a_row_shows_them(own: Database, monkeypatch: Any) -> None:
+    """Of a candidate that came alone, or whose turn came without messages: else the answer is what was recorded."""
+    asked: list[str] = []
+    monkeypatch.setattr(stored_texts, "sources", lambda _, ids: asked.extend(ids) or {})
+    silent = [stored_texts.Turn(0, b"[]", b"x")]
+    told = [stored_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"x")]
+    monkeypatch.setattr(stored_texts, "dialogues", lambda *_: {"silent": silent, "told": told})
+    with own.begin() as connection:
+        for kind, expected in ((Kind.TURN, ["alone", "of silent"]), (Kind.SINGLE, ["alone", "of silent", "of told"])):
+            library = texts.Library(kind, sources=False)
+            asked.clear()
+            library.turn_to(connection, _plan(["of told"], ALONE, "told"))
+            library.turn_to(connection, _plan(["of silent"], ALONE, "silent"))
+            library.turn_to(connection, _plan(["alone"], ALONE, None))
+            assert sorted(asked) == expected
+
+
+ALONE = "00000000-0000-0000-0000-000000000000"
+
+
+def _plan(candidate_ids: list[str], problem_id: str, trajectory_id: str | None) -> pa.Table:
+    rows = [
+        {"problem_id": problem_id, "candidate_id": each, "trajectory_id": trajectory_id, "turn": trajectory_id and 0}
+        for each in candidate_ids
+    ]
+    nothing = {f"rejected_{name}": None for name in rows[0]}
+    return pa.Table.from_pylist([row | nothing for row in rows])
 
 
 def test_a_secret_that_json_hides_is_found() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,8 @@ from app.domain import ids
 from app.domain.example import Example, Exchange, Extra, Facts, Said, Text, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
+from app.export.files import ParquetTable
+from app.export.manifest import canonical
 from app.plugins import UnknownPluginError
 
 ID = "0199f3c2-0000-7000-8000-00000000000{}"
@@ -151,7 +156,7 @@ def shown(kind: Kind) -> Example:
         Kind.REWARDS: Extra(kevin_score=2.3, kevin_return=2.3, dr_kernel=3.0, dr_kernel_pr=3.0),
     }
     example = replace(dialogue(), kind=kind, extra=extras.get(kind, Extra()))
-    return replace(example, rejected="slow", rejected_facts=FACTS) if kind is Kind.PAIRS else example
+    return replace(example, rejected=Said("assistant", "slow"), rejected_facts=FACTS) if kind is Kind.PAIRS else example
 
 
 EVERY = [(name, kind) for name, each in formats.BUILTIN.items() for kind in each.kinds]
@@ -198,7 +203,9 @@ def test_axolotl_marks_every_message() -> None:
 def test_llamafactory_alternates_and_names_its_files() -> None:
     example = replace(dialogue(), history=(Said("user", "a"), Said("tool", "b")))
     layout = formats.find("llamafactory_preference")
-    assert layout.render(replace(example, rejected="x"))["conversations"] == [{"role": "user", "content": "a\n\nb"}]
+    assert layout.render(replace(example, rejected=Said("assistant", "x")))["conversations"] == [
+        {"role": "user", "content": "a\n\nb"}
+    ]
     info = layout.documents({"train": "data/train.jsonl"})["dataset_info.json"]["kernels_dpo"]
     assert (info["file_name"], info["ranking"]) == ("data/train.jsonl", True)
 
@@ -243,3 +250,24 @@ def test_splits_are_stable_and_near_the_fraction(seed: int) -> None:
     sides = [split_of(name, seed=seed, val_fraction=0.3) for name in names]
     assert sides[:9] == [split_of(name, seed=seed, val_fraction=0.3) for name in names[:9]]
     assert math.isclose(sides.count("validation") / len(sides), 0.3, abs_tol=0.2)
+
+
+def test_a_table_of_dialogues_reads_back_as_its_schema_says(tmp_path: Path) -> None:
+    """Messages that rows share are stored once; hashes and readers see them where they are shown."""
+    schema = formats.find("trl_sft").schema
+    example = dialogue()
+    rows = [formats.find("trl_sft").render(replace(example, index=index)) for index in range(5)]
+    table = ParquetTable(tmp_path / "data" / "train.parquet", schema, group_rows=2)
+    hashes = [table.add(row) for row in rows]
+    table.close(tmp_path)
+    assert pq.read_schema(table.path).equals(schema)
+    assert pq.read_table(table.path).to_pylist() == rows
+    assert hashes == [hashlib.sha256(canonical(row)).hexdigest() for row in rows]
+    column = pq.ParquetFile(table.path).metadata.row_group(0)
+    (content,) = [
+        place for place in range(column.num_columns) if column.column(place).path_in_schema.endswith("content")
+    ]
+    assert column.column(content).encodings == ("PLAIN", "RLE", "RLE_DICTIONARY")
+    said = sum(len(message["content"].encode()) for message in rows[0]["messages"])
+    plain = pa.RecordBatch.from_pylist(rows[:1], schema=schema).nbytes
+    assert 5 * said < table.memory_bytes < 5 * plain + 100
