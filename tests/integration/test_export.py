@@ -220,6 +220,7 @@ def test_the_card_says_what_the_rows_are(filled: Database, tmp_path: Path) -> No
     assert [feature["name"] for feature in info["features"]][:2] == ["messages", "prompt_source"]
     assert info["features"][0]["list"] == [{"name": "role", "dtype": "string"}, {"name": "content", "dtype": "string"}]
     assert sum(split["num_examples"] for split in info["splits"]) == manifest["rows"]
+    assert manifest["content_sha256"] in json.loads(front["configs"])[0]["description"]
     for piece in ("    backend in (triton)\n", "| where | 54 |", "Test CPU", "say nothing about speed on a GPU"):
         assert piece in card
 

@@ -200,6 +200,12 @@ def test_axolotl_marks_every_message() -> None:
     assert [m["train"] for m in rendered("axolotl", Kind.MASKED)["messages"]] == [False, False, False, True]
 
 
+def test_openrlhf_answers_messages_with_messages() -> None:
+    one, whole = rendered("openrlhf_sft", Kind.TURN), rendered("openrlhf_sft", Kind.TRAJECTORY)
+    assert (len(one["input"]), one["output"]) == (3, [{"role": "assistant", "content": ANSWER}])
+    assert (len(whole["input"]), whole["output"]) == (4, [])
+
+
 def test_llamafactory_alternates_and_names_its_files() -> None:
     example = replace(dialogue(), history=(Said("user", "a"), Said("tool", "b")))
     layout = formats.find("llamafactory_preference")
