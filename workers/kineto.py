@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from workers.launches import Launch, Three
+from workers.backends.base import synchronise
+from workers.launches import Launch, Three, busy_ns
 
 if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":
     import torch._dynamo  # what starts torch's profiler imports it: a second, once for all in the zygote
@@ -34,7 +35,8 @@ _INDUCTOR = re.compile(r"triton_(?:poi|red|per|tem|mm|for|unk|spl)_|triton__")
 
 
 def profile(call: Callable[[], object], scratch: Path, launched: set[str]) -> tuple[int, list[Launch]]:
-    """Nanoseconds from the first thing that the device did to the end of the last, and all of them.
+    """Nanoseconds in which the device did anything, and all that it did.  Not those from the first to the last: here
+    it waits for the host, which the profiler slows down.
 
     `scratch`: a folder for the profiler's own file; `launched`: names of Triton kernels that the recorder has seen.
     Raises RuntimeError where there is no GPU."""
@@ -43,13 +45,13 @@ def profile(call: Callable[[], object], scratch: Path, launched: set[str]) -> tu
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profiler:
         call()
-        torch.cuda.synchronize()
+        synchronise()
     path = scratch / "profile.json"
     profiler.export_chrome_trace(str(path))
     events = json.loads(path.read_bytes())["traceEvents"]
     path.unlink()
     found = launches(events, launched, Built(scratch).holds)
-    return max((each.start_ns + each.duration_ns for each in found), default=0), found
+    return busy_ns(found), found
 
 
 class Operator(NamedTuple):

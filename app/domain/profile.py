@@ -38,7 +38,7 @@ class Profile:
     """Who says so: `testimony` (the candidate's process, of its own Triton kernels), `profiler` (the driver's, in the
     candidate's process) or `recorder`."""
     device_us: float | None = None
-    """Of the profiled call, from the first thing that the device did to the end of the last."""
+    """Of the profiled call: what the device takes for it when it need not wait for the host."""
     profiler_error: str | None = None
     """Why the driver's profiler, which was asked for, gave nothing."""
     floor_us: float | None = None

@@ -4,11 +4,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from app.domain.evaluation import Ablation
+from app.domain.job import Job
+from workers.referee import ablate
 from workers.referee import nursery as nurseries
+from workers.referee.cancel import Cancellation
+from workers.referee.host import Host
 from workers.referee.lease import Lease
 from workers.referee.nursery import Nursery
 from workers.referee.party import FailedError, Party
@@ -23,9 +30,13 @@ class FakeProcess:
 
     def __init__(self) -> None:
         self.killed = False
+        self.struck = False
 
     def wait_ready(self) -> None:
         pass
+
+    def strike(self) -> None:
+        self.struck = True
 
     def kill(self, *, wait_s: float = 0.0) -> None:
         self.killed = True
@@ -42,9 +53,13 @@ class Ward:
         """So many times no process can be made."""
         self.warming = 0
         self.most_warming = 0
+        self.open = threading.Event()
+        """Before that no process is made."""
+        self.open.set()
         self._lock = threading.Lock()
 
     def spawn(self) -> Party:
+        assert self.open.wait(LIMIT_S)
         with self._lock:
             if self.barren:
                 self.barren -= 1
@@ -164,3 +179,102 @@ def test_closing_ends_those_that_wait(ward: Ward, tmp_path: Path) -> None:
     nursery.close()
     assert [party for party in ward.raised if not party.closed] == [taken]
     _until(lambda: not any(thread.is_alive() for thread in nursery._threads))
+
+
+def test_whoever_waits_in_vain_is_told(ward: Ward, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nurseries, "TAKE_TIMEOUT_S", 0.05)
+    ward.open.clear()
+    nursery = opened(1)
+    with pytest.raises(ZygoteError, match=r"expected a candidate's process within 0.05 s"):
+        nursery.take()
+    ward.open.set()
+    assert isinstance(nursery.take(), FakeParty)
+
+
+def test_what_is_ready_after_the_end_is_ended(ward: Ward, tmp_path: Path) -> None:
+    ward.open.clear()
+    nursery = Nursery(ward.spawn, Lease(tmp_path, "test"), 1)
+    nursery.close()
+    ward.open.set()
+    _until(lambda: not any(thread.is_alive() for thread in nursery._threads))
+    assert all(party.closed for party in ward.raised)
+    late = FakeParty(ward, None)
+    nursery.bury(late)
+    assert late.closed
+
+
+def test_the_dead_are_taken_apart_together(
+    ward: Ward, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other they would wait six times for the device."""
+    waits: list[bool] = []
+    shared = Lease.shared
+    monkeypatch.setattr(Lease, "shared", lambda lease: (waits.append(True), shared(lease))[1])
+    nursery, dead = opened(1), [FakeParty(ward, None) for _ in range(6)]
+    with Lease(tmp_path, "test").exclusive():  # somebody is timed in another referee
+        for party in dead:
+            nursery.bury(party)
+        _until(lambda: dead[0].process.killed)  # type: ignore[attr-defined]
+        assert nursery.unburied == 6
+        assert not any(party.closed for party in dead)
+    _until(lambda: not nursery.unburied)
+    assert all(party.closed for party in dead)
+    assert len(waits) <= 2  # the first may have been alone
+
+
+def test_on_a_gpu_whoever_has_served_is_killed_at_once(ward: Ward, tmp_path: Path) -> None:
+    """Long before the lease is free to take it apart: in a process that is merely stopped a kernel may run on."""
+    lease = Lease(tmp_path, "test")
+    nursery = Nursery(ward.spawn, lease, 1)
+    host: Any = SimpleNamespace(_nursery=nursery)
+    with lease.exclusive():
+        party: Any = nursery.take()
+        Host.retire(host, party)
+        assert party.process.struck
+        assert not party.closed
+    _until(lambda: party.closed)
+    nursery.close()
+
+
+def test_who_waits_for_a_spare_keeps_nobody_from_timing(
+    ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ablation needs a second process while somebody waits to be timed, and contexts are made while nobody is."""
+    lease = Lease(tmp_path, "test")
+    nursery = Nursery(ward.spawn, lease, 1, steady=True)
+    _until(lambda: nursery._ready.qsize() == 1)
+    ward.open.clear()
+    nursery.take()  # the candidate's; the next cannot be made yet
+
+    def time_somebody() -> None:
+        with lease.exclusive():
+            pass
+
+    def asked(*_: object) -> Ablation:
+        threading.Thread(target=time_somebody, daemon=True).start()
+        _until(lambda: lease._waiting_timers == 1)
+        ward.open.set()
+        return Ablation(attempted=True, reason="", launches_skipped=0, still_correct=True)
+
+    retired: list[Party] = []
+    host: Any = SimpleNamespace(lease=lease, candidate=lambda _: nursery.take(), retire=retired.append)
+    trials: Any = SimpleNamespace(reference=None)
+    monkeypatch.setattr(ablate, "_asked", asked)
+    monkeypatch.setattr(ablate, "load", lambda *_: None)
+    monkeypatch.setattr(ablate, "Trials", lambda *_: None)
+    monkeypatch.setattr(ablate, "_is_right_at_last", lambda *_: False)
+    job = Job(job_id=uuid4(), reference=b"", candidate=b"@jit\ndef kernel(): ...", backend="triton")
+    found: list[Ablation] = []
+    agreed: Any = None
+
+    def look() -> None:
+        seen = ablate.ablate(job, host, trials, agreed, b"", Cancellation(), launches=1, at_stake=True)
+        found.append(seen)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()
+    assert [each.still_correct for each in found] == [False]
+    assert retired == ward.raised[1:2]
+    nursery.close()

@@ -13,7 +13,7 @@ from workers import spec
 from workers.referee import evaluate
 from workers.referee.cancel import Cancellation
 from workers.referee.faults import Fault, invalid
-from workers.referee.room import Room, needs
+from workers.referee.room import OVERTAKINGS, Room, needs
 
 GO_S = 10.0
 HOST = SimpleNamespace(room=Room(100))
@@ -54,14 +54,18 @@ def test_who_fits_is_let_in_and_who_does_not_waits() -> None:
     third.leave()
 
 
-def test_the_large_are_not_starved_by_the_small() -> None:
+def test_a_few_small_ones_overtake_a_large_one_and_then_everybody_waits_for_it() -> None:
     room = Room(100)
     holder = Guest(room, 10)
     assert holder.entered.wait(GO_S)
     large = Guest(room, 1_000)
     assert not large.entered.wait(0.3)
+    for _ in range(OVERTAKINGS):
+        small = Guest(room, 1)
+        assert small.entered.wait(GO_S)
+        small.leave()
     small = Guest(room, 1)
-    assert not small.entered.wait(0.3)  # it would fit, but came later
+    assert not small.entered.wait(0.3)  # it would fit, but too many have gone before
     holder.leave()
     assert large.entered.wait(GO_S)
     assert large.among_others is False
@@ -69,6 +73,31 @@ def test_the_large_are_not_starved_by_the_small() -> None:
     large.leave()
     assert small.entered.wait(GO_S)
     small.leave()
+
+
+def test_each_who_waits_is_overtaken_a_few_times_only() -> None:
+    room = Room(100)
+    holder = Guest(room, 60)
+    assert holder.entered.wait(GO_S)
+    first = Guest(room, 50)
+    assert not first.entered.wait(0.1)
+    ahead = Guest(room, 1)  # overtakes the first only
+    assert ahead.entered.wait(GO_S)
+    second = Guest(room, 45)
+    assert not second.entered.wait(0.1)
+    for _ in range(OVERTAKINGS - 1):  # both
+        small = Guest(room, 1)
+        assert small.entered.wait(GO_S)
+        small.leave()
+    small = Guest(room, 1)
+    assert not small.entered.wait(0.3)
+    first.cancellation.ask()
+    assert first.entered.wait(GO_S)  # and takes nothing
+    assert small.entered.wait(GO_S)  # the second has been overtaken once less
+    for each in (small, first, ahead, holder):
+        each.leave()
+    assert second.entered.wait(GO_S)
+    second.leave()
 
 
 def test_who_is_cancelled_does_not_wait_and_takes_nothing() -> None:

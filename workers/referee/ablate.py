@@ -15,6 +15,7 @@ from app.domain.job import Job
 from workers import spec
 from workers.referee.cancel import Cancellation
 from workers.referee.host import Host
+from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat
 from workers.referee.seating import load
 from workers.referee.trials import Deadline, Trials
@@ -27,6 +28,9 @@ AUDITED = 20
 FIRST_CALLS = 30
 """More than precede the first timed one: what a candidate does in these alone is not what was timed."""
 
+WAITING_S = 10.0
+"""That a process without kernels may take besides, for others who are timed meanwhile: it is not its fault."""
+
 
 def ablate(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
@@ -38,13 +42,13 @@ def ablate(
     the reference."""
     with host.lease.shared():
         seen = _asked(job, trials, agreed, launches)
-        if seen.still_correct and not seen.launches_skipped:  # a recorded graph, or launches in the first calls alone
-            right = _emptied(job, host, trials, agreed, seed, cancellation, calls=FIRST_CALLS)
-            return replace(seen, still_correct=right, reason=ablation.BY_SOURCE)
-        doubted = at_stake and not seen.still_correct and _is_doubted(job, host, seen)
-        if doubted and _emptied(job, host, trials, agreed, seed, cancellation):
-            return replace(seen, still_correct=True, reason=ablation.BY_SOURCE)
-        return seen
+    if seen.still_correct and not seen.launches_skipped:  # a recorded graph, or launches in the first calls alone
+        right = _emptied(job, host, trials, agreed, seed, cancellation, calls=FIRST_CALLS)
+        return replace(seen, still_correct=right, reason=ablation.BY_SOURCE)
+    doubted = at_stake and not seen.still_correct and _is_doubted(job, host, seen)
+    if doubted and _emptied(job, host, trials, agreed, seed, cancellation):
+        return replace(seen, still_correct=True, reason=ablation.BY_SOURCE)
+    return seen
 
 
 def _is_doubted(job: Job, host: Host, seen: Ablation) -> bool:
@@ -84,22 +88,34 @@ def _emptied(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation, *, calls: int = 1
 ) -> bool:
     """Whether a fresh process that was given the source without its kernels, and told nothing, answers the last of so
-    many calls right."""
+    many calls right.
+
+    The caller does not hold the lease: to wait for a process with it would keep timers away from the device, and a
+    nursery that makes contexts while nobody is timed would wait for those."""
     source = ablation.without_kernels(job.candidate)
     if source is None:
         return b"jit" not in job.candidate  # launches of what is not there
-    timeout_s = job.options.call_timeout_s
-    deadline = Deadline(timeout_s, timeout_s, cancellation)
     party = host.candidate(job.options.memory_bytes)
+    timeout_s = job.options.call_timeout_s
+    deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
     try:
         seat = Seat(party)
         load(seat, replace(job, candidate=source), trials.reference, agreed, seed, deadline)
         alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
-        for _ in range(calls):
-            alone.failed.clear()
-            alone.try_call(alone.draw(1), 0)
-        return not alone.failed
+        return _is_right_at_last(alone, host.lease, calls)
     except (FailedError, Ended, TimedOut, ValueError):
         return False
     finally:
         host.retire(party)
+
+
+def _is_right_at_last(alone: Trials, lease: Lease, calls: int) -> bool:
+    """Whether the last of so many calls is right.  The first compiles, while others may be timed; the rest are short,
+    and made under one lease so that they wait once."""
+    alone.first_call(lease)
+    if calls > 1:
+        with lease.shared():
+            for _ in range(calls - 1):
+                alone.failed.clear()
+                alone.try_call(alone.draw(1), 0)
+    return not alone.failed

@@ -125,15 +125,24 @@ class Host:
         return party
 
     def retire(self, party: Party) -> None:
-        """A candidate's process that has served.  It stands still until there is time to take it apart."""
+        """A candidate's process that has served.
+
+        On a GPU it is killed at once: whoever is merely stopped keeps memory that others may have by now, and a kernel
+        of it that has no end runs on.  On the CPU it stands still until there is time to take it apart."""
+        if self._nursery is not None:
+            party.process.strike()
+            self._nursery.bury(party)
+            return
         try:
             party.process.freeze()
         except TimedOut:  # it multiplies faster than it can be stopped
             party.process.kill()
-        if self._nursery is not None:
-            self._nursery.bury(party)
-        else:
-            self._retired.append(party)
+        self._retired.append(party)
+
+    @property
+    def unburied(self) -> int:
+        """Processes that have served and are not yet taken apart."""
+        return len(self._retired) if self._nursery is None else self._nursery.unburied
 
     def builder(self) -> Party:
         """A fresh process for one compilation ahead of time."""

@@ -2,12 +2,16 @@
 
 On a GPU each has its context and has compiled a first kernel, which takes the better part of a second, most of it on
 one core; the driver makes one context at a time.  So several threads raise one spare each, and one of them at a time
-makes a context.  Teardown is done here too, off everybody's path."""
+makes a context.  Teardown is done here too, off everybody's path.
+
+Whoever takes a spare must not hold the device's lease: where contexts are made while nobody is timed, the spare waits
+for the timers, and those would wait for whoever holds the lease."""
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -19,6 +23,7 @@ from workers.wire import Command
 WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
 ATTEMPTS = 3
+TAKE_TIMEOUT_S = ATTEMPTS * WARM_TIMEOUT_S
 
 
 class Nursery:
@@ -35,24 +40,42 @@ class Nursery:
         self._ready: queue.Queue[Party | Exception] = queue.Queue()
         self._wanted = threading.Semaphore(spares)
         self._context = threading.Lock()
-        self._ended: queue.Queue[Party | None] = queue.Queue()
+        self._served: queue.Queue[Party | None] = queue.Queue()
+        self._unburied = 0
         self._over = threading.Event()
+        self._changing = threading.Lock()
+        """Held by who hands a process over to a queue, so that none comes after the queue was emptied for good."""
         self._threads = [threading.Thread(target=self._raise, daemon=True) for _ in range(spares)]
         self._threads.append(threading.Thread(target=self._bury, daemon=True))
         for thread in self._threads:
             thread.start()
 
     def take(self) -> Party:
-        """The next spare; another is begun.  Raises ZygoteError where none can be raised."""
-        party = self._ready.get(timeout=ATTEMPTS * WARM_TIMEOUT_S)
+        """The next spare; another is begun.  Raises ZygoteError where none can be raised, or none is ready in time."""
+        try:
+            party = self._ready.get(timeout=TAKE_TIMEOUT_S)
+        except queue.Empty:
+            raise ZygoteError(f"expected a candidate's process within {TAKE_TIMEOUT_S:g} s, got none") from None
         self._wanted.release()
         if isinstance(party, Exception):
             raise ZygoteError(f"no candidate's process could be prepared: {party}") from party
         return party
 
+    @property
+    def unburied(self) -> int:
+        """Processes that have served and still hold memory of the device, besides what evaluations reckon with."""
+        with self._changing:
+            return self._unburied
+
     def bury(self, party: Party) -> None:
-        """End a process that has served, some time soon."""
-        self._ended.put(party)
+        """Take apart a process that has served and was killed, some time soon."""
+        with self._changing:
+            over = self._over.is_set()
+            if not over:
+                self._unburied += 1
+                self._served.put(party)
+        if over:  # whoever buries is gone
+            party.close()
 
     def _raise(self) -> None:
         while True:
@@ -60,10 +83,12 @@ class Nursery:
             if self._over.is_set():
                 return
             raised = self._one()
-            if self._over.is_set() and isinstance(raised, Party):  # nobody will come for it
+            with self._changing:
+                over = self._over.is_set()
+                if not over:
+                    self._ready.put(raised)
+            if over and isinstance(raised, Party):  # nobody will come for it
                 raised.close()
-            else:
-                self._ready.put(raised)
 
     def _one(self) -> Party | Exception:
         """A warm process, or why there is none after some attempts."""
@@ -73,7 +98,7 @@ class Nursery:
                 break
             try:
                 party = self._spawn()
-            except ZygoteError as error:
+            except (ZygoteError, OSError) as error:  # a thread that died of it would be a spare fewer for ever
                 reason = error
                 continue
             try:
@@ -82,23 +107,41 @@ class Nursery:
                     party.ask(Command.WARM, WARM_TIMEOUT_S)
                 party.ask(Command.COMPILE_FIRST, WARM_TIMEOUT_S)
                 return party
-            except (FailedError, Ended, TimedOut, ValueError, ZygoteError) as error:
+            except (FailedError, Ended, TimedOut, ValueError, ZygoteError, OSError) as error:
                 party.close()
                 reason = error
         return reason
 
     def _bury(self) -> None:
-        while (party := self._ended.get()) is not None:
-            party.process.kill(wait_s=END_TIMEOUT_S)
+        """All that have served by now are taken apart together: they die side by side, and wait once for the device."""
+        while dead := self._dead():
+            until = time.monotonic() + END_TIMEOUT_S
+            for party in dead:
+                party.process.kill(wait_s=max(0.0, until - time.monotonic()))
             with self._lease.shared():  # to unmap memory stops the device for a moment
-                party.close()
+                for party in dead:
+                    party.close()
+            with self._changing:
+                self._unburied -= len(dead)
+
+    def _dead(self) -> list[Party]:
+        """Those that have served by now, at least one; none when it is over."""
+        dead: list[Party] = []
+        while not dead or not self._served.empty():
+            party = self._served.get()
+            if party is None:
+                self._served.put(None)  # for the next look: those who came before it are still to be buried
+                break
+            dead.append(party)
+        return dead
 
     def close(self) -> None:
         """End all spares.  What is being raised dies with the zygote."""
-        self._over.set()
+        with self._changing:
+            self._over.set()
+            self._served.put(None)
         for _ in self._threads:
             self._wanted.release()
-        self._ended.put(None)
         while not self._ready.empty():
             spare = self._ready.get()
             if isinstance(spare, Party):

@@ -2,14 +2,17 @@
 
 Problems differ by five orders of magnitude.  Eight evaluations of a softmax fit on a GPU many times over, two with
 inputs of a gigabyte do not.  So an evaluation says beforehand what it needs and waits its turn, and one that needs more
-than there is has the device to itself."""
+than there is has the device to itself.  While a large one waits, small ones that came later may go first, but only a
+few of them: then everybody waits for it."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from workers import spec
 from workers.referee.cancel import Cancellation
@@ -17,12 +20,25 @@ from workers.referee.cancel import Cancellation
 LOOK_S = 0.2
 """How often somebody who waits looks whether his evaluation was cancelled."""
 
+OVERTAKINGS = 3
+"""So many who came later may go before one that does not fit yet.  None, and half of the memory lies idle whenever a
+large one is at the head; any number, and a large one waits for ever."""
+
 WORKING_SETS = 4
 """What a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most of
 KernelBench; whoever needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
 
 CHECKING = 6
 """Temporaries of the comparison, in sizes of what is compared."""
+
+
+@dataclass(eq=False)
+class Turn:
+    """Of somebody who waits."""
+
+    need: int
+    """Bytes."""
+    overtaken: int = 0
 
 
 class Room:
@@ -33,7 +49,7 @@ class Room:
         self.total_bytes = total_bytes
         self._free = total_bytes or 0
         self._changed = threading.Condition()
-        self._queue: deque[object] = deque()
+        self._queue: deque[Turn] = deque()
 
     @contextmanager
     def hold(self, need_bytes: int, cancellation: Cancellation) -> Iterator[bool]:
@@ -53,12 +69,15 @@ class Room:
                 self._changed.notify_all()
 
     def _take(self, need: int, cancellation: Cancellation) -> int:
-        turn = object()
+        turn = Turn(need)
         with self._changed:
             self._queue.append(turn)
             try:
                 while not cancellation.asked:
-                    if self._queue[0] is turn and self._free >= need:
+                    before = list(itertools.takewhile(lambda other: other is not turn, self._queue))
+                    if need <= self._free and all(map(self._may_be_overtaken, before)):
+                        for other in before:
+                            other.overtaken += 1
                         self._free -= need
                         return need
                     self._changed.wait(LOOK_S)
@@ -66,6 +85,10 @@ class Room:
             finally:
                 self._queue.remove(turn)
                 self._changed.notify_all()
+
+    def _may_be_overtaken(self, turn: Turn) -> bool:
+        """One that fits goes itself, as soon as it looks."""
+        return turn.need > self._free and turn.overtaken < OVERTAKINGS
 
 
 def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: int) -> int:

@@ -1,0 +1,204 @@
+"""Timing launches in a profiled call, on a device that is pretended: events behave as CUDA documents them."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from workers import kineto, launches, wire
+from workers.backends import base
+from workers.backends.base import LEAD_NS, LONGEST_LEAD_NS, Recorder
+from workers.launches import Launch
+from workers.referee import profile
+
+GPU = torch.device("cuda", 0)
+KERNEL = Launch(name="k", origin="triton")
+
+
+class FakeGpu:
+    """Two streams: what is asked of the current one waits behind the lead, what is asked of the other does not."""
+
+    def __init__(self) -> None:
+        self.leads_ns: list[int] = []
+        self.aside = False
+        self.capturing = False
+        self.clock_ms = 0.0
+        self.host_ns = 0
+        self.queued: list[FakeEvent] = []
+
+    def sleep(self, cycles: int) -> None:
+        self.leads_ns.append(cycles // base.CYCLES_PER_NS)
+        self.clock_ms += cycles / base.CYCLES_PER_NS / 1e6
+
+    def launch(self) -> None:
+        self.clock_ms += 1.0
+
+
+class FakeEvent:
+    """torch.cuda.Event: its time is known only when it is done."""
+
+    gpu: FakeGpu
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        assert enable_timing
+        self.done = False
+
+    def record(self) -> None:
+        if self.gpu.capturing:
+            return  # for ever without a time
+        self.at_ms, self.done = self.gpu.clock_ms - (1_000 if self.gpu.aside else 0), self.gpu.aside
+        if not self.gpu.aside:
+            self.gpu.queued.append(self)
+
+    def synchronize(self) -> None:
+        if self in self.gpu.queued:
+            for event in self.gpu.queued[: self.gpu.queued.index(self) + 1]:
+                event.done = True
+
+    def elapsed_time(self, other: "FakeEvent") -> float:
+        if not (self.done and other.done):
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        return other.at_ms - self.at_ms
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpu]:
+    FakeEvent.gpu = FakeGpu()
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "_sleep", FakeEvent.gpu.sleep)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: FakeEvent.gpu.capturing)
+    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter_ns=lambda: FakeEvent.gpu.host_ns))
+    yield FakeEvent.gpu
+    del FakeEvent.gpu
+
+
+def _launch(recorder: Recorder, gpu: FakeGpu, *, aside: bool = False) -> None:
+    gpu.aside = aside
+    recorder.launch(gpu.launch, lambda _: KERNEL, {})
+    gpu.aside = False
+
+
+def test_launches_are_timed_from_the_beginning_of_the_call(gpu: FakeGpu) -> None:
+    recorder = Recorder()
+    total_ns = recorder.profile(GPU, lambda: [_launch(recorder, gpu) for _ in range(3)])
+    assert [(row.start_ns, row.duration_ns) for row in recorder.rows] == [
+        (0, 1_000_000), (1_000_000, 1_000_000), (2_000_000, 1_000_000),
+    ]  # fmt: skip
+    assert total_ns == 3_000_000
+    assert gpu.leads_ns == [LEAD_NS]
+
+
+def test_a_stream_that_waits_for_nobody_may_be_done_before_the_call_begins(gpu: FakeGpu) -> None:
+    recorder = Recorder()
+
+    def call() -> None:
+        _launch(recorder, gpu, aside=True)
+        _launch(recorder, gpu)
+
+    recorder.profile(GPU, call)
+    assert [row.start_ns for row in recorder.rows] == [0, 1_000_000]
+
+
+def test_what_is_recorded_into_a_graph_does_not_run_and_is_not_timed(gpu: FakeGpu) -> None:
+    recorder = Recorder()
+
+    def call() -> None:
+        gpu.capturing = True
+        _launch(recorder, gpu)
+        gpu.capturing = False
+        _launch(recorder, gpu)
+
+    recorder.profile(GPU, call)
+    assert len(recorder.rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("host_ns", "leads_ns"),
+    [
+        (LEAD_NS // 2, [LEAD_NS]), (2 * LEAD_NS, [LEAD_NS, 4 * LEAD_NS]),
+        (LONGEST_LEAD_NS + 1, [LEAD_NS]),  # no lead helps, and a call of minutes is not made twice
+    ],
+)  # fmt: skip
+def test_where_the_host_is_slower_than_the_lead_it_gets_a_longer_one(
+    gpu: FakeGpu, host_ns: int, leads_ns: list[int]
+) -> None:
+    recorder = Recorder()
+
+    def call() -> None:
+        gpu.host_ns += host_ns
+        _launch(recorder, gpu)
+
+    recorder.profile(GPU, call)
+    assert gpu.leads_ns == leads_ns
+    assert len(recorder.rows) == 1
+
+
+def test_a_profiled_call_that_fails_leaves_nothing_behind(gpu: FakeGpu) -> None:
+    recorder = Recorder()
+
+    def call() -> None:
+        raise ValueError("not today")
+
+    with pytest.raises(ValueError, match="not today"):
+        recorder.profile(GPU, call)
+    assert recorder.idle
+
+
+class FakeProfiler:
+    """torch.profiler.profile, which has seen two kernels far from each other."""
+
+    def __init__(self, **_: object) -> None:
+        pass
+
+    def __enter__(self) -> "FakeProfiler":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def export_chrome_trace(self, path: str) -> None:
+        event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 1, "tid": 1, "dur": 2.0, "args": {"stream": 7}}
+        Path(path).write_text(json.dumps({"traceEvents": [{**event, "ts": 10.0}, {**event, "ts": 900.0}]}))
+
+
+def test_the_drivers_profiler_does_not_count_what_the_device_waits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waited: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.profiler, "profile", FakeProfiler)
+    monkeypatch.setattr(kineto, "synchronise", lambda: waited.append(True))
+    busy_ns, found = kineto.profile(lambda: None, tmp_path, {"k"})
+    assert busy_ns == 4000
+    assert [each.start_ns for each in found] == [0, 890_000]
+    assert waited == [True]
+
+
+class FakeSeat:
+    """A candidate that says how long its call took the device, and has one kernel on a stream of its own."""
+
+    def __init__(self, device_ns: int, rows: list[Launch]) -> None:
+        mailbox = bytearray(wire.MAILBOX_BYTES)
+        packed = launches.packed(rows)
+        mailbox[wire.LAUNCHES_AT : wire.LAUNCHES_AT + len(packed)] = packed
+        self.party = SimpleNamespace(mailbox=mailbox)
+        self._answers = {wire.Command.PROFILE: (device_ns, 0), wire.Command.TESTIFY: (len(rows), 3)}
+
+    def ask(self, command: wire.Command, timeout_s: float, **_: int) -> tuple[int, int]:
+        return self._answers[command]
+
+
+@pytest.mark.parametrize(("device_ns", "device_us", "covered"), [(0, 8.0, 1.0), (2_000, 8.0, 1.0), (16_000, 16.0, 0.5)])
+def test_a_device_is_busy_at_least_as_long_as_what_it_ran(device_ns: int, device_us: float, covered: float) -> None:
+    draw: Callable[[int], None] = lambda _: None  # noqa: E731
+    trials: Any = SimpleNamespace(
+        candidate=FakeSeat(device_ns, [KERNEL._replace(duration_ns=8_000)]), show=lambda *_: None, draw=draw,
+        deadline=SimpleNamespace(allow=lambda: 1.0),
+    )  # fmt: skip
+    agreed: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)
+    testimony, table, _ = profile.profile(trials, agreed, 1e12, full=False)
+    assert (table.device_us, table.coverage_time, testimony.launches) == (device_us, covered, 3)
