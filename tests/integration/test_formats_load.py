@@ -2,7 +2,7 @@
 
 `pip install '.[trainers]'` brings TRL and verl; each of the others wants an environment of its own, because they pin
 versions of what others need: the README has the commands.  Nothing of theirs is stubbed: what reads datasets can be
-imported without their GPU packages.  slime is on no registry, and runs from a checkout on PYTHONPATH.  Without
+imported without their GPU packages.  slime is on no registry: its test wants a checkout on PYTHONPATH.  Without
 `datasets` nothing of this runs."""
 
 from __future__ import annotations
