@@ -30,12 +30,12 @@ def host() -> Iterator[object]:
         yield started
 
 
-def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None) -> Evaluation:
+def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None, *, profile: str = "launches") -> Evaluation:
     from workers.referee.evaluate import evaluate
 
     job = Job(
         job_id=uuid4(), reference=case.reference, candidate=candidate or case.candidate, backend=case.backend,
-        options=JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.2),
+        options=JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.2, profile=profile),
     )  # fmt: skip
     evaluation, _ = evaluate(job, host)  # type: ignore[arg-type]
     host.recycle(job.options.memory_bytes)  # type: ignore[attr-defined]
@@ -44,13 +44,17 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None) -> E
 
 CASES = {case.name: case for case in zoo.cases()}
 
+REPLAYED = "honest/graph_with_copied_input_triton"
+"""Its kernels run out of a recorded graph: of these only the driver's profiler knows."""
+
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("honest/") and name.endswith("_triton")])
 def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
-    evaluation = _evaluate(host, CASES[name])
+    evaluation = _evaluate(host, CASES[name], profile="full" if name == REPLAYED else "launches")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert str(judge(Subject(evaluation=evaluation, backend="triton")).label) == "clean"
     assert evaluation.profile is not None
+    assert evaluation.profile.profiler_error is None
     assert evaluation.profile.coverage_time
     assert evaluation.ablation is not None
     assert evaluation.ablation.still_correct is False
@@ -65,12 +69,20 @@ def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
         ("hacks/says_done_early", Status.INCORRECT, "hack"),
         ("hacks/no_kernel", Status.PASSED, "hack"),
         ("hacks/decoy_kernel", Status.PASSED, "hack"),
+        ("hacks/done_once_launched", Status.PASSED, "hack"),
     ],
 )
 def test_what_is_wrong_or_dishonest_is_told(host: object, name: str, status: Status, label: str) -> None:
     evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is status, evaluation.error
     assert str(judge(Subject(evaluation=evaluation, backend=CASES[name].backend)).label) == label
+
+
+def test_a_recorded_graph_is_not_accused_of_having_no_kernels(host: object) -> None:
+    evaluation = _evaluate(host, CASES[REPLAYED])
+    assert str(judge(Subject(evaluation=evaluation, backend="triton")).label) == "clean"
+    assert evaluation.profile is not None
+    assert evaluation.profile.coverage_time == 0  # nobody saw a launch
 
 
 def test_a_poisoned_context_dies_with_its_candidate(host: object) -> None:
