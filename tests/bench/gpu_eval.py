@@ -4,6 +4,7 @@
     python -m tests.bench.gpu_eval zoo hacks/ broken/        zoo candidates, a line each
     python -m tests.bench.gpu_eval throughput | latency | repeat | accuracy | faults
 
+A figure that cannot be had is printed as an error, and the others are taken all the same; the exit code says so.
 Needs a GPU, torch and triton, nothing else of this project's dependencies.  Prints JSON."""
 
 import argparse
@@ -13,7 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
@@ -23,7 +25,7 @@ from uuid import uuid4
 
 import torch
 
-from app.domain.evaluation import Evaluation
+from app.domain.evaluation import Evaluation, EvaluationError, Status
 from app.domain.job import BASELINES, Job, JobOptions
 from app.domain.verdict import Label, Subject
 from app.judge import judge
@@ -78,6 +80,7 @@ def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[s
         "error": f"{evaluation.error.kind}: {evaluation.error.message[:200]}" if evaluation.error else None,
         "timing": asdict(timing) if timing else None,
         "coverage": evaluation.profile.coverage_time if evaluation.profile else None,
+        "device_us": evaluation.profile.device_us if evaluation.profile else None,
         "profile": evaluation.profile.source if evaluation.profile else None,
         "profiler_error": evaluation.profile.profiler_error if evaluation.profile else None,
         "kernels": [asdict(kernel) for kernel in evaluation.profile.kernels[:8]] if evaluation.profile else [],
@@ -105,7 +108,15 @@ class Fleet:
 
     def _one(self, spec: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
-        evaluation, _ = evaluate(_job(spec), self.host)
+        try:
+            evaluation, _ = evaluate(_job(spec), self.host)
+        except Exception as error:  # noqa: BLE001 (a fault of ours is a row, too: the others of its figure go on)
+            traceback.print_exc()
+            assert self.host.environment is not None
+            fault = EvaluationError(kind="our_fault", message=f"{type(error).__name__}: {error}", log="")
+            evaluation = Evaluation(
+                status=Status.INVALID, error=fault, environment=self.host.environment, seed=""
+            )  # fmt: skip
         return _row(spec, evaluation, time.perf_counter() - began)
 
     def close(self) -> None:
@@ -190,13 +201,23 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
         "per_minute": 60 * len(specs) / seconds, "evaluations": len(specs), "seconds": seconds, "accepted": len(passed),
         "p50_s": statistics.median(row["seconds"] for row in rows),
         "stage_p50_ms": {stage: round(statistics.median(values), 1) for stage, values in stages.items()},
-        "groups_p50": statistics.median(row["timing"]["groups"] for row in passed) if passed else None,
-        "half_width_percent": 50 * statistics.median(
-            (row["timing"]["ci_high"] - row["timing"]["ci_low"]) / row["timing"]["speedup"] for row in passed
-        ) if passed else None,
+        "groups_p50": _median(row["timing"]["groups"] for row in passed),
+        "half_width_percent": _half_width([row["timing"] for row in passed]),
         "refused": [(row["name"], row["status"], row["label"], row["error"]) for row in rows if row not in passed],
         "rows": rows,
     }  # fmt: skip
+
+
+def _median(values: Iterable[float]) -> float | None:
+    """None of none: a figure says how many it is of."""
+    known = list(values)
+    return statistics.median(known) if known else None
+
+
+def _half_width(timings: list[dict[str, Any]]) -> float | None:
+    """Of the stated interval, in percent of the speedup."""
+    widths = [(timing["ci_high"] - timing["ci_low"]) / timing["speedup"] for timing in timings]
+    return 50 * statistics.median(widths) if widths else None
 
 
 def profiled(fleet: Fleet, count: int) -> dict[str, Any]:
@@ -228,12 +249,12 @@ def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
         rows_, _ = fleet.run(specs)
         timings = [row["timing"] for row in rows_[::2] if row["timing"]]
         speedups = [timing["speedup"] for timing in timings]
+        spread = statistics.stdev(speedups) / statistics.fmean(speedups) if len(speedups) > 1 else None
         found[name] = {
-            "n": len(speedups), "candidate_us": statistics.median(timing["candidate_us"] for timing in timings),
-            "mean": statistics.fmean(speedups),
-            "cv_percent": 100 * statistics.stdev(speedups) / statistics.fmean(speedups),
-            "half_width_percent": 50 * statistics.median(t["ci_high"] - t["ci_low"] for t in timings),
-            "groups": statistics.median(timing["groups"] for timing in timings), "rows": timings,
+            "n": len(speedups), "candidate_us": _median(timing["candidate_us"] for timing in timings),
+            "mean": statistics.fmean(speedups) if speedups else None,
+            "cv_percent": None if spread is None else 100 * spread, "half_width_percent": _half_width(timings),
+            "groups": _median(timing["groups"] for timing in timings), "rows": timings,
         }  # fmt: skip
     return found
 
@@ -250,9 +271,7 @@ def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
         found[str(truth)] = {
             "rows": timings,
             "n": len(timings), "inside": sum(inside),
-            "median": statistics.median(timing["speedup"] for timing in timings) if timings else None,
-            "half_width_percent": 50 * statistics.median((t["ci_high"] - t["ci_low"]) / t["speedup"] for t in timings)
-            if timings else None,
+            "median": _median(timing["speedup"] for timing in timings), "half_width_percent": _half_width(timings),
         }  # fmt: skip
     total = sum(each["n"] for each in found.values())
     return {"inside_percent": 100 * sum(each["inside"] for each in found.values()) / max(1, total), **found}
@@ -316,15 +335,18 @@ def large(fleet: Fleet, count: int) -> dict[str, Any]:
 def disturbed(fleet: Fleet, count: int) -> dict[str, Any]:
     """One pair while the host is idle, and while a dozen cores are kept busy; spares are raised in both."""
     pair = _ratio(5, 4, 300.0)
-    found = {}
-    for name, busy in (("idle", 0), ("12 cores busy", 12)):
-        burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
-        rows, _ = fleet.run([pair] * count)
-        for process in burning:
-            process.kill()
-            process.wait()
-        found[name] = statistics.median(row["timing"]["speedup"] for row in rows if row["timing"])
-    return {**found, "shift_percent": 100 * (found["12 cores busy"] / found["idle"] - 1), "n": count}
+    found: dict[str, float | None] = {}
+    for name, cores in (("idle", 0), ("12 cores busy", 12)):
+        burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
+        try:
+            rows, _ = fleet.run([pair] * count)
+        finally:
+            for process in burning:
+                process.kill()
+                process.wait()
+        found[name] = _median(row["timing"]["speedup"] for row in rows if row["timing"])
+    idle, busy = found.values()
+    return {**found, "shift_percent": 100 * (busy / idle - 1) if idle and busy else None, "n": count}
 
 
 EXTENSION = """
@@ -379,22 +401,30 @@ def compiled(fleet: Fleet) -> dict[str, Any]:
     return found
 
 
-def memory() -> dict[str, float]:
-    """Of the device, in GiB: all that is in use, and what of it the referee's own tensors take."""
+def memory(fleet: Fleet) -> dict[str, float]:
+    """Of the device, in GiB: all that is in use, and what of it the referee's own tensors take.  Besides, the processes
+    that have served and are not taken apart yet: burying keeps up where they do not become more with each figure."""
     free, total = torch.cuda.mem_get_info()
-    return {"used_gib": (total - free) / 2**30, "referee_gib": torch.cuda.memory_reserved() / 2**30}
+    return {
+        "used_gib": (total - free) / 2**30, "referee_gib": torch.cuda.memory_reserved() / 2**30,
+        "unburied": fleet.host.unburied,
+    }  # fmt: skip
 
 
 def run_zoo(fleet: Fleet, prefixes: list[str]) -> None:
-    """Every chosen zoo candidate."""
-    chosen = [case for case in zoo.cases() if not prefixes or any(case.name.startswith(each) for each in prefixes)]
+    """Every chosen zoo candidate that runs on the device."""
+    device_class = fleet.host.device.device_class
+    chosen = [
+        case for case in zoo.cases()
+        if case.runs_on(device_class) and (not prefixes or case.name.startswith(tuple(prefixes)))
+    ]  # fmt: skip
     chosen.sort(key=lambda case: -_patience_s(case))  # compilers first, so that they run beside the others
     rows, _ = fleet.run([_spec(case, budget=0.3, timeout=_patience_s(case)) for case in chosen])
     astray = 0
     for case, row in zip(chosen, rows, strict=True):
         timing = row["timing"]
         speed = f"×{timing['speedup']:.3f} [{timing['ci_low']:.3f}, {timing['ci_high']:.3f}]" if timing else ""
-        wanted = case.expected(fleet.host.device.device_class)
+        wanted = case.expected(device_class)
         agrees = (row["status"], row["label"], tuple(row["accused_by"])) == (
             wanted.status, wanted.verdict, wanted.findings,
         )  # fmt: skip
@@ -435,7 +465,17 @@ def _without_rows(value: Any) -> Any:
 
 
 def _clean_rate(report: dict[str, Any]) -> float:
-    return float(report["throughput"]["eight_problems"]["per_minute"]) if "throughput" in report else math.nan
+    rate = report.get("throughput", {}).get("eight_problems", {}).get("per_minute")
+    return math.nan if rate is None else float(rate)
+
+
+def _taken(figure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A figure, or why there is none.  Everything is caught: time on a GPU is short, and the next figure may be had."""
+    try:
+        return figure()
+    except Exception as error:  # noqa: BLE001 (see above)
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def main() -> None:
@@ -449,24 +489,29 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of evaluations")
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
-    if arguments.what == "zoo":
-        fleet = Fleet(arguments.device_class, arguments.slots)
-        run_zoo(fleet, arguments.prefixes)
-        fleet.close()
-        return
     began = time.perf_counter()
     fleet = Fleet(arguments.device_class, arguments.slots, steady=arguments.steady)
     report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots, "steady": arguments.steady}
     report["ready_s"] = time.perf_counter() - began
+    if arguments.what == "zoo":
+        run_zoo(fleet, arguments.prefixes)
+    else:
+        _take_all(fleet, arguments, report)
+    print(json.dumps({"memory": memory(fleet)}), flush=True)
+    fleet.close()
+    sys.exit(int(any(figure.get("error") for figure in report.values() if isinstance(figure, dict))))
+
+
+def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
+    """The figures that were asked for, into the report, which is printed and stored after each: an end by force loses
+    one figure."""
     for name, figure in _figures(fleet, arguments.share, report).items():
         if arguments.what != name and (arguments.what != "all" or name == "group"):
             continue
-        report[name] = figure()
+        report[name] = {**_taken(figure), "memory": memory(fleet)}
         print(json.dumps({name: _without_rows(report[name])}), flush=True)
-        if arguments.out:  # after each, so that an end by force loses one figure
+        if arguments.out:
             arguments.out.write_text(json.dumps(report, indent=1))
-    print(json.dumps({"memory": memory()}), flush=True)
-    fleet.close()
 
 
 def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
