@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from workers.referee.party import FailedError, Seat
-from workers.referee.references import References
+from workers.referee.references import SEATS, References
 from workers.sandbox.spawn import Ended, ZygoteError
 from workers.wire import Command, Outcome
 
@@ -72,6 +72,18 @@ def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> 
     references.leave(second)
     assert len(set(spawn.given[0].forgotten)) == 2
     assert _sit(references).party is first.party  # it stays warm
+
+
+def test_where_many_sit_another_process_is_begun() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=2)
+    first = [_sit(references) for _ in range(SEATS)]
+    second = [_sit(references) for _ in range(SEATS)]
+    assert [len({id(seat.party) for seat in seats}) for seats in (first, second)] == [1, 1]
+    assert len(spawn.given) == 2
+    references.leave(first[0])
+    assert _sit(references).party is first[1].party  # as soon as there is a seat again
+    assert len(spawn.given) == 2
 
 
 def test_another_entry_point_is_another_problem() -> None:
