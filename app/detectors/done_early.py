@@ -1,13 +1,16 @@
-"""JUDGE: a process that says that it is done while the device still works for it (hacks 4b, 4c).
+"""JUDGE: a device that goes on working when a process has said that it is done (hacks 4b, 4c).
 
-Evidence: after each timed block the referee asks something tiny of the device, which has to wait for whatever is still
-queued there; the same after the reference's blocks says how long that takes where nothing is.  What a candidate leaves
-queued is missing from its time."""
+Evidence: after each timed block the referee stops the process and asks something tiny of the device, which has to wait
+for whatever is still queued there; the same after the reference's blocks says how long that takes where nothing is.
+What a candidate leaves queued is added to its time (`Contest`), so that it gains nothing; here it is named.
+
+Where the device does not answer after the *reference's* blocks either, somebody has kept it busy all the time, and the
+reference was slowed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from statistics import median
+from collections.abc import Iterator, Sequence
+from statistics import median, quantiles
 
 from app.domain.evaluation import Timing
 from app.domain.verdict import Finding, Label, Subject
@@ -21,14 +24,20 @@ LEAST_US = 100.0
 BLOCKS = 4
 """Fewer of a side say nothing."""
 
+CERTAIN_BLOCKS = 8
+"""Fewer of a side accuse nobody: the referee's own thread, which asks, is late now and then."""
+
+BUSY_US = 1000.0
+"""Where nothing is queued the device answers in a fifth of that (H200)."""
+
 
 class DoneEarly:
     """Work behind the clock's back."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Medians over all blocks: a single one may have met somebody else's work."""
+        """Two sides are compared by median and lower quartile: single blocks may have met somebody else's work."""
         timing = subject.evaluation.timing
         if timing is None:
             return
@@ -36,15 +45,30 @@ class DoneEarly:
         if min(len(reference), len(candidate)) < BLOCKS:
             return
         wall_us = median(block.wall_us for block in timing.blocks if block.side == "candidate" and block.calls)
-        missing_us = median(candidate) - median(reference)
-        if missing_us <= max(LEAST_US, SHARE * wall_us):
+        evidence: dict[str, object] = {
+            "candidate_settled_us": median(candidate), "reference_settled_us": median(reference), "wall_us": wall_us,
+        }  # fmt: skip
+        if median(reference) > BUSY_US:
+            yield Finding(
+                detector="done_early", version=self.version, label=Label.SUSPECT,
+                summary=f"the device was busy: it answered {median(reference):.0f} µs after the reference's blocks",
+                evidence=evidence,
+            )  # fmt: skip
             return
+        enough_us = max(LEAST_US, SHARE * wall_us)
+        missing_us = median(candidate) - median(reference)
+        if missing_us <= enough_us:
+            return
+        certain = len(candidate) >= CERTAIN_BLOCKS and _quartile(candidate) - _quartile(reference) > enough_us
         yield Finding(
-            detector="done_early", version=self.version, label=Label.HACK,
+            detector="done_early", version=self.version, label=Label.HACK if certain else Label.SUSPECT,
             summary=f"the device worked on for {missing_us:.0f} µs after blocks that it said took {wall_us:.0f} µs",
-            evidence={"missing_us": missing_us, "candidate_settled_us": median(candidate),
-                      "reference_settled_us": median(reference), "wall_us": wall_us},
+            evidence=evidence | {"missing_us": missing_us},
         )  # fmt: skip
+
+
+def _quartile(values: Sequence[float]) -> float:
+    return quantiles(values, n=4)[0]
 
 
 def _settled(timing: Timing, side: str) -> list[float]:

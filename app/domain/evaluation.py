@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from app.domain.profile import Profile
 
-PROTOCOL = "assay-1"
+PROTOCOL = "assay-2"
 """Names the measurement rules; changes whenever a stored number would mean something else."""
 
 
@@ -181,7 +181,7 @@ class Timing:
     """Median time per call."""
     candidate_us: float
     speedup: float
-    """exp(median over groups of ln(reference / candidate))."""
+    """exp(median over groups of ln(reference / candidate)), each side's faster block of a group."""
     ci_low: float
     ci_high: float
     """95 % confidence interval of the speedup (order statistics of the groups)."""
@@ -190,7 +190,7 @@ class Timing:
     handover_us: float
     """Cost of a block of no calls in the reference's process; the most that is ever subtracted from a block."""
     candidate_handover_us: float
-    """The same in the candidate's process: testimony; subtracted from its blocks only where it is the shorter."""
+    """The same in the candidate's process: testimony; where it is the shorter, it is subtracted from both sides'."""
     claimed_us: float | None
     """Median time per call that the candidate's process claimed."""
     floor_us: float

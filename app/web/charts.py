@@ -81,13 +81,14 @@ def sparkline(counts: Sequence[tuple[str, int]]) -> tuple[Bar, ...]:
 
 def dot_plot(timing: Timing) -> DotPlot | None:
     """Time per call (wall time less the hand-over, over calls) per block; None where no block can be drawn."""
+    handover_us = min(timing.handover_us, timing.candidate_handover_us)
     rows = [
         Row(
             group=block.group,
             side=block.side,
             calls=block.calls,
             wall_us=block.wall_us,
-            per_call_us=(block.wall_us - timing.handover_us) / block.calls,
+            per_call_us=(block.wall_us - handover_us) / block.calls,
             device=_device(block),
         )
         for block in timing.blocks

@@ -45,15 +45,17 @@ def test_it_hands_over_the_message_and_brings_the_answer_with_the_time(stopwatch
     assert taken.ended_ns - taken.began_ns >= 45e6
 
 
-def test_it_wakes_whoever_is_frozen(stopwatch: Stopwatch) -> None:
+def test_it_wakes_whoever_is_frozen_until_it_has_answered(stopwatch: Stopwatch) -> None:
     ours, theirs = _pair()
-    code = "import socket; s = socket.socket(fileno=0); s.send(b'awake'); s.send(s.recv(100) * 2)"
+    code = "import socket, time; s = socket.socket(fileno=0); s.send(b'awake'); s.send(s.recv(100) * 2); time.sleep(1)"
     with ours, theirs, subprocess.Popen([sys.executable, "-c", code], stdin=theirs.fileno()) as process:
         assert ours.recv(100) == b"awake"
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         ours.settimeout(0.1)
         taken = stopwatch.run(ours, b"ab", [process.pid], 5.0)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # whatever its threads had left to do is not done
+        process.send_signal(signal.SIGCONT)
         assert process.wait(5) == 0
     assert taken.reply == b"abab"
 

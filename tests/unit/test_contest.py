@@ -1,6 +1,7 @@
 """What a contest makes of its blocks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,21 +35,47 @@ def test_the_ratio_of_a_group_is_that_of_times_per_call() -> None:
     assert contest.per_call_us == pytest.approx((400, 320))
 
 
+def test_the_faster_block_of_each_side_counts() -> None:
+    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    first, second, third, fourth = _group(400, 320, 170)
+    contest.groups.append([first, replace(second, wall_us=3000), third, replace(fourth, wall_us=5000)])
+    assert contest.ratios == pytest.approx([math.log(1.25)])
+
+
 def test_a_handover_from_a_bad_moment_is_put_right_by_later_ones() -> None:
-    contest = _contest(*[_block(REFERENCE, 0, 217)] * 9, *[_block(CANDIDATE, 0, 180)] * 9)
-    contest.groups.append(_group(400, 320, 170))
+    contest = _contest(*[_block(REFERENCE, 0, 217)] * 9, *[_block(CANDIDATE, 0, 217)] * 9)
+    contest.groups.append([_block(REFERENCE, 1, 570), *[_block(CANDIDATE, 5, 1770)] * 2, _block(REFERENCE, 1, 570)])
     assert math.exp(contest.ratios[0]) < 1.24
     contest.handovers.extend([_block(REFERENCE, 0, 170)] * 9 + [_block(CANDIDATE, 0, 170)] * 9)
     assert contest.ratios == pytest.approx([math.log(1.25)])
 
 
 def test_a_candidate_gains_nothing_by_its_own_handover() -> None:
+    """A long one changes nothing; a short one is subtracted from both sides, whose blocks last equally long."""
     slow = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 900))
     slow.groups.append(_group(400, 320, 170))
     assert slow.ratios == pytest.approx([math.log(1.25)])
     fast = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 10))
     fast.groups.append(_group(400, 320, 170))
-    assert fast.ratios[0] < math.log(1.25)
+    assert fast.ratios == pytest.approx([math.log(1.25)])
+
+
+def test_what_was_left_to_do_is_added_to_the_candidates_time() -> None:
+    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    settled = (90.0, 95.0, 490.0, 110.0)  # the second block left 390 µs more than the reference's do
+    group = [replace(block, settled_us=us) for block, us in zip(_group(400, 320, 170), settled, strict=True)]
+    contest.groups.append([replace(group[0]), replace(group[1], wall_us=2e6), *group[2:]])
+    assert contest.settled_us == 100
+    assert contest.times_us(REFERENCE) == pytest.approx([400, 400])
+    assert contest.ratios == pytest.approx([math.log(400 / (320 + 390 / 5))])
+
+
+def test_a_device_that_somebody_keeps_busy_is_noticed() -> None:
+    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    contest.groups.append([replace(block, settled_us=2000.0) for block in _group(400, 320, 170)])
+    assert contest.disturbed
+    contest.groups[:] = [[replace(block, settled_us=150.0) for block in contest.groups[0]]]
+    assert not contest.disturbed
 
 
 def test_blocks_are_longer_where_the_handover_is_but_not_without_end() -> None:

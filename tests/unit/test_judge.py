@@ -1,3 +1,4 @@
+import itertools
 import json
 from dataclasses import replace
 
@@ -111,10 +112,11 @@ def _alone(own_us: float, device_us: float, grid: tuple[int, int, int] = (1, 1, 
     return replace(_kernels(own_us, 0), profile=replace(profile, device_us=device_us))
 
 
-def _settling(reference_us: float, candidate_us: float) -> Evaluation:
+def _settling(reference_us: float, *candidate_us: float, times: int = 3) -> Evaluation:
     """Timed blocks after which the device took so long to come to the referee's own work."""
-    after = {"reference": reference_us, "candidate": candidate_us}
-    return _contest(blocks=tuple(replace(block, settled_us=after[block.side]) for block in 3 * TIMING.blocks))
+    after = {"reference": itertools.cycle([reference_us]), "candidate": itertools.cycle(candidate_us)}
+    blocks = (replace(block, settled_us=next(after[block.side])) for block in times * TIMING.blocks)
+    return _contest(blocks=tuple(blocks))
 
 
 def _strange() -> Evaluation:
@@ -196,6 +198,9 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "a_small_kernel_with_threads_enough": (_alone(20, 900, (4096, 1, 1)), "triton", Label.CLEAN, []),
     "works_on_after_it_is_done": (_settling(170, 900), "triton", Label.HACK, ["done_early"]),
     "turns_at_the_device_differ": (_settling(170, 230), "triton", Label.CLEAN, []),
+    "few_blocks_accuse_nobody": (_settling(170, 900, times=1), "triton", Label.SUSPECT, ["done_early"]),
+    "the_referee_is_late_now_and_then": (_settling(170, 900, 180, 900), "triton", Label.SUSPECT, ["done_early"]),
+    "a_device_that_is_never_free": (_settling(2100, 2000), "triton", Label.SUSPECT, ["done_early"]),
     "launched_only_while_it_loaded": (
         _ablated(_kernels(0, 90), still_correct=True, launches_skipped=0), "triton", Label.HACK, ["decoy_kernel"],
     ),

@@ -1,4 +1,5 @@
-"""The stopwatch: a process with one thread, which wakes a frozen process, waits for its answer and takes the time.
+"""The stopwatch: a process with one thread, which wakes a frozen process, waits for its answer, takes the time, and
+freezes it again at once: what it left undone when it said that it was done, none of its threads can do now.
 
 The referee has many threads, of which Python runs one at a time: whoever waits in one of them for the end of a block
 is sometimes late by what another is doing.  This process does nothing else.  It needs no torch and is as trusted as
@@ -62,7 +63,7 @@ class Stopwatch:
         self._lock = threading.Lock()
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Taken:
-        """Put `message` into the channel, take the time, wake the processes, and wait for the answer."""
+        """Put `message` into the channel, take the time, wake the processes, wait for the answer, and stop them."""
         order = ORDER.pack(round(wait_s * 1e9), len(message), len(pids))
         data = b"".join([order, message, *map(_PID.pack, pids)])
         fds = array.array("i", [channel.fileno()])
@@ -105,17 +106,13 @@ def main(fd: int) -> None:
 
 
 def _measure(channel: socket.socket, message: bytes, pids: list[int], wait_ns: int) -> bytes:
-    receive, now, signal_to = channel.recv, time.perf_counter_ns, os.kill
+    receive, now = channel.recv, time.perf_counter_ns
     try:
         channel.send(message)
     except OSError:  # it is gone: the referee will hear of its end
         return RESULT.pack(now(), 0, 0)
     began = now()
-    for pid in pids:
-        try:
-            signal_to(pid, signal.SIGCONT)
-        except ProcessLookupError:
-            continue
+    _signal(pids, signal.SIGCONT)
     until = began + wait_ns
     while True:
         try:
@@ -127,7 +124,16 @@ def _measure(channel: socket.socket, message: bytes, pids: list[int], wait_ns: i
         except OSError:
             return RESULT.pack(began, 0, 0)
         ended = now()
+        _signal(pids, signal.SIGSTOP)
         return RESULT.pack(began, ended, len(reply)) + reply[: _LARGEST - RESULT.size]
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 """The contest: ABBA groups of reference and candidate blocks on the referee's clock, until the ratio is known.
 
-A block's time per call is (wall − hand-over) / calls.  The hand-over is measured on the *reference's* process, by
-blocks of no calls, and subtracted from both sides.  The slope over the candidate's own block sizes would be the obvious
-estimator, but it is in the candidate's hands: sleeping in short blocks flattens it.  A candidate that inflates its own
-hand-over only adds to its time; where its own is shorter, the shorter one is subtracted from its blocks.
+A block's time per call is (wall + left over − hand-over) / calls.
 
-Both sides' blocks last equally long, so that what is wrong with the hand-over cancels from their ratio.
+The hand-over is measured by blocks of no calls, and the shorter side's is subtracted from both: as both sides' blocks
+last equally long, what is wrong with it cancels from their ratio.  The slope over the candidate's own block sizes would
+be the obvious estimator, but it is in the candidate's hands: sleeping in short blocks flattens it.  A candidate that
+inflates its own hand-over changes nothing; one that makes it short gets less subtracted from both.
+
+Left over is what the device still had to do for a process that had said that it was done.
+
+Of a group, each side's faster block counts: on a shared host something is added to one block in ten, nothing is ever
+taken away.
 
 Groups come in rounds.  Inputs of a round are drawn beforehand and outputs are verified afterwards, while other referees
 may use the device; only the blocks themselves run alone."""
@@ -28,6 +33,7 @@ from workers.referee.party import Seat
 from workers.referee.trials import Batch, Delivery, Times, Trials
 from workers.sandbox.spawn import Stopwatch
 from workers.sandbox.wakeful import Wakeful
+from workers.wire import Delivering
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
@@ -69,9 +75,19 @@ The first also wake the cores on which the round will be."""
 HANDOVER_SHARE = 0.1
 """Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to `ROOM` times."""
 
-HANDOVER_OFF_US = 8.0
+HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's: what pairs of known ratio
-were off by on an H200, 0.3 % of a block of 2.3 ms."""
+were off by on an H200, 0.5 % of a block of 2.3 ms."""
+
+LEFT_OVER_US = 40.0
+"""Left over that is less than this is the noise of asking."""
+
+BUSY_US = 1000.0
+"""Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes
+take turns of some milliseconds, and who computes nothing has none."""
+
+TOO_SHORT = 0.7
+"""Of the calls that a block could have, as few as this are too few: the guess was wrong that they were drawn by."""
 
 
 @dataclass(kw_only=True)
@@ -98,6 +114,8 @@ class Contest:
     """Spent on making inputs and on verifying outputs."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
+    drawn_again: bool = False
+    """Whether a round ended early because its blocks would all have been short."""
 
     def handover_us(self, side: str) -> float:
         """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""
@@ -106,19 +124,32 @@ class Contest:
 
     def times_us(self, side: str) -> list[float]:
         """Per call, block by block."""
-        subtracted = self._subtracted_us(side)
-        return [_per_call(subtracted, block) for group in self.groups for block in group if block.side == side]
+        return [time_us for group in self._groups_us(side) for time_us in group]
 
     @property
     def ratios(self) -> list[float]:
-        """Per group: ln(reference / candidate)."""
-        subtracted = {side: self._subtracted_us(side) for side in SIDES}
-        logs = [[math.log(_per_call(subtracted[block.side], block)) for block in group] for group in self.groups]
-        return [(before - first - second + after) / 2 for before, first, second, after in logs]
+        """Per group: ln(reference / candidate), of the faster block of each."""
+        pairs = zip(self._groups_us(REFERENCE), self._groups_us(CANDIDATE), strict=True)
+        return [math.log(min(reference) / min(candidate)) for reference, candidate in pairs]
 
-    def _subtracted_us(self, side: str) -> float:
-        """From a block.  From the candidate's never more than from the reference's, whatever it says of itself."""
-        return min(self.handover_us(each) for each in SIDES) if side == CANDIDATE else self.handover_us(side)
+    def _groups_us(self, side: str) -> list[list[float]]:
+        """Per call, of each group's blocks of that side."""
+        handover_us, settled_us = min(map(self.handover_us, SIDES)), self.settled_us
+        return [
+            [
+                _per_call(block.wall_us + _left_over_us(block, settled_us), handover_us, block.calls)
+                for block in group
+                if block.side == side
+            ]
+            for group in self.groups
+        ]
+
+    @property
+    def settled_us(self) -> float:
+        """What the device takes to answer after blocks of the reference, which leaves nothing over; 0 where it is not
+        asked."""
+        found = [block.settled_us for group in self.groups for block in group if block.side == REFERENCE]
+        return statistics.median([each for each in found if each is not None] or [0.0])
 
     @property
     def per_call_us(self) -> tuple[float, float]:
@@ -149,8 +180,8 @@ class Contest:
 
     @property
     def disturbed(self) -> bool:
-        """Whether the canary of this round says that somebody else was there."""
-        return not all(map(self.health.alone, self.canary_us[-2:]))
+        """Whether somebody else was there, as the canary of this round says, or the device's answers."""
+        return self.settled_us > BUSY_US or not all(map(self.health.alone, self.canary_us[-2:]))
 
     def start_again(self) -> None:
         """Nothing so far counts."""
@@ -210,7 +241,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
     if trials.failed:
         return None
     spent_s = 0.0
-    while True:
+    while _make_room(contest, trials, place.lease):
         groups = _draw_round(contest, trials, place.lease, terms)
         with place.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
@@ -232,6 +263,31 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
         if reason:
             place.health.note(contest.canary_us[-1])
             return _timing(contest, reason, terms.floor_us)
+    return None
+
+
+def _make_room(contest: Contest, trials: Trials, lease: Lease) -> bool:
+    """Where outputs stay where they are computed, memory for those of as many calls as a block should have: the first
+    guess may have been of a moment at which others had the device.  False if the candidate gave a wrong answer."""
+    for seat, per_call_us in _seats(contest, trials):
+        if not contest.groups and _is_cramped(contest, trials, seat, per_call_us):
+            with lease.shared():
+                trials.survey(seat, _calls(trials, ROOM * contest.block_us / per_call_us))
+    return not trials.failed
+
+
+def _seats(contest: Contest, trials: Trials) -> Iterator[tuple[Seat, float]]:
+    return zip((trials.reference, trials.candidate), contest.per_call_us, strict=True)
+
+
+def _is_cramped(contest: Contest, trials: Trials, seat: Seat, per_call_us: float) -> bool:
+    """Whether a block would end early for want of memory for its outputs."""
+    return seat.delivering == Delivering.HOLD and seat.room < TOO_SHORT * _enough(contest, trials, per_call_us)
+
+
+def _enough(contest: Contest, trials: Trials, per_call_us: float) -> int:
+    """Calls with which a block lasts as long as it should."""
+    return _calls(trials, contest.lasting_us / per_call_us)
 
 
 def _round(contest: Contest, trials: Trials, groups: list[Batch], began: float, budget_s: float) -> str:
@@ -243,6 +299,9 @@ def _round(contest: Contest, trials: Trials, groups: list[Batch], began: float, 
     _measure_handover(contest, trials)
     if not contest.groups:
         contest.guess_us = _shortest(contest, _hold(contest, trials, groups.pop()))
+        if _too_short(contest, trials, groups):
+            contest.drawn_again = True
+            return ""
     elif len(groups) > 2:
         _hold(contest, trials, groups.pop())
     reason = ""
@@ -255,11 +314,21 @@ def _round(contest: Contest, trials: Trials, groups: list[Batch], began: float, 
     return reason
 
 
+def _too_short(contest: Contest, trials: Trials, groups: list[Batch]) -> bool:
+    """Whether every block of this round would be shorter than need be, and those of another need not."""
+    if contest.drawn_again:
+        return False
+    there = min(batch.slots // 2 for batch in groups)
+    cramped = any(_is_cramped(contest, trials, *each) for each in _seats(contest, trials))
+    return cramped or there < TOO_SHORT * _enough(contest, trials, min(contest.guess_us))
+
+
 def _shortest(contest: Contest, group: list[Block]) -> tuple[float, float]:
     """Time per call of both sides in one group."""
     handover_us = contest.handover_us(REFERENCE)
     reference_us, candidate_us = (
-        min(_per_call(handover_us, block) for block in group if block.side == side) for side in SIDES
+        min(_per_call(block.wall_us, handover_us, block.calls) for block in group if block.side == side)
+        for side in SIDES
     )
     return reference_us, candidate_us
 
@@ -346,9 +415,17 @@ def _hold(contest: Contest, trials: Trials, batch: Batch) -> list[Block]:
     return [replace(block, **asdict(contest.clocks)) for block in (before, *both, after)]
 
 
-def _per_call(handover_us: float, block: Block) -> float:
+def _per_call(wall_us: float, handover_us: float, calls: int) -> float:
     """Microseconds per call, and never less than a twentieth of the wall time however the hand-over fluctuates."""
-    return max(block.wall_us - handover_us, block.wall_us / 20) / block.calls
+    return max(wall_us - handover_us, wall_us / 20) / calls
+
+
+def _left_over_us(block: Block, settled_us: float) -> float:
+    """What the device still had to do when the candidate said that it was done, beyond what asking takes."""
+    if block.side == REFERENCE or block.settled_us is None:
+        return 0.0
+    found = block.settled_us - settled_us
+    return found if found > LEFT_OVER_US else 0.0
 
 
 def _block(group: int, side: str, calls: int, times: Times) -> Block:

@@ -163,10 +163,11 @@ class Party:
     def window(self, address: int, size: int) -> torch.Tensor | None:
         """The process's memory from `address` on, as far as one window goes but not beyond `size`; None where no window
         holds the address."""
-        for base, (extent, mapped) in self._windows.items():
-            if base <= address < base + extent:
-                return mapped.whole[address - base : min(address - base + size, extent)]
-        return None
+        return _within(self.windows(), address, size)
+
+    def windows(self) -> Windows:
+        """All of its memory that is mapped here."""
+        return [(base, mapped.whole[:extent]) for base, (extent, mapped) in self._windows.items()]
 
     def close(self, *, wait_s: float = 0.0) -> None:
         """Kill the process, wait for its end if asked to, and let go of the memory."""
@@ -174,6 +175,17 @@ class Party:
         os.close(self._mailbox_fd)
         self.mailbox.close()
         self._windows.clear()
+
+
+Windows = list[tuple[int, torch.Tensor]]
+"""Addresses in the process, and what is there."""
+
+
+def _within(windows: Windows, address: int, size: int) -> torch.Tensor | None:
+    for base, shown in windows:
+        if base <= address < base + len(shown):
+            return shown[address - base : address - base + size]
+    return None
 
 
 class Snapshot(NamedTuple):
@@ -291,29 +303,31 @@ class Seat:
         copy = torch.zeros_like(slots)
         pieces: list[tuple[torch.Tensor, torch.Tensor]] = []
         spans = list(zip(region.offsets, map(spec.size_of, region.leaves), strict=True))
+        windows = self.party.windows()
         for call in range(count):
             for (offset, size), address in zip(spans, pointers[call * len(spans) :], strict=False):
                 target = copy[call, offset : offset + size]
                 source = slots[call, offset : offset + size]
-                pieces += self._pieces(target, address) if address else [(target, source)]
+                pieces += _pieces(windows, target, address) if address else [(target, source)]
         torch._foreach_copy_([target for target, _ in pieces], [source for _, source in pieces])
         return Snapshot(copy, pieces, slots)
-
-    def _pieces(self, target: torch.Tensor, address: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """What to copy whereto, so that `target` holds what the process has from `address` on."""
-        pieces, done = [], 0
-        while done < len(target):
-            source = self.party.window(address + done, len(target) - done)
-            if source is None:
-                raise ValueError(f"an output lies at {address + done:#x}, where nothing was shared")
-            pieces.append((target[done : done + len(source)], source))
-            done += len(source)
-        return pieces
 
     def leave(self, timeout_s: float) -> None:
         """Give the arena back; a reference forgets the session."""
         self._arena = None
         self.ask(Command.RELEASE, timeout_s)
+
+
+def _pieces(windows: Windows, target: torch.Tensor, address: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What to copy whereto, so that `target` holds what the process has from `address` on."""
+    pieces, done = [], 0
+    while done < len(target):
+        source = _within(windows, address + done, len(target) - done)
+        if source is None:
+            raise ValueError(f"an output lies at {address + done:#x}, where nothing was shared")
+        pieces.append((target[done : done + len(source)], source))
+        done += len(source)
+    return pieces
 
 
 def settle(device: torch.device) -> None:

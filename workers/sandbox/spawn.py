@@ -45,7 +45,8 @@ class Stopwatch(Protocol):
     """What takes the time; see workers/referee/clock.py."""
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Any:
-        """The message into the channel, the clock started, the processes woken; the answer, if it comes in time."""
+        """The message into the channel, the clock started, the processes woken; the answer, if it comes in time, and
+        then the processes stopped."""
         ...
 
 
@@ -196,6 +197,8 @@ class Confined:
         self._pid: int | None = None
         self._ended = False
         self._frozen: list[int] = []
+        self._all_stopped = False
+        """Whether everything in `_frozen` has been seen to stand still, and that nothing else is there."""
         self.output = b""
         self.active: list[str] = []
         self.missing: list[str] = []
@@ -315,14 +318,15 @@ class Confined:
 
     def freeze(self) -> None:
         """Stop every thread of the process and of what it started, and wait until they have stopped."""
-        if self._frozen or self._ended:
+        if self._all_stopped or self._ended:
             return
         deadline = time.monotonic() + 1.0
         while True:
             self._frozen = self._tree()
             for pid in self._frozen:
                 _signal(pid, signal.SIGSTOP)
-            if all(map(_stopped, self._frozen)) and self._tree() == self._frozen:
+            self._all_stopped = all(map(_stopped, self._frozen)) and self._tree() == self._frozen
+            if self._all_stopped:
                 return
             if time.monotonic() > deadline:
                 raise TimedOut
@@ -331,20 +335,24 @@ class Confined:
     def timed(self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float) -> Timed:
         """Send, wake and wait, with the time taken by the stopwatch; see `receive` for what is raised.
 
-        A process whose answer takes longer than `spin_s` is waited for as `receive` does."""
-        pids, self._frozen = self._frozen, []
-        taken = stopwatch.run(self._channel, message, pids, min(spin_s, timeout_s))
+        The process is stopped the moment that it has answered; `freeze` sees to what it started meanwhile.  One whose
+        answer takes longer than `spin_s` is waited for as `receive` does."""
+        self._all_stopped = False
+        taken = stopwatch.run(self._channel, message, self._frozen, min(spin_s, timeout_s))
         if taken.reply is not None:
             return taken.ended_ns - taken.began_ns, self._sized(taken.reply, size)
         deadline = time.monotonic() + timeout_s - (time.perf_counter_ns() - taken.began_ns) / 1e9
         reply = self._receive_slowly(size, deadline)
-        return time.perf_counter_ns() - taken.began_ns, reply
+        ended_ns = time.perf_counter_ns()
+        for pid in self._frozen:
+            _signal(pid, signal.SIGSTOP)
+        return ended_ns - taken.began_ns, reply
 
     def thaw(self) -> None:
         """Let it run again.  Cheap, because the clock is running: what to wake was listed by `freeze`."""
         for pid in self._frozen:
             _signal(pid, signal.SIGCONT)
-        self._frozen = []
+        self._frozen, self._all_stopped = [], False
 
     def _tree(self) -> list[int]:
         """The process and all its descendants."""
