@@ -321,13 +321,16 @@ class Confined:
         if self._all_stopped or self._ended:
             return
         deadline = time.monotonic() + 1.0
+        self._frozen = self._frozen or self._tree()
         while True:
-            self._frozen = self._tree()
             for pid in self._frozen:
                 _signal(pid, signal.SIGSTOP)
-            self._all_stopped = all(map(_stopped, self._frozen)) and self._tree() == self._frozen
-            if self._all_stopped:
-                return
+            if all(map(_stopped, self._frozen)):
+                there = self._tree()
+                self._all_stopped = there == self._frozen
+                if self._all_stopped:
+                    return
+                self._frozen = there
             if time.monotonic() > deadline:
                 raise TimedOut
             time.sleep(0.0001)
