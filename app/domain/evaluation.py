@@ -205,6 +205,8 @@ class Timing:
     """Other baselines than the one that the speedup is over, where the job asked for some (JobOptions.baselines)."""
     event_timing: EventTiming | None = None
     """With `protocol="kernelgym"`."""
+    reference_usual_us: float | None = None
+    """The least that the reference took in earlier contests on this device; None where too few are known."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -197,8 +197,9 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
             cores=host.quiet_cores,
         )  # fmt: skip
         with progress.stages.stage("timing"):
-            progress.timing = contest.run(trials, venue, terms, candidate_us=min(walls))
+            timing = contest.run(trials, venue, terms, candidate_us=min(walls))
         _require_correct(trials, agreed, job)
+        progress.timing = timing and host.usual.compared(job, timing)
         if job.options.protocol == "kernelgym":
             with progress.stages.stage("events"):
                 progress.timing = events.added(progress.timing, trials, venue)

@@ -20,6 +20,7 @@ from workers.referee.nursery import Nursery
 from workers.referee.party import Party
 from workers.referee.references import References
 from workers.referee.room import Room
+from workers.referee.usual import Usual
 from workers.sandbox.spawn import TimedOut, Zygote
 from workers.sandbox.wakeful import CoreClaim, Wakeful
 
@@ -84,6 +85,7 @@ class Host:
             lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES), self.device.references_kept
         )
         self.baselines = Baselines()
+        self.usual = Usual()
         self.bytes_per_s = 0.0
         self.health = Health(self.device.torch_device)
         self.environment: Environment | None = None

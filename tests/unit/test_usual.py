@@ -1,0 +1,41 @@
+"""What is remembered of references' times."""
+
+import uuid
+from dataclasses import replace
+
+from app.domain.evaluation import Timing
+from app.domain.job import Job
+from workers.referee.usual import CONTESTS, KEPT_CONTESTS, KEPT_PROBLEMS, Usual
+
+TIMING = Timing(
+    reference_us=100.0, candidate_us=50.0, speedup=2.0, ci_low=1.9, ci_high=2.1, groups=6, calls_per_side=60,
+    handover_us=5.0, candidate_handover_us=5.0, claimed_us=50.0, floor_us=1.0, stop_reason="precise", blocks=(),
+)  # fmt: skip
+
+
+def _usual_us(usual: Usual, reference_us: float, problem: bytes = b"a") -> float | None:
+    job = Job(job_id=uuid.uuid4(), reference=problem, candidate=b"", backend="triton")
+    return usual.compared(job, replace(TIMING, reference_us=reference_us)).reference_usual_us
+
+
+def test_a_contest_is_compared_with_those_before_it() -> None:
+    usual = Usual()
+    assert [_usual_us(usual, us) for us in (100.0, 102.0, 250.0, 180.0, 99.0)] == [None, None, None, 100.0, 100.0]
+    assert _usual_us(usual, 500.0) == 99.0
+
+
+def test_what_was_usual_long_ago_is_forgotten() -> None:
+    usual = Usual()
+    for us in [50.0] + [100.0] * KEPT_CONTESTS:
+        _usual_us(usual, us)
+    assert _usual_us(usual, 100.0) == 100.0
+
+
+def test_problems_do_not_know_of_each_other_and_the_oldest_go() -> None:
+    usual = Usual()
+    for _ in range(CONTESTS):
+        _usual_us(usual, 100.0)
+    assert _usual_us(usual, 10.0, problem=b"b") is None
+    for number in range(KEPT_PROBLEMS):
+        _usual_us(usual, 1.0, problem=str(number).encode())
+    assert _usual_us(usual, 100.0) is None

@@ -1,0 +1,42 @@
+"""What references took in contests of late: whoever slows the reference makes itself look fast.
+
+The referee keeps the times itself, by problem and for as long as it lives, so that nothing that one candidate does can
+change what is known from others."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from dataclasses import replace
+
+from app.domain.evaluation import Timing
+from app.domain.ids import sha256
+from app.domain.job import Job
+
+CONTESTS = 3
+"""Fewer say nothing."""
+
+KEPT_CONTESTS = 15
+KEPT_PROBLEMS = 1000
+
+
+class Usual:
+    """Times per call of references.  For any number of threads."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._lock = threading.Lock()
+        self._times_us: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def compared(self, job: Job, timing: Timing) -> Timing:
+        """The timing with what its reference took in earlier contests, after which it is one of them."""
+        key = sha256(job.reference + b"\0" + job.entry_point.encode())
+        with self._lock:
+            before = self._times_us.setdefault(key, deque(maxlen=KEPT_CONTESTS))
+            self._times_us.move_to_end(key)
+            # The shortest, because it takes one contest that was left alone to show what many others were not.
+            usual_us = min(before) if len(before) >= CONTESTS else None
+            before.append(timing.reference_us)
+            if len(self._times_us) > KEPT_PROBLEMS:
+                self._times_us.popitem(last=False)
+        return replace(timing, reference_usual_us=usual_us)
