@@ -23,7 +23,7 @@ from app.domain.job import BASELINES, JobOptions
 MARGIN_S = 180
 """What a task may take beyond its job's deadline, for starting the referee and storing the result: after this the
 worker ends the pool's process, for when other deadlines did not hold (workers/tasks.py)."""
-LONGEST_TASK_S = round(JobOptions(deadline_s=3600, baselines=BASELINES).patience_s) + MARGIN_S
+LONGEST_TASK_S = round(JobOptions(deadline_s=3600, call_timeout_s=3600, baselines=BASELINES).patience_s) + MARGIN_S
 """For the longest that a job may take: after this Celery ends the pool's process."""
 VISIBILITY_S = 2 * LONGEST_TASK_S + 60
 """Redis hands a message that was not acknowledged to another worker after this long.  Long, because the sweep is

@@ -10,7 +10,7 @@ import random
 import struct
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -19,7 +19,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
 from workers import spec
-from workers.backends.base import Clock
+from workers.backends.base import Clock, synchronise
 from workers.memory import Memory, Segment, share_segment
 from workers.wire import POINTERS_AT, Delivering, Outcome, Reply
 
@@ -31,9 +31,6 @@ def seed_everything(seed: bytes, purpose: int) -> None:
     random.seed(number)
     numpy.random.seed(number & (1 << 32) - 1)
 
-
-_synchronise: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", lambda: None)
-"""Bound before a candidate can put something else in its place; where it does so all the same, see Block.settled_us."""
 
 CONSTRUCTING = 2
 """Purpose of the seed while a model is constructed: the same for reference and candidate."""
@@ -121,7 +118,7 @@ class Slots:
         if count == 0 and self._touched is not None:
             self._touched.zero_()  # the device turns to this process, as for a call
         if self._on_gpu:
-            _synchronise()  # every stream of this process: done means done
+            synchronise()  # done means done; where a candidate replaces this all the same, see Block.settled_us
         struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)
         return time.perf_counter_ns() - began
 
@@ -144,7 +141,7 @@ class Slots:
             clock.mark()
             taken = clock.nanoseconds()
             if self._on_gpu:
-                torch.cuda.synchronize()
+                synchronise()
             times += [taken] if trial >= warmups else []
         return sum(times) // max(1, len(times))
 

@@ -32,6 +32,8 @@ GRACE_S = 30.0
 _PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
 """Where the device and its libraries are; nothing secret is called like these."""
 
+GIVE_UP_S = 20.0
+"""For a shared referee to drop an evaluation that takes too long, in seconds.  One that cannot hangs for everybody."""
 START_TIMEOUT_S = 120.0
 """For importing torch on a cold disk."""
 
@@ -216,14 +218,16 @@ class Isolator:
         return Measured(evaluation=evaluation, timeline=frame["timeline"].encode())
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next frame.  A referee that dies or falls silent is ended, and its successor starts with the next job."""
+        """The next frame.  A referee that dies or falls silent is ended, and its successor starts with the next job; a
+        shared one only if it cannot even drop this evaluation, because others are measured by it."""
         assert self._channel is not None
         began = time.monotonic()
         try:
             self._channel.settimeout(timeout_s)
             frame = frames.receive(self._channel)
         except TimeoutError as error:
-            self._end_referee()
+            if not self._is_dropped():
+                self._end_referee()
             self.close()
             raise InfrastructureError(f"the referee gave no answer within {timeout_s:g} s") from error
         except OSError:
@@ -236,6 +240,18 @@ class Isolator:
         if self._cancelled.is_set():
             raise CancelledError("the job was cancelled")
         raise InfrastructureError(f"the referee ended with code {code} after {time.monotonic() - began:.1f} s")
+
+    def _is_dropped(self) -> bool:
+        """Whether the referee ends the evaluation now that nobody wants it any more."""
+        if not self._shares or self._channel is None:
+            return False
+        try:
+            self._channel.shutdown(socket.SHUT_WR)
+            self._channel.settimeout(GIVE_UP_S)
+            frames.receive(self._channel)
+        except OSError:  # TimeoutError is one
+            return False
+        return True
 
     def _end_referee(self) -> None:
         """One that does not answer hangs for all who share it: they try again, with another."""

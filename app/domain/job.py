@@ -49,6 +49,15 @@ BASELINE_CALL_TIMEOUT_S = 120.0
 BASELINE_GRACE_S = 60.0
 """What a baseline may take beyond its deadline, in seconds: its reference, and the last call."""
 
+LAST_CALL_S = 120.0
+"""For one of the calls that follow the deadline, in seconds, if call_timeout_s is no less."""
+
+LAST_CALLS = 4
+"""Those: without kernels twice, and one to spare; and in a process that was given the source without them."""
+
+LAST_S = 90.0
+"""Besides, in seconds: for the driver's profiler, and for a process that has to wait for its turn."""
+
 PROFILES = ("launches", "full")
 
 
@@ -118,9 +127,15 @@ class JobOptions:
 
     @property
     def patience_s(self) -> float:
-        """From claim to result at the most, in seconds: a baseline may have to wait for another evaluation's attempt at
-        the same one, and then attempt it itself."""
-        return self.deadline_s + 2 * len(self.baselines) * (BASELINE_DEADLINE_S + BASELINE_GRACE_S)
+        """Seconds from claim to result at the most.  What is looked at after the deadline has limits of its own, and
+        a baseline may have to wait for another evaluation's attempt at the same one, and then attempt it itself."""
+        baselines_s = 2 * len(self.baselines) * (BASELINE_DEADLINE_S + BASELINE_GRACE_S)
+        return self.deadline_s + LAST_CALLS * self.last_call_s + LAST_S + baselines_s
+
+    @property
+    def last_call_s(self) -> float:
+        """For a call that follows the deadline."""
+        return min(self.call_timeout_s, LAST_CALL_S)
 
 
 @dataclass(frozen=True, kw_only=True)

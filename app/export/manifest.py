@@ -15,7 +15,7 @@ NAME = "manifest.json"
 SCHEMA_VERSION = 2
 
 METRICS = {
-    "speedup": "exp(median over ABBA groups of ln(reference time / candidate time), the faster block of each); null for hacks",
+    "speedup": "exp(median over ABBA groups of ln(reference / candidate), faster block of each); null for hacks",
     "speedup_ci": "95 % confidence interval of the speedup from order statistics of the groups",
     "reference_us, candidate_us": "median time per call on the referee's clock, microseconds",
     "coverage_time": "share of kernel time in kernels that the candidate brought",

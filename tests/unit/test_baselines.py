@@ -237,8 +237,10 @@ def test_baselines_are_options_like_others() -> None:
     for wrong in (("eager",), "compile"):
         with pytest.raises(ValueError, match="baselines: expected some of compile, compile-max-autotune"):
             JobOptions(baselines=wrong)  # type: ignore[arg-type]
-    assert usual.patience_s == usual.deadline_s
-    assert JobOptions(deadline_s=3600, baselines=jobs.BASELINES).patience_s < broker.LONGEST_TASK_S
+    each_s = 2 * (jobs.BASELINE_DEADLINE_S + jobs.BASELINE_GRACE_S)
+    assert chosen.patience_s == usual.patience_s + 2 * each_s
+    longest = JobOptions(deadline_s=3600, call_timeout_s=3600, baselines=jobs.BASELINES)
+    assert longest.patience_s < broker.LONGEST_TASK_S
 
 
 def test_they_can_be_asked_for_over_http_and_on_the_command_line(tmp_path: Path) -> None:

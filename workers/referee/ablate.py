@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from app.domain import ablation
 from app.domain.evaluation import Ablation
-from app.domain.job import Job
+from app.domain.job import LAST_CALLS, Job
 from workers import spec
 from workers.referee.cancel import Cancellation
 from workers.referee.host import Host
@@ -27,6 +27,9 @@ AUDITED = 20
 
 FIRST_CALLS = 30
 """More than precede the first timed one: what a candidate does in these alone is not what was timed."""
+
+ASKED_CALLS = LAST_CALLS - 1
+"""As many calls may its own process take, for two and what goes with them; the fresh one has the last."""
 
 WAITING_S = 10.0
 """That a process without kernels may take besides, for others who are timed meanwhile: it is not its fault."""
@@ -62,16 +65,17 @@ def _is_doubted(job: Job, host: Host, seen: Ablation) -> bool:
 
 def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablation:
     """Its own process is told to leave its kernels out; and, where the answer is wrong then, to copy in their place."""
-    timeout_s = job.options.call_timeout_s
-    alone = Trials(trials.reference, trials.candidate, agreed, os.urandom(32), Deadline(timeout_s, timeout_s))
+    timeout_s = job.options.last_call_s
+    deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s)
+    alone = Trials(trials.reference, trials.candidate, agreed, os.urandom(32), deadline)
     copies = None
     try:
-        trials.candidate.ask(Command.ABLATE, timeout_s)
+        trials.candidate.ask(Command.ABLATE, deadline.allow())
         alone.try_call(alone.draw(1), 0)
-        _, total = trials.candidate.ask(Command.TESTIFY, timeout_s)
+        _, total = trials.candidate.ask(Command.TESTIFY, deadline.allow())
         right = not alone.failed
         if not right:
-            trials.candidate.ask(Command.ABLATE, timeout_s, a=1)
+            trials.candidate.ask(Command.ABLATE, deadline.allow(), a=1)
             alone.failed.clear()
             alone.try_call(alone.draw(1), 0)
             copies = not alone.failed
@@ -96,7 +100,7 @@ def _emptied(
     if source is None:
         return b"jit" not in job.candidate  # launches of what is not there
     party = host.candidate(job.options.memory_bytes)
-    timeout_s = job.options.call_timeout_s
+    timeout_s = job.options.last_call_s
     deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
     try:
         seat = Seat(party)

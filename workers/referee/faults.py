@@ -97,7 +97,7 @@ class Blame:
             raise Fault(status, error.outcome.name.lower(), error.message, error.log, starved=starved) from error
         if isinstance(error, TimedOut):
             options = self._job.options
-            limits = f"{options.call_timeout_s:g} s a call, {options.deadline_s:g} s in all"
+            limits = f"at most {options.call_timeout_s:g} s a call, {options.deadline_s:g} s in all"
             raise Fault(Status.TIMEOUT, "timeout", f"no answer in time ({limits})") from error
         if isinstance(error, Ended):
             if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:

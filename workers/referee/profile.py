@@ -14,7 +14,7 @@ from workers import launches, spec
 from workers.launches import Launch
 from workers.referee import roofline
 from workers.referee.party import FailedError, Seat
-from workers.referee.trials import Trials
+from workers.referee.trials import Deadline, Trials
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Command
 
@@ -22,6 +22,7 @@ LAUNCH_BOUND = 0.6
 """A call whose work takes the device less than this share of the time that the call takes is bound by the host."""
 
 PROFILER_TIMEOUT_S = 60.0
+"""For it and for what it saw, in seconds."""
 
 
 def profile(
@@ -40,9 +41,10 @@ def profile(
     computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
     if full:
+        deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
         try:
-            everything_ns, _ = candidate.ask(Command.PROFILE, PROFILER_TIMEOUT_S, a=0, b=1)
-            seen, _ = _launches(candidate, PROFILER_TIMEOUT_S)
+            everything_ns, _ = candidate.ask(Command.PROFILE, deadline.allow(), a=0, b=1)
+            seen, _ = _launches(candidate, deadline.allow())
             source, device_ns = "profiler", everything_ns
             computing = [launch for launch in seen if launch.origin != "transfer"]
             covered = _share(_busy_ns(seen), launches.busy_ns(computing))

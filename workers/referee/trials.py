@@ -46,6 +46,10 @@ PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
 CHECK_BYTES = 512 << 20
 """Of expected outputs, checked at once; the arithmetic takes some times as much besides."""
 
+LATER_S = 10.0
+"""On a GPU, after a first call, the candidate has so long beyond ten times what its calls took so far, and never more
+than was allowed: whoever hangs keeps the device from all others, who are in the middle of their evaluations."""
+
 LINGER_S = 0.001
 """After *done* the candidate runs on for a random while up to this, so that a late write can show itself.  Not where
 the time counts: there the stopwatch stops it, and what is late does not come at all."""
@@ -162,6 +166,8 @@ class Trials:
         self.calls = 0
         self.stopwatch: Stopwatch | None = None
         """What takes the time, while it counts."""
+        self._quickest_s: float | None = None
+        """Of the candidate's calls so far."""
         self.draw_us = math.inf
         """What making one input set takes, in microseconds: the least so far, because others only add to it."""
         self.failed: list[Trial] = []
@@ -316,7 +322,13 @@ class Trials:
         return min(walls_ns) / 1000 / count
 
     def _patience(self, seat: Seat, count: int) -> float:
-        return self.deadline.allow(count) if seat is self.candidate else REFERENCE_TIMEOUT_S
+        """Seconds for so many calls."""
+        if seat is not self.candidate:
+            return REFERENCE_TIMEOUT_S
+        allowed = self.deadline.allow(count)
+        if not self.surveys or self._quickest_s is None:
+            return allowed
+        return min(allowed, LATER_S + 10 * max(1, count) * self._quickest_s)
 
     def _map(self, seat: Seat, spans: list[tuple[int, int]]) -> bool:
         """Whether everything at these addresses could be mapped."""
@@ -350,6 +362,7 @@ class Trials:
             batch = self.draw(1)
             self._fill(self.candidate, batch, 0, 1)
         wall_ns, busy_ns = self.candidate.timed_run(0, 1, Delivering.COPY, self.deadline.allow())
+        self._quickest_s = wall_ns / 1e9
         with lease.shared():
             delivery = self._delivery(batch, 0, 1, Times(wall_ns, busy_ns), [])
             self._verify_patiently(delivery)
@@ -412,9 +425,10 @@ class Trials:
         """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
         self._fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
-        timeout_s = self.deadline.allow(count)
+        timeout_s = self._patience(self.candidate, count)
         wall_ns, busy_ns = self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch)
         times = Times(wall_ns, busy_ns, self._settled_ns())
+        self._quickest_s = min(self._quickest_s or math.inf, wall_ns / 1e9 / max(1, count))
         pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
         return self._delivery(batch, first, count, times, pointers)
 

@@ -381,7 +381,9 @@ class Confined:
             return
         with contextlib.suppress(Ended, ZygoteError):
             self.wait_ready()
-            for pid in self._tree() if not self._ended else []:
+            while select.select([self._notes], [], [], 0.0)[0]:
+                self._take_note()  # raises Ended where it has gone: its pid may be somebody else's by now
+            for pid in self._tree():
                 _signal(pid, signal.SIGKILL)
             while select.select([self._notes], [], [], wait_s)[0]:
                 self._take_note()  # until it raises Ended

@@ -1,0 +1,73 @@
+"""Who is waited for, for how long, and what happens then."""
+
+from __future__ import annotations
+
+import math
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from app.domain.job import Job, JobOptions
+from workers import frames, isolate
+from workers.referee.trials import LATER_S, Deadline, Trials
+
+JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="triton", device_class="h200")
+
+
+@contextmanager
+def _asked_too_much(*, drops: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """A shared referee that does not answer in time; one that `drops` what nobody wants any more, or hangs."""
+    ours, theirs = socket.socketpair()
+    isolator = isolate.Isolator("h200", slots=2)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process, ours, theirs:
+        isolator._channel, isolator._referee_pid = ours, process.pid
+
+        def referee() -> None:
+            assert frames.receive(theirs) is not None
+            if drops:
+                assert frames.receive(theirs) is None  # the other end wants nothing more
+                frames.send(theirs, {"error": "cancelled"})
+
+        thread = threading.Thread(target=referee)
+        thread.start()
+        frames.send(ours, frames.from_job(JOB))
+        with pytest.raises(isolate.InfrastructureError, match=r"no answer within 0\.1 s"):
+            isolator._receive(0.1)
+        thread.join()
+        yield process
+
+
+def test_a_shared_referee_that_drops_an_evaluation_lives_on_for_the_others() -> None:
+    with _asked_too_much(drops=True) as process:
+        assert process.poll() is None
+
+
+def test_one_that_cannot_hangs_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolate, "GIVE_UP_S", 0.1)
+    with _asked_too_much(drops=False) as process:
+        assert process.wait(5) == -9
+
+
+def test_what_follows_the_deadline_is_waited_for() -> None:
+    options = JobOptions(deadline_s=100, call_timeout_s=30)
+    assert options.patience_s >= 100 + 3 * 30 + 60 + 30 + 10  # without kernels; the profiler; a process without any
+    assert JobOptions(call_timeout_s=3600).last_call_s < 3600
+
+
+def test_later_calls_on_a_gpu_take_no_longer_than_the_first_let_expect() -> None:
+    trials = object.__new__(Trials)
+    trials.candidate, trials.deadline = object(), Deadline(1000, 300)  # type: ignore[assignment]
+    trials.surveys, trials._quickest_s = True, None
+    assert trials._patience(trials.candidate, 1) == 300  # it compiles
+    trials._quickest_s = 0.5
+    assert trials._patience(trials.candidate, 4) == pytest.approx(LATER_S + 20)
+    trials._quickest_s = math.inf
+    assert trials._patience(trials.candidate, 1) == 300
+    trials.surveys, trials._quickest_s = False, 0.5  # nobody waits for a CPU's one slot
+    assert trials._patience(trials.candidate, 1) == 300
