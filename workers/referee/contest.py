@@ -62,9 +62,9 @@ PATIENCE = 2.0
 """Making inputs and verifying outputs may take so many times the budget; from then on six groups are enough.  On the
 CPU device, where a reference's fp64 twin is no faster than the reference, that is most of a contest."""
 
-ROOM = 2.0
+ROOM = 1.5
 """A block may turn out to have so many times the calls that were planned; inputs and memory for its outputs are there
-beforehand."""
+beforehand.  Drawing them is most of what a contest costs the others."""
 
 REFERENCE, CANDIDATE = SIDES = ("reference", "candidate")
 
