@@ -54,6 +54,8 @@ class Row:
     per_call_us: float
     device: str = ""
     """Its clock, temperature and power when the block ended, where they were read."""
+    settled_us: float | None = None
+    """How long it went on working, and the referee's asking."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,7 @@ def dot_plot(timing: Timing) -> DotPlot | None:
             wall_us=block.wall_us,
             per_call_us=(block.wall_us - handover_us) / block.calls,
             device=_device(block),
+            settled_us=block.settled_us,
         )
         for block in timing.blocks
         if block.calls
