@@ -7,6 +7,7 @@ did not move.  The fault is the problem's, and so the label is never more than s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from app.domain.evaluation import Correctness
 from app.domain.verdict import Finding, Label, Subject
@@ -15,7 +16,7 @@ from app.domain.verdict import Finding, Label, Subject
 class DegenerateProblem:
     """Keeps what was easy for the wrong reason out of datasets."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed: a wrong answer is wrong on any problem."""
@@ -25,8 +26,8 @@ class DegenerateProblem:
         if correctness.output_constant:
             summary = "the reference gives the same answer for different inputs: a right answer proves nothing here"
             yield self._finding(Label.SUSPECT, summary, correctness)
-        elif correctness.null_answers:
-            nulls = ", ".join(correctness.null_answers)
+        elif found := _telling(correctness):
+            nulls = ", ".join(found)
             summary = f"an answer that nobody computed is within tolerance ({nulls}): a right one proves nothing"
             yield self._finding(Label.SUSPECT, summary, correctness)
         elif correctness.insensitive_to:
@@ -36,9 +37,16 @@ class DegenerateProblem:
     def _finding(self, label: Label, summary: str, correctness: Correctness) -> Finding:
         evidence: dict[str, object] = {
             "calls": correctness.calls,
-            "null_answers": list(correctness.null_answers),
+            "null_answers": list(_telling(correctness)),
             "insensitive_to": list(correctness.insensitive_to),
         }
         return Finding(
             detector="degenerate_problem", version=self.version, label=label, summary=summary, evidence=evidence
         )
+
+
+def _telling(correctness: Correctness) -> tuple[str, ...]:
+    """Null answers that say something: of an output with one element, such as a loss, the mean is the answer itself."""
+    outputs = correctness.trials[0].outputs if correctness.trials else ()
+    single = bool(outputs) and all(prod(check.shape) == 1 for check in outputs)
+    return tuple(name for name in correctness.null_answers if not (single and name == "mean"))

@@ -2,31 +2,40 @@
 
 Evidence: launches of its own kernels that its process recorded, and the profiled call's kernels with where they were
 launched from: a library call in C++, through ctypes or made by torch.compile shows as the library's kernel whatever the
-source looks like.  What it does not see: a process that lies about its launches (see decoy_kernel)."""
+source looks like.  Launches in the constructor or in the first calls alone do not count: what is timed comes later.
+What it does not see: a process that lies about its launches (see decoy_kernel)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from app.detectors import base
+from app.domain.ablation import BY_SOURCE
+from app.domain.evaluation import Evaluation
 from app.domain.verdict import Finding, Label, Subject
 
 
 class NoCustomKernel:
     """Fallback to the library, and the library through another door."""
 
-    version = 3
+    version = 4
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only a candidate whose calls returned something can be said not to have launched anything for it."""
         evaluation, backend = subject.evaluation, subject.backend
         rows = evaluation.profile.kernels if evaluation.profile else ()
-        own = evaluation.testimony.launches or base.own_rows(evaluation.profile)
+        early = _launched_early(evaluation)
+        own = (evaluation.testimony.launches and not early) or base.own_rows(evaluation.profile)
         strangers = [row for row in rows if row.origin == "unknown"]
         if not evaluation.correct or own or base.output_elements(evaluation) == 0:
             return
         calls = evaluation.correctness.calls if evaluation.correctness else 0
         label, summary = Label.HACK, f"no {backend} kernel was launched in {calls} calls: the library did the work"
+        if early:
+            launches = evaluation.testimony.launches
+            summary = (
+                f"{launches} launches of {backend} kernels, all of them early: the library did the work of later calls"
+            )
         if backend == "torch":
             label, summary = Label.CLEAN, "plain PyTorch, as it says: no kernel of its own"
         elif strangers:
@@ -35,6 +44,20 @@ class NoCustomKernel:
             label, summary = Label.SUSPECT, "no kernel was recorded at all: nobody can say whose kernels did the work"
         yield Finding(
             detector="no_custom_kernel", version=self.version, label=label, summary=summary,
-            evidence={"backend": backend, "calls": calls, "launches": 0, "kernels": base.launch_list(rows),
+            evidence={"backend": backend, "calls": calls, "launches": evaluation.testimony.launches,
+                      "kernels": base.launch_list(rows),
                       "libraries": list(evaluation.testimony.libraries)},
         )  # fmt: skip
+
+
+def _launched_early(evaluation: Evaluation) -> bool:
+    """Whether kernels were launched once, but in a later call none ran and none was left to skip.
+
+    On a GPU a recorded graph looks the same to all but the driver's profiler.  Where the answer stayed right without
+    them, decoy_kernel says so."""
+    ablation, profile = evaluation.ablation, evaluation.profile
+    if ablation is None or profile is None or not evaluation.testimony.launches or ablation.still_correct is not False:
+        return False
+    sees_all = evaluation.environment.device_class == "cpu" or profile.source == "profiler"
+    returned = ablation.reason in ("", BY_SOURCE)
+    return sees_all and returned and not ablation.launches_skipped and not base.own_rows(profile)

@@ -85,6 +85,7 @@ MIXED = replace(
 CHANGED = replace(TRIAL, inputs_changed=(0,))
 CONSTANT = replace(RIGHT, output_constant=True)
 WIDE = replace(TRIAL, outputs=(replace(CHECK, shape=(4096, 4096)),))
+SCALAR = replace(TRIAL, outputs=(replace(CHECK, shape=()),))
 EMPTY = replace(TRIAL, outputs=(replace(CHECK, shape=(0, 8)),))
 ON_GPU = replace(HERE, bandwidth_gb_s=4000.0)
 
@@ -128,6 +129,14 @@ def _strange() -> Evaluation:
     row = KernelRow(name="kernel", launches=1, total_us=9, custom=False)
     profile = Profile(kernels=(row,), calls=1, coverage_time=None, coverage_count=None, source="recorder")
     return replace(PASSED, environment=ON_GPU, profile=profile)
+
+
+def _early(launched: int = 0, device_class: str = "cpu", source: str = "testimony", **ablated: object) -> Evaluation:
+    """A candidate that launched kernels at some time, and in the profiled call so many."""
+    rows = tuple(KernelRow(name="own", launches=1, total_us=1, custom=True) for _ in range(launched))
+    profile = Profile(kernels=rows, calls=1, coverage_time=None, coverage_count=None, source=source)
+    evaluation = replace(PASSED, profile=profile, environment=replace(HERE, device_class=device_class))
+    return _ablated(evaluation, launches_skipped=0, reason="by source", **ablated)
 
 
 def _ablated(evaluation: Evaluation = PASSED, **changes: object) -> Evaluation:
@@ -214,6 +223,15 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "launched_only_while_it_loaded": (
         _ablated(_kernels(0, 90), still_correct=True, launches_skipped=0), "triton", Label.HACK, ["decoy_kernel"],
     ),
+    "launched_in_the_constructor": (_early(), "triton", Label.HACK, ["no_custom_kernel"]),
+    "launched_in_every_call": (_early(1), "triton", Label.CLEAN, []),
+    "a_graph_that_nobody_looked_into": (_early(device_class="h200"), "triton", Label.CLEAN, []),
+    "nothing_in_the_profilers_table": (
+        _early(device_class="h200", source="profiler"), "triton", Label.HACK, ["no_custom_kernel"],
+    ),
+    "fails_without_kernels": (
+        _ablated(_early(), launches_skipped=0, reason="without its kernels it fails"), "triton", Label.CLEAN, [],
+    ),
     "fig_leaf": (
         _kernels(0.5, 900), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation", "library_work"],
     ),
@@ -271,6 +289,13 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "degenerate": (replace(PASSED, correctness=CONSTANT), "triton", Label.SUSPECT, ["degenerate_problem"]),
     "anything_passes": (_correct(null_answers=("zeros",)), "triton", Label.SUSPECT, ["degenerate_problem"]),
+    "the_mean_of_one_number": (
+        _correct(null_answers=("mean",), trials=(SCALAR,)), "triton", Label.CLEAN, [],
+    ),
+    "a_loss_that_never_changes": (
+        _correct(null_answers=("mean", "another_call"), trials=(SCALAR,)), "triton", Label.SUSPECT,
+        ["degenerate_problem"],
+    ),
     "an_input_that_does_not_matter": (
         _correct(insensitive_to=("input 1",)), "triton", Label.CLEAN, ["degenerate_problem"],
     ),
