@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from app.domain.evaluation import Block
-from workers.referee.contest import CANDIDATE, REFERENCE, Contest
 from workers.referee.health import Health
+from workers.referee.score import CANDIDATE, REFERENCE, Score
 
 
 def _block(side: str, calls: int, wall_us: float, group: int = 0) -> Block:
     return Block(group=group, side=side, calls=calls, wall_us=wall_us, claimed_us=wall_us)
 
 
-def _contest(*handovers: Block) -> Contest:
-    contest = Contest(block_us=2000, health=Health(torch.device("cpu")))
+def _contest(*handovers: Block) -> Score:
+    contest = Score(block_us=2000, health=Health(torch.device("cpu")))
     contest.handovers.extend(handovers)
     return contest
 

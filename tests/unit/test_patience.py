@@ -15,7 +15,8 @@ import pytest
 
 from app.domain.job import Job, JobOptions
 from workers import frames, isolate
-from workers.referee.trials import LATER_S, Deadline, Trials
+from workers.referee.deadline import Deadline
+from workers.referee.trials import LATER_S, Trials
 
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="triton", device_class="h200")
 

@@ -14,11 +14,12 @@ from app.domain.evaluation import Ablation
 from app.domain.job import LAST_CALLS, Job
 from workers import spec
 from workers.referee.cancel import Cancellation
+from workers.referee.deadline import Deadline
 from workers.referee.host import Host
 from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat
 from workers.referee.seating import load
-from workers.referee.trials import Deadline, Trials
+from workers.referee.trials import Trials
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Command
 

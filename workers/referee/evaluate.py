@@ -27,11 +27,13 @@ from workers.launches import Launch
 from workers.referee import compare, contest, events, precompile, profile, roofline, room, seating
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
+from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.faults import BF16, Blame, Fault, Unaided, beyond_the_interpreter, invalid, is_starved
 from workers.referee.host import Host
 from workers.referee.party import Party, Seat
+from workers.referee.record import CHECK_BYTES
 from workers.referee.stages import Stages
-from workers.referee.trials import CHECK_BYTES, REFERENCE_TIMEOUT_S, Deadline, ReferenceFailedError, Trials
+from workers.referee.trials import ReferenceFailedError, Trials
 from workers.sandbox import toolchain
 
 
@@ -211,7 +213,7 @@ def _require_correct(trials: Trials, agreed: spec.Spec, job: Job) -> None:
     if beyond_the_interpreter(job, agreed):
         raise invalid("not_verifiable_on_cpu", f"{BF16} ({_wrong(trials.failed[0])})")
     kind = "stale_output" if any(check.stale_call is not None for check in trials.failed[0].outputs) else "wrong_output"
-    count = f"{len(trials.failed)} of {trials.calls} calls were wrong; "
+    count = f"{len(trials.failed)} of {trials.record.calls} calls were wrong; "
     raise Fault(Status.INCORRECT, kind, count + _wrong(trials.failed[0]))
 
 
@@ -264,7 +266,7 @@ def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation
     return Evaluation(
         status=fault.status if fault else Status.PASSED, error=fault.error if fault else None,
         environment=host.environment, seed=progress.seed.hex(),
-        correctness=progress.trials.correctness() if progress.trials and progress.trials.calls else None,
+        correctness=progress.trials.record.correctness() if progress.trials and progress.trials.record.calls else None,
         timing=progress.timing if passed else None, profile=progress.profile, ablation=progress.ablation,
         compiled_kernels=progress.compiled.kernels if progress.compiled else (),
         testimony=progress.testimony, stage_ms=progress.stages.milliseconds(),

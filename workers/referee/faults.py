@@ -7,9 +7,9 @@ import os
 from app.domain.evaluation import EvaluationError, Status
 from app.domain.job import Job
 from workers import spec
+from workers.referee.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.party import FailedError, Seat
 from workers.referee.references import References
-from workers.referee.trials import REFERENCE_TIMEOUT_S
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Outcome
 

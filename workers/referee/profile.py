@@ -13,8 +13,9 @@ from app.domain.profile import KernelRow, Profile
 from workers import launches, spec
 from workers.launches import Launch
 from workers.referee import roofline
+from workers.referee.deadline import Deadline
 from workers.referee.party import FailedError, Seat
-from workers.referee.trials import Deadline, Trials
+from workers.referee.trials import Trials
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Command
 

@@ -7,10 +7,10 @@ import hashlib
 
 from app.domain.job import Job
 from workers import spec
+from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.faults import Unaided
 from workers.referee.host import Host
 from workers.referee.party import Seat
-from workers.referee.trials import REFERENCE_TIMEOUT_S, Deadline
 
 
 def sit(job: Job, host: Host) -> Seat:

@@ -1,4 +1,4 @@
-"""Fresh inputs, calls, verification: there is one kind of call, and every one of them is checked."""
+"""Fresh inputs and calls on them: there is one kind of call, and every one of them is verified (record.py)."""
 
 from __future__ import annotations
 
@@ -8,43 +8,27 @@ import math
 import os
 import secrets
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import torch
 
-from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
+from app.domain.evaluation import Trial
 from workers import spec
 from workers.referee import compare, nulls
-from workers.referee.cancel import Cancellation
+from workers.referee.batches import Batch, Delivery, Times, changed, columns
+from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
+from workers.referee.record import Record
 from workers.sandbox.spawn import Ended, Stopwatch, TimedOut
 from workers.variants import Variant
 from workers.wire import POINTERS_BYTES, Command, Delivering
 
-KEPT_FIRST = 5
-KEPT_NOTABLE = 16
-"""Trials stored in full: the first ones, and those that something is to be said about."""
-
-HISTORY_BYTES = 64 << 20
-"""Expected outputs of earlier calls that are kept to recognise stale answers."""
-
-REFERENCE_TIMEOUT_S = 60.0
-"""For anything that is asked of the reference."""
-
 FLUSH_CACHES = 4
 """On a GPU, so many times its second-level cache is read before every block.  Read, not written: a cache full of bytes
 that still have to go to memory costs the first call of a block 150 µs (H200), which is nobody's time per call."""
-
-PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
-"""KernelBench's rule of 2025 (KernelGYM's, too) and its later one for fp32."""
-
-CHECK_BYTES = 512 << 20
-"""Of expected outputs, checked at once; the arithmetic takes some times as much besides."""
 
 LATER_S = 10.0
 """On a GPU, after a first call, the candidate has so long beyond ten times what its calls took so far, and never more
@@ -61,56 +45,6 @@ LINGER_WRONG_S = 0.15
 """The same where an output is wrong: was it merely late?"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Inputs that no call has seen yet, and what is expected for them.  Private copies of the referee."""
-
-    number: int
-    seed: bytes
-    inputs: torch.Tensor
-    """uint8 (slots, slot_bytes)."""
-    expected: list[torch.Tensor]
-    """One a leaf of the outputs: (slots, elements)."""
-    baseline: list[torch.Tensor]
-    poison: torch.Tensor
-    """What an output slot holds before the call."""
-    variant: Variant = Variant.OWN
-    """What was done to the inputs after they were drawn."""
-
-    @property
-    def slots(self) -> int:
-        """Number of input sets."""
-        return len(self.inputs)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delivery:
-    """What some calls of the candidate delivered: a private copy, made when it said that it was done."""
-
-    batch: Batch
-    first: int
-    count: int
-    times: Times
-    outputs: torch.Tensor
-    """uint8 (calls, slot_bytes)."""
-    pointers: list[int]
-    """Where they were found; see Seat.delivered."""
-    changed: list[tuple[int, ...]]
-    """Per call, the inputs whose bytes it changed."""
-    late: list[tuple[int, ...]]
-    """Per call, the outputs that changed after it had said that it was done."""
-
-
-class Times(NamedTuple):
-    """Of a block, in nanoseconds."""
-
-    wall_ns: int
-    claimed_ns: int
-    """By the process's own clock."""
-    settled_ns: int | None = None
-    """What something tiny of ours took on the device from the process's *done* on; None where nothing is timed."""
-
-
 class ReferenceFailedError(Exception):
     """The problem's process could not go on: the job is invalid, and no candidate is blamed."""
 
@@ -121,25 +55,6 @@ def _reference_side() -> Iterator[None]:
         yield
     except (FailedError, Ended, TimedOut, ValueError) as error:
         raise ReferenceFailedError(str(error) or "no answer in time") from error
-
-
-class Deadline:
-    """The moment past which the candidate has had its time."""
-
-    def __init__(self, seconds: float, call_timeout_s: float, cancellation: Cancellation | None = None) -> None:
-        """`seconds` from now in all; `call_timeout_s` for one call; none at all once it is cancelled."""
-        self._cancellation = cancellation or Cancellation()
-        self._at = time.monotonic() + seconds
-        self._call_timeout_s = call_timeout_s
-
-    @property
-    def left_s(self) -> float:
-        """Seconds left, not below zero."""
-        return 0.0 if self._cancellation.asked else max(0.0, self._at - time.monotonic())
-
-    def allow(self, calls: int = 1) -> float:
-        """Seconds that this many calls may take."""
-        return min(self.left_s, self._call_timeout_s * max(1, calls))
 
 
 class Trials:
@@ -163,21 +78,13 @@ class Trials:
         self.slots = reference.place.inputs.slots
         self.bytes_per_call = agreed.slot_bytes
         """Memory for one input set with its expected and delivered outputs."""
-        self.calls = 0
+        self.record = Record(agreed, reference.place, rule)
         self.stopwatch: Stopwatch | None = None
         """What takes the time, while it counts."""
         self._quickest_s: float | None = None
         """Of the candidate's calls so far."""
         self.draw_us = math.inf
         """What making one input set takes, in microseconds: the least so far, because others only add to it."""
-        self.failed: list[Trial] = []
-        self.deterministic: bool | None = None
-        self.propagates_nonfinite: bool | None = None
-        self.null_answers: tuple[str, ...] = ()
-        self._rule = rule
-        self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
-        self._worst_l2 = 0.0
-        self._spec = agreed
         self._device = reference.party.device
         self.surveys = self._device.type == "cuda"
         """Whether outputs can be read where they lie: the memory of a process on the CPU cannot be mapped."""
@@ -186,11 +93,15 @@ class Trials:
         self._seed = seed
         self._poison = self._make_poison()
         self._batches = 0
-        self._kept: list[Trial] = []
-        self._history: deque[tuple[int, list[torch.Tensor]]] = deque(maxlen=self._history_length())
 
-    def _history_length(self) -> int:
-        return max(2, min(64, HISTORY_BYTES // max(1, self.place.expected.slot_bytes)))
+    @property
+    def failed(self) -> list[Trial]:
+        """Calls with a wrong output."""
+        return self.record.failed
+
+    def verify(self, delivery: Delivery, *, keep: bool = True) -> bool:
+        """See Record."""
+        return self.record.verify(delivery, keep=keep)
 
     def draw(self, count: int, variant: Variant = Variant.OWN) -> Batch:
         """Have the reference make `count` new input sets and their expected outputs, under a seed of their own."""
@@ -205,8 +116,8 @@ class Trials:
         batch = Batch(
             number=self._batches, seed=seed, variant=variant,
             inputs=reference.region(place.inputs, 0, count).clone(),
-            expected=_columns(reference.region(place.expected, 0, count), place.expected),
-            baseline=_columns(reference.region(place.baseline, 0, count), place.baseline),
+            expected=columns(reference.region(place.expected, 0, count), place.expected),
+            baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
             poison=self._poison,
         )  # fmt: skip
         settle(self._device)  # before the reference writes the next inputs there
@@ -383,12 +294,12 @@ class Trials:
 
     def try_nulls(self, batch: Batch) -> None:
         """Would an answer that nobody computed have been right?"""
-        self.null_answers = nulls.null_answers(batch.expected, batch.baseline, self._rule)
+        self.record.null_answers = nulls.null_answers(batch.expected, batch.baseline, self.record.rule)
 
     def look_twice(self, batch: Batch, slot: int) -> None:
         """Does it give the same bytes for the same inputs?"""
         first, second = (self.run_candidate(batch, slot, 1) for _ in range(2))
-        self.deterministic = not any(_changed(first.outputs, second.outputs, self.place.outputs))
+        self.record.deterministic = not any(changed(first.outputs, second.outputs, self.place.outputs))
 
     def try_variants(self, lease: Lease, usual_batch: Batch) -> None:
         """A call on each kind of unusual inputs that the reference itself survives.
@@ -410,8 +321,9 @@ class Trials:
                 return  # these inputs are not for it
             raise
         if variant == Variant.NONFINITE:
-            checks = self._check(self.run_candidate(batch, 0, 1), self._rule)
-            self.propagates_nonfinite = not any(check.nonfinite_mismatches for output in checks for check in output)
+            checks = self.record.check(self.run_candidate(batch, 0, 1), self.record.rule)
+            mismatches = any(check.nonfinite_mismatches for output in checks for check in output)
+            self.record.propagates_nonfinite = not mismatches
         elif self._survived(batch, usual):
             self.verify(self.run_candidate(batch, 0, 1))
 
@@ -446,7 +358,7 @@ class Trials:
         inputs = self.candidate.region(self.place.inputs, first, count)
         delivery = Delivery(
             batch=batch, first=first, count=count, times=times, outputs=snapshot.copy,
-            pointers=pointers, changed=_changed(batch.inputs[first : first + count], inputs, self.place.inputs),
+            pointers=pointers, changed=changed(batch.inputs[first : first + count], inputs, self.place.inputs),
             late=[],
         )  # fmt: skip
         if snapshot.unchanged():
@@ -456,81 +368,7 @@ class Trials:
     def _late(self, delivery: Delivery) -> list[tuple[int, ...]]:
         """Per call, the outputs that have changed since they were delivered."""
         now = self.candidate.delivered(delivery.first, delivery.count, delivery.pointers).copy
-        return _changed(delivery.outputs, now, self.place.outputs)
-
-    def verify(self, delivery: Delivery, *, keep: bool = True) -> bool:
-        """Whether every output of these calls is right; remembered as trials if `keep`, or if it is."""
-        usual = delivery.batch.variant == Variant.OWN
-        per_output = self._check(delivery, self._rule if usual else replace(self._rule, gross=True))
-        right = all(check.ok for output in per_output for check in output)
-        if keep or right:
-            self._record(delivery, [[output[call] for output in per_output] for call in range(delivery.count)])
-        return right
-
-    def _check(self, delivery: Delivery, rule: compare.Rule) -> list[list[OutputCheck]]:
-        """Per output, per call; so many calls at a time as memory can be spared for."""
-        at_once = max(1, CHECK_BYTES // self.place.expected.slot_bytes)
-        parts = [
-            self._check_some(delivery, rule, start, min(start + at_once, delivery.count))
-            for start in range(0, delivery.count, at_once)
-        ]
-        return [[check for part in parts for check in part[index]] for index in range(len(self.place.outputs.leaves))]
-
-    def _check_some(self, delivery: Delivery, rule: compare.Rule, start: int, stop: int) -> list[list[OutputCheck]]:
-        batch = delivery.batch
-        got = _columns(delivery.outputs[start:stop], self.place.outputs)
-        poison = _columns(batch.poison[None], self.place.outputs)
-        rows = slice(delivery.first + start, delivery.first + stop)
-        if self.calls < KEPT_FIRST and batch.variant == Variant.OWN:
-            self._ask_peers(got, [leaf[rows] for leaf in batch.baseline])
-        return [
-            compare.outputs(
-                got[index], batch.expected[index][rows], batch.baseline[index][rows], poison[index][0],
-                [(call, leaves[index]) for call, leaves in self._history], index, tuple(leaf.get("shape", ())), rule,
-            )
-            for index, leaf in enumerate(self.place.outputs.leaves)
-        ]  # fmt: skip
-
-    def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
-        """What others' rules say of the same outputs."""
-        for name, tolerance in PEER_TOLERANCES.items():
-            answers = [compare.agree(mine, theirs, tolerance) for mine, theirs in zip(got, baseline, strict=True)]
-            for call in zip(*answers, strict=True):
-                self._peers[name][0] += all(call)
-                self._peers[name][1] += 1
-
-    def _record(self, delivery: Delivery, checks: list[list[OutputCheck]]) -> None:
-        for offset, outputs in enumerate(checks):
-            slot = delivery.first + offset
-            trial = Trial(
-                call=self.calls, seed=f"{delivery.batch.seed.hex()}/{slot}", ok=all(check.ok for check in outputs),
-                outputs=tuple(outputs), late_writes=delivery.late[offset], variant=delivery.batch.variant.name.lower(),
-                inputs_changed=tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs),
-            )  # fmt: skip
-            self._keep(trial)
-            if delivery.batch.variant == Variant.OWN:
-                self._worst_l2 = max([self._worst_l2, *(check.rel_l2 or 0.0 for check in outputs)])
-            self._history.append((self.calls, [leaf[slot] for leaf in delivery.batch.expected]))
-            self.calls += 1
-
-    def _keep(self, trial: Trial) -> None:
-        notable = not trial.ok or trial.inputs_changed or trial.late_writes
-        if not trial.ok:
-            self.failed.append(trial)
-        if trial.call < KEPT_FIRST or (notable and len(self._kept) < KEPT_FIRST + KEPT_NOTABLE):
-            self._kept.append(trial)
-
-    def correctness(self) -> Correctness:
-        """What all calls so far have shown."""
-        return Correctness(
-            calls=self.calls, failed_calls=len(self.failed), trials=tuple(self._kept),
-            mode="train" if self._spec.training else "eval", output_constant=self._spec.output_constant,
-            null_answers=self.null_answers, insensitive_to=self._spec.insensitive_to,
-            deterministic=self.deterministic, propagates_nonfinite=self.propagates_nonfinite,
-            precision_class=None if self.failed else compare.precision_class(self._worst_l2),
-            peer_rules=tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._peers.items()),
-            tolerance="fp64" if self._rule.tolerance is None else "rtol={:g},atol={:g}".format(*self._rule.tolerance),
-        )  # fmt: skip
+        return changed(delivery.outputs, now, self.place.outputs)
 
 
 def _flusher(device: torch.device) -> torch.Tensor | None:
@@ -539,27 +377,3 @@ def _flusher(device: torch.device) -> torch.Tensor | None:
         return None
     cache = torch.cuda.get_device_properties(device).L2_cache_size
     return torch.zeros(FLUSH_CACHES * cache // 4, dtype=torch.float32, device=device)
-
-
-def _columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
-    """Slots as one tensor a leaf, (slots, elements): private copies."""
-    columns = []
-    for offset, leaf in zip(region.offsets, region.leaves, strict=True):
-        dtype = spec.dtype_of(leaf)
-        size = spec.size_of(leaf)
-        flat = memory[:, offset : offset + size].clone(memory_format=torch.contiguous_format)
-        empty = torch.empty((len(memory), 0), dtype=dtype, device=memory.device)
-        columns.append(flat.view(dtype) if size else empty)
-    return columns
-
-
-def _changed(before: torch.Tensor, after: torch.Tensor, region: spec.Region) -> list[tuple[int, ...]]:
-    """Per slot, the leaves whose bytes differ."""
-    if torch.equal(before, after):
-        return [()] * len(before)
-    sizes = [spec.size_of(leaf) for leaf in region.leaves]
-    spans = list(zip(region.offsets, sizes, strict=True))
-    return [
-        tuple(i for i, (at, size) in enumerate(spans) if not torch.equal(old[at : at + size], new[at : at + size]))
-        for old, new in zip(before.unbind(), after.unbind(), strict=True)
-    ]

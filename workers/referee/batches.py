@@ -1,0 +1,85 @@
+"""Inputs and answers as the referee keeps them: private copies, a row a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from workers import spec
+from workers.variants import Variant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Inputs that no call has seen yet, and what is expected for them.  Private copies of the referee."""
+
+    number: int
+    seed: bytes
+    inputs: torch.Tensor
+    """uint8 (slots, slot_bytes)."""
+    expected: list[torch.Tensor]
+    """One a leaf of the outputs: (slots, elements)."""
+    baseline: list[torch.Tensor]
+    poison: torch.Tensor
+    """What an output slot holds before the call."""
+    variant: Variant = Variant.OWN
+    """What was done to the inputs after they were drawn."""
+
+    @property
+    def slots(self) -> int:
+        """Number of input sets."""
+        return len(self.inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """What some calls of the candidate delivered: a private copy, made when it said that it was done."""
+
+    batch: Batch
+    first: int
+    count: int
+    times: Times
+    outputs: torch.Tensor
+    """uint8 (calls, slot_bytes)."""
+    pointers: list[int]
+    """Where they were found; see Seat.delivered."""
+    changed: list[tuple[int, ...]]
+    """Per call, the inputs whose bytes it changed."""
+    late: list[tuple[int, ...]]
+    """Per call, the outputs that changed after it had said that it was done."""
+
+
+class Times(NamedTuple):
+    """Of a block, in nanoseconds."""
+
+    wall_ns: int
+    claimed_ns: int
+    """By the process's own clock."""
+    settled_ns: int | None = None
+    """What something tiny of ours took on the device from the process's *done* on; None where nothing is timed."""
+
+
+def columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
+    """Slots as one tensor a leaf, (slots, elements): private copies."""
+    columns = []
+    for offset, leaf in zip(region.offsets, region.leaves, strict=True):
+        dtype = spec.dtype_of(leaf)
+        size = spec.size_of(leaf)
+        flat = memory[:, offset : offset + size].clone(memory_format=torch.contiguous_format)
+        empty = torch.empty((len(memory), 0), dtype=dtype, device=memory.device)
+        columns.append(flat.view(dtype) if size else empty)
+    return columns
+
+
+def changed(before: torch.Tensor, after: torch.Tensor, region: spec.Region) -> list[tuple[int, ...]]:
+    """Per slot, the leaves whose bytes differ."""
+    if torch.equal(before, after):
+        return [()] * len(before)
+    sizes = [spec.size_of(leaf) for leaf in region.leaves]
+    spans = list(zip(region.offsets, sizes, strict=True))
+    return [
+        tuple(i for i, (at, size) in enumerate(spans) if not torch.equal(old[at : at + size], new[at : at + size]))
+        for old, new in zip(before.unbind(), after.unbind(), strict=True)
+    ]

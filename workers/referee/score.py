@@ -1,0 +1,156 @@
+"""The score of a contest: what has been measured so far, and what that makes per call.
+
+    time per call = (wall + left over − hand-over) / calls
+
+The hand-over is measured by blocks of no calls, and the shorter side's is subtracted from both: as both sides' blocks
+last equally long, what is wrong with it cancels from their ratio.  The slope over the candidate's own block sizes would
+be the obvious estimator, but it is in the candidate's hands: sleeping in short blocks flattens it.  A candidate that
+inflates its own hand-over changes nothing; one that makes it short gets less subtracted from both.
+
+Left over is what the device still had to do for a process that had said that it was done.
+
+Of a group, each side's faster block counts: on a shared host something is added to one block in ten, nothing is ever
+taken away."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from app.domain.evaluation import Block
+from workers.referee import statistics
+from workers.referee.batches import Delivery
+from workers.referee.health import Clocks, Health
+from workers.referee.lease import Lease
+
+REFERENCE, CANDIDATE = SIDES = ("reference", "candidate")
+
+ROOM = 1.5
+"""A block may turn out to have so many times the calls that were planned; inputs and memory for its outputs are there
+beforehand.  Drawing them is most of what a contest costs the others."""
+
+HANDOVER_SHARE = 0.1
+"""Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to `ROOM` times."""
+
+LEFT_OVER_US = 40.0
+"""Left over that is less than this is the noise of asking."""
+
+BUSY_US = 1000.0
+"""Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes
+take turns of some milliseconds, and who computes nothing has none."""
+
+
+@dataclass(kw_only=True)
+class Score:
+    """Of both sides.  Times a call follow from blocks and hand-overs whenever they are asked for: a hand-over that was
+    measured at a bad moment is put right by later ones, for the groups before it, too."""
+
+    block_us: float
+    """What a block should last at the least: against this, the hand-over's jitter (some 10 µs) is small."""
+    guess_us: tuple[float, float] = (1.0, 1.0)
+    """Time per call of reference and candidate, before anything that counts is measured."""
+    handovers: list[Block] = field(default_factory=list)
+    """Blocks of no calls."""
+    groups: list[list[Block]] = field(default_factory=list)
+    """Reference, candidate, candidate, reference: those that count."""
+    deliveries: list[Delivery] = field(default_factory=list)
+    """Outputs of this round, not yet verified."""
+    health: Health
+    canary_us: list[float] = field(default_factory=list)
+    """Before and after each round."""
+    clocks: Clocks = field(default_factory=Clocks)
+    """As they were last, which is no longer ago than this round's beginning."""
+    beside_s: float = 0.0
+    """Spent on making inputs and on verifying outputs."""
+    repeats: int = 0
+    """Times that all was thrown away, because the device was not ours alone."""
+    drawn_again: bool = False
+    """Whether a round ended early because its blocks would all have been short."""
+
+    def handover_us(self, side: str) -> float:
+        """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""
+        walls = sorted(block.wall_us for block in self.handovers if block.side == side)
+        return walls[len(walls) // 4] if walls else 0.0
+
+    def times_us(self, side: str) -> list[float]:
+        """Per call, block by block."""
+        return [time_us for group in self._groups_us(side) for time_us in group]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Per group: ln(reference / candidate), of the faster block of each."""
+        pairs = zip(self._groups_us(REFERENCE), self._groups_us(CANDIDATE), strict=True)
+        return [math.log(min(reference) / min(candidate)) for reference, candidate in pairs]
+
+    def _groups_us(self, side: str) -> list[list[float]]:
+        """Per call, of each group's blocks of that side."""
+        handover_us, settled_us = min(map(self.handover_us, SIDES)), self.settled_us
+        return [
+            [
+                per_call(block.wall_us + _left_over_us(block, settled_us), handover_us, block.calls)
+                for block in group
+                if block.side == side
+            ]
+            for group in self.groups
+        ]
+
+    @property
+    def settled_us(self) -> float:
+        """What the device takes to answer after blocks of the reference, which leaves nothing over; 0 where it is not
+        asked."""
+        found = [block.settled_us for group in self.groups for block in group if block.side == REFERENCE]
+        return statistics.median([each for each in found if each is not None] or [0.0])
+
+    @property
+    def per_call_us(self) -> tuple[float, float]:
+        """Of reference and candidate, as far as is known.  The shortest counts: noise only adds, and a block that noise
+        made small would be noisy."""
+        if not self.groups:
+            return self.guess_us
+        return min(self.times_us(REFERENCE)), min(self.times_us(CANDIDATE))
+
+    @property
+    def lasting_us(self) -> float:
+        """What a block should last, now that the hand-over may be known."""
+        return min(ROOM * self.block_us, max(self.block_us, self.handover_us(REFERENCE) / HANDOVER_SHARE))
+
+    @contextmanager
+    def beside(self, lease: Lease) -> Iterator[None]:
+        """The device with others: what is done meanwhile is not timed, but takes its time."""
+        with lease.shared():
+            began = time.monotonic()
+            yield
+            self.beside_s += time.monotonic() - began
+
+    def watch(self) -> None:
+        """Run the canary.  Raises DeviceUnhealthyError where the driver has reported a fault."""
+        self.health.require_sound()
+        self.canary_us.append(self.health.canary_us())
+        self.clocks = self.health.clocks()
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether somebody else was there, as the canary of this round says, or the device's answers."""
+        return self.settled_us > BUSY_US or not all(map(self.health.alone, self.canary_us[-2:]))
+
+    def start_again(self) -> None:
+        """Nothing so far counts."""
+        self.repeats += 1
+        self.groups.clear()
+        self.handovers.clear()
+
+
+def per_call(wall_us: float, handover_us: float, calls: int) -> float:
+    """Microseconds per call, and never less than a twentieth of the wall time however the hand-over fluctuates."""
+    return max(wall_us - handover_us, wall_us / 20) / calls
+
+
+def _left_over_us(block: Block, settled_us: float) -> float:
+    """What the device still had to do when the candidate said that it was done, beyond what asking takes."""
+    if block.side == REFERENCE or block.settled_us is None:
+        return 0.0
+    found = block.settled_us - settled_us
+    return found if found > LEFT_OVER_US else 0.0
