@@ -249,7 +249,7 @@ class Isolator:
             self._channel.shutdown(socket.SHUT_WR)
             self._channel.settimeout(GIVE_UP_S)
             frames.receive(self._channel)
-        except OSError:  # TimeoutError is one
+        except (OSError, ValueError):  # TimeoutError is one; a frame that was cut off is no JSON
             return False
         return True
 

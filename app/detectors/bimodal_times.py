@@ -42,15 +42,16 @@ class Modes:
 class BimodalTimes:
     """Mode switching."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Two modes in the candidate's times, one in the reference's."""
         timing = subject.evaluation.timing
         if timing is None:
             return
-        found = modes(_per_call_us(timing.blocks, "candidate", timing.handover_us))
-        usual = modes(_per_call_us(timing.blocks, "reference", timing.handover_us))
+        handover_us = min(timing.handover_us, timing.candidate_handover_us)
+        found = modes(_per_call_us(timing.blocks, "candidate", handover_us))
+        usual = modes(_per_call_us(timing.blocks, "reference", handover_us))
         if not _apart(found) or found is None or _apart(usual):
             return
         yield Finding(

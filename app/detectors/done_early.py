@@ -2,7 +2,8 @@
 
 Evidence: after each timed block the referee stops the process and asks something tiny of the device, which has to wait
 for whatever is still queued there; the same after the reference's blocks says how long that takes where nothing is.
-What a candidate leaves queued is added to its time (`Contest`), so that it gains nothing; here it is named.
+What a candidate leaves queued is added to its time (workers/referee/score.py); here those are named who do it again and
+again.
 
 Where the device does not answer after the *reference's* blocks either, somebody has kept it busy all the time, and the
 reference was slowed."""

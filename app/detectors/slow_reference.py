@@ -1,8 +1,8 @@
 """JUDGE: a reference that was slower than it ever is (hacks 4f: a baseline that was sabotaged).
 
 Evidence: what the same reference took in earlier contests on the same device, which the referee remembers.  On a GPU
-such times agree to some percent; a CPU shares its cores with others, and where the host's launching is timed, with the
-host: nothing is said of either."""
+such times agree to some percent; a CPU shares its cores with others, and of short calls the host's launching is timed:
+nothing is said of either.  Whether a call is launch-bound is not asked: that is the candidate's word."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from collections.abc import Iterator
 
 from app.domain.verdict import Finding, Label, Subject
 
-SLOWER = 1.5
-"""So many times the usual is no clock that went down."""
+SLOWER = 1.7
+"""So many times the usual is neither a clock that went down nor a host that launches more slowly."""
+
+SHORT_US = 300.0
+"""Usual times below this are mostly the host's."""
 
 
 class SlowReference:
@@ -22,9 +25,9 @@ class SlowReference:
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """One finding at the most."""
         timing, environment = subject.evaluation.timing, subject.evaluation.environment
-        if timing is None or timing.reference_usual_us is None or timing.launch_bound:
+        if environment.device_class == "cpu" or timing is None or timing.reference_usual_us is None:
             return
-        if environment.device_class == "cpu" or timing.reference_us <= SLOWER * timing.reference_usual_us:
+        if timing.reference_us <= SLOWER * timing.reference_usual_us or timing.reference_usual_us < SHORT_US:
             return
         yield Finding(
             detector="slow_reference", version=self.version, label=Label.SUSPECT,

@@ -8,7 +8,7 @@ import torch
 
 from app.domain.evaluation import Block
 from workers.referee.health import Health
-from workers.referee.score import CANDIDATE, REFERENCE, Score
+from workers.referee.score import CANDIDATE, LEFT_OVER_US, REFERENCE, Score
 
 
 def _block(side: str, calls: int, wall_us: float, group: int = 0) -> Block:
@@ -61,13 +61,28 @@ def test_a_candidate_gains_nothing_by_its_own_handover() -> None:
 
 
 def test_what_was_left_to_do_is_added_to_the_candidates_time() -> None:
+    """The larger of both blocks to either: one that leaves the work of the other behind is not the faster."""
     contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
-    settled = (90.0, 95.0, 490.0, 110.0)  # the second block left 390 µs more than the reference's do
+    settled = (90.0, 95.0, 490.0, 110.0)
     group = [replace(block, settled_us=us) for block, us in zip(_group(400, 320, 170), settled, strict=True)]
-    contest.groups.append([replace(group[0]), replace(group[1], wall_us=2e6), *group[2:]])
-    assert contest.settled_us == 100
+    contest.groups.append(group)
+    assert contest.settled_us == 90  # the lower quartile: others can hardly raise it
+    left_over_us = 490 - 90 - LEFT_OVER_US
     assert contest.times_us(REFERENCE) == pytest.approx([400, 400])
-    assert contest.ratios == pytest.approx([math.log(400 / (320 + 390 / 5))])
+    assert contest.times_us(CANDIDATE) == pytest.approx([320 + left_over_us / 5] * 2)
+    contest.groups[0][2] = replace(group[2], settled_us=90 + LEFT_OVER_US)
+    assert contest.ratios == pytest.approx([math.log(1.25)])
+
+
+def test_who_leaves_work_in_some_blocks_alone_gains_nothing() -> None:
+    """Four of six groups have one block of which most is left over, and the answers of the device say so."""
+    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    for number in range(6):
+        group = [replace(block, settled_us=150.0) for block in _group(400, 400, 170)]
+        if number < 4:
+            group[1] = replace(group[1], wall_us=group[1].wall_us - 1500, settled_us=150.0 + 1500)
+        contest.groups.append(group)
+    assert max(contest.ratios) < math.log(1.03)
 
 
 def test_a_device_that_somebody_keeps_busy_is_noticed() -> None:

@@ -120,8 +120,10 @@ def _settling(reference_us: float, *candidate_us: float, times: int = 3) -> Eval
     return _contest(blocks=tuple(blocks))
 
 
-def _gpu(evaluation: Evaluation) -> Evaluation:
-    return replace(evaluation, environment=replace(HERE, device_class="h200"))
+def _beside(usual_us: float, device_class: str = "h200") -> Evaluation:
+    """A reference that took 1,000 µs."""
+    evaluation = _contest(reference_us=1000, reference_usual_us=usual_us)
+    return replace(evaluation, environment=replace(HERE, device_class=device_class))
 
 
 def _strange() -> Evaluation:
@@ -213,12 +215,10 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "turns_at_the_device_differ": (_settling(170, 230), "triton", Label.CLEAN, []),
     "few_blocks_accuse_nobody": (_settling(170, 900, times=1), "triton", Label.SUSPECT, ["done_early"]),
     "the_referee_is_late_now_and_then": (_settling(170, 900, 180, 900), "triton", Label.SUSPECT, ["done_early"]),
-    "held_back": (_gpu(_contest(reference_usual_us=120.0)), "triton", Label.SUSPECT, ["slow_reference"]),
-    "as_ever": (_gpu(_contest(reference_usual_us=190.0)), "triton", Label.CLEAN, []),
-    "cores_are_shared": (_contest(reference_usual_us=120.0), "triton", Label.CLEAN, []),
-    "the_host_was_slower": (
-        _gpu(_contest(reference_usual_us=120.0, launch_bound=True)), "triton", Label.CLEAN, [],
-    ),
+    "held_back": (_beside(usual_us=500.0), "triton", Label.SUSPECT, ["slow_reference"]),
+    "as_ever": (_beside(usual_us=900.0), "triton", Label.CLEAN, []),
+    "the_host_was_slower": (_beside(usual_us=250.0), "triton", Label.CLEAN, []),
+    "cores_are_shared": (_beside(usual_us=500.0, device_class="cpu"), "triton", Label.CLEAN, []),
     "a_device_that_is_never_free": (_settling(2100, 2000), "triton", Label.SUSPECT, ["done_early"]),
     "launched_only_while_it_loaded": (
         _ablated(_kernels(0, 90), still_correct=True, launches_skipped=0), "triton", Label.HACK, ["decoy_kernel"],

@@ -258,7 +258,7 @@ def test_who_waits_for_a_spare_keeps_nobody_from_timing(
 
     retired: list[Party] = []
     host: Any = SimpleNamespace(lease=lease, candidate=lambda _: nursery.take(), retire=retired.append)
-    trials: Any = SimpleNamespace(reference=None)
+    trials: Any = SimpleNamespace(reference=None, candidate=SimpleNamespace(process=None))
     monkeypatch.setattr(ablate, "_asked", asked)
     monkeypatch.setattr(ablate, "load", lambda *_: None)
     monkeypatch.setattr(ablate, "Trials", lambda *_: None)

@@ -64,11 +64,11 @@ def test_what_follows_the_deadline_is_waited_for() -> None:
 def test_later_calls_on_a_gpu_take_no_longer_than_the_first_let_expect() -> None:
     trials = object.__new__(Trials)
     trials.candidate, trials.deadline = object(), Deadline(1000, 300)  # type: ignore[assignment]
-    trials.surveys, trials._quickest_s = True, None
-    assert trials._patience(trials.candidate, 1) == 300  # it compiles
-    trials._quickest_s = 0.5
-    assert trials._patience(trials.candidate, 4) == pytest.approx(LATER_S + 20)
-    trials._quickest_s = math.inf
-    assert trials._patience(trials.candidate, 1) == 300
-    trials.surveys, trials._quickest_s = False, 0.5  # nobody waits for a CPU's one slot
-    assert trials._patience(trials.candidate, 1) == 300
+    trials.surveys, trials.quickest_s = True, None
+    assert trials.patience(trials.candidate, 1) == 300  # it compiles
+    trials.quickest_s = 0.5
+    assert trials.patience(trials.candidate, 4) == pytest.approx(LATER_S + 20)
+    trials.quickest_s = math.inf
+    assert trials.patience(trials.candidate, 1) == 300
+    trials.surveys, trials.quickest_s = False, 0.5  # nobody waits for a CPU's one slot
+    assert trials.patience(trials.candidate, 1) == 300

@@ -68,15 +68,17 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
     """Its own process is told to leave its kernels out; and, where the answer is wrong then, to copy in their place."""
     timeout_s = job.options.last_call_s
     deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s)
-    alone = Trials(trials.reference, trials.candidate, agreed, os.urandom(32), deadline)
+    alone = Trials(
+        trials.reference, trials.candidate, agreed, os.urandom(32), deadline, quickest_s=trials.quickest_s
+    )  # fmt: skip
     copies = None
     try:
-        trials.candidate.ask(Command.ABLATE, deadline.allow())
+        trials.candidate.ask(Command.ABLATE, alone.patience(trials.candidate, 1))
         alone.try_call(alone.draw(1), 0)
-        _, total = trials.candidate.ask(Command.TESTIFY, deadline.allow())
+        _, total = trials.candidate.ask(Command.TESTIFY, alone.patience(trials.candidate, 1))
         right = not alone.failed
         if not right:
-            trials.candidate.ask(Command.ABLATE, deadline.allow(), a=1)
+            trials.candidate.ask(Command.ABLATE, alone.patience(trials.candidate, 1), a=1)
             alone.failed.clear()
             alone.try_call(alone.draw(1), 0)
             copies = not alone.failed
@@ -103,14 +105,16 @@ def _emptied(
     party = host.candidate(job.options.memory_bytes)
     timeout_s = job.options.last_call_s
     deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
+    cancellation.aim(party.process)
     try:
         seat = Seat(party)
-        load(seat, replace(job, candidate=source), trials.reference, agreed, seed, deadline)
+        load(seat, replace(job, candidate=source), trials.reference, agreed, seed, deadline, host.lease)
         alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
         return _is_right_at_last(alone, host.lease, calls)
     except (FailedError, Ended, TimedOut, ValueError):
         return False
     finally:
+        cancellation.aim(trials.candidate.process)
         host.retire(party)
 
 

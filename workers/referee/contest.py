@@ -39,6 +39,10 @@ DECIDED = math.log(1 / 5)
 DECIDED_GROUPS = 3
 MAX_GROUPS = 40
 MAX_REPEATS = 2
+DISTURBED_S = 40.0
+"""Who was disturbed waits for so long, in seconds, for first calls to end: those of other candidates use the device
+without a lease, and one that hangs there is ended by its limit for a call."""
+
 ROUND_GROUPS = 6
 """Groups drawn at once, if their inputs and outputs fit into the device's arena."""
 
@@ -119,9 +123,8 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
         groups = _draw_round(score, trials, place.lease, terms)
         with place.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
-            trials.stopwatch = place.stopwatch
-            reason = _round(score, trials, groups, began, terms.budget_s)
-            trials.stopwatch = None
+            with trials.timed_by(place.stopwatch):
+                reason = _round(score, trials, groups, began, terms.budget_s)
             spent_s = time.monotonic() - began
         for delivery in score.deliveries:
             with score.beside(place.lease):
@@ -131,6 +134,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
             return None
         if score.disturbed and score.repeats < MAX_REPEATS:
             score.start_again()
+            place.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
             continue
         if len(score.groups) >= statistics.RANK_FROM and score.beside_s >= PATIENCE * terms.budget_s:
             reason = reason or "budget"

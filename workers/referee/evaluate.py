@@ -139,7 +139,7 @@ def _try(
     try:
         with Blame(job, agreed):
             with progress.stages.stage("compile"):
-                seating.load(seat, job, reference, agreed, progress.seed, deadline)
+                seating.load(seat, job, reference, agreed, progress.seed, deadline, host.lease)
             trials = progress.trials = Trials(reference, seat, agreed, progress.seed, deadline, _rule(job))
             _contest(job, host, progress, trials, agreed)
             with progress.stages.stage("profile"), host.lease.shared():

@@ -28,6 +28,7 @@ class Lease:
         self._checking = 0
         self._waiting_timers = 0
         self._timing = False
+        self._apart = 0
         self._locks = ExitStack()
         """The files' locks, while some thread checks or times."""
 
@@ -66,6 +67,23 @@ class Lease:
                 self._timing = False
                 self._locks.close()
                 self._changed.notify_all()
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """While a candidate's first call runs, which nobody waits for: it may compile for a minute, and compute."""
+        with self._changed:
+            self._apart += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._apart -= 1
+                self._changed.notify_all()
+
+    def wait_for_those_apart(self, timeout_s: float) -> None:
+        """Until no first call of a thread of ours is running, without holding anything."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._apart, timeout_s)
 
     def _lock(self, kind: int) -> None:
         """Against other processes; our own threads wait meanwhile, as they would have to anyway."""

@@ -11,12 +11,14 @@ import os
 import struct
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import torch
 
 from workers import memory, spec, wire
+from workers.referee.lease import Lease
 from workers.sandbox.spawn import Confined, Stopwatch
 from workers.wire import Command, Delivering, Outcome
 
@@ -241,13 +243,17 @@ class Seat:
         *,
         seed: bytes = NO_SEED,
         prefix: torch.Tensor | None = None,
+        lease: Lease | None = None,
     ) -> None:
-        """Give the process an arena of `size` bytes that starts with `prefix`: parameters, constructor arguments."""
-        fd, self._arena = memory.create(self.party.device, size)
-        self.place = place
-        if prefix is not None:
-            self._arena.whole[: len(prefix)].copy_(prefix)
-        settle(self.party.device)
+        """Give the process an arena of `size` bytes that starts with `prefix`: parameters, constructor arguments.
+
+        `lease`: to be held while that is made, and not while the process takes it, whose constructor may take long."""
+        with lease.shared() if lease is not None else nullcontext():
+            fd, self._arena = memory.create(self.party.device, size)
+            self.place = place
+            if prefix is not None:
+                self._arena.whole[: len(prefix)].copy_(prefix)
+            settle(self.party.device)
         try:
             self.ask(Command.ARENA, timeout_s, a=place.inputs.slots, seed=seed, fd=fd)
         finally:

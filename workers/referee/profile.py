@@ -34,8 +34,8 @@ def profile(
     Raises what the party raises.  That the driver's profiler fails is no fault of the candidate's."""
     candidate = trials.candidate
     trials.show(trials.draw(1), 0, 1)
-    device_ns, _ = candidate.ask(Command.PROFILE, trials.deadline.allow(), a=0)
-    seen, total = _launches(candidate, trials.deadline.allow())
+    device_ns, _ = candidate.ask(Command.PROFILE, trials.patience(candidate, 2), a=0)
+    seen, total = _launches(candidate, trials.patience(candidate, 1))
     device_ns = max(
         device_ns, launches.busy_ns(seen)
     )  # what another stream did before the call's own began counts, too

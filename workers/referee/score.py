@@ -36,7 +36,7 @@ HANDOVER_SHARE = 0.1
 """Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to `ROOM` times."""
 
 LEFT_OVER_US = 40.0
-"""Left over that is less than this is the noise of asking."""
+"""So much of what is left over is the noise of asking."""
 
 BUSY_US = 1000.0
 """Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes
@@ -86,23 +86,27 @@ class Score:
         return [math.log(min(reference) / min(candidate)) for reference, candidate in pairs]
 
     def _groups_us(self, side: str) -> list[list[float]]:
-        """Per call, of each group's blocks of that side."""
+        """Per call, of each group's blocks of that side.  What was left over after either is added to both: one that
+        leaves the work of another behind is not the faster."""
         handover_us, settled_us = min(map(self.handover_us, SIDES)), self.settled_us
-        return [
-            [
-                per_call(block.wall_us + _left_over_us(block, settled_us), handover_us, block.calls)
-                for block in group
-                if block.side == side
-            ]
-            for group in self.groups
-        ]
+        found = []
+        for group in self.groups:
+            blocks = [block for block in group if block.side == side]
+            left_over_us = max(_left_over_us(block, settled_us) for block in blocks) if side == CANDIDATE else 0.0
+            found.append([per_call(block.wall_us + left_over_us, handover_us, block.calls) for block in blocks])
+        return found
 
     @property
     def settled_us(self) -> float:
-        """What the device takes to answer after blocks of the reference, which leaves nothing over; 0 where it is not
-        asked."""
+        """What the device takes to answer after blocks of the reference, which leaves nothing over: the lower quartile,
+        which others can hardly raise.  0 where it is not asked."""
+        found = self._reference_settled_us
+        return found[len(found) // 4] if found else 0.0
+
+    @property
+    def _reference_settled_us(self) -> list[float]:
         found = [block.settled_us for group in self.groups for block in group if block.side == REFERENCE]
-        return statistics.median([each for each in found if each is not None] or [0.0])
+        return sorted(each for each in found if each is not None)
 
     @property
     def per_call_us(self) -> tuple[float, float]:
@@ -134,7 +138,8 @@ class Score:
     @property
     def disturbed(self) -> bool:
         """Whether somebody else was there, as the canary of this round says, or the device's answers."""
-        return self.settled_us > BUSY_US or not all(map(self.health.alone, self.canary_us[-2:]))
+        busy = statistics.median(self._reference_settled_us or [0.0]) > BUSY_US
+        return busy or not all(map(self.health.alone, self.canary_us[-2:]))
 
     def start_again(self) -> None:
         """Nothing so far counts."""
@@ -149,8 +154,5 @@ def per_call(wall_us: float, handover_us: float, calls: int) -> float:
 
 
 def _left_over_us(block: Block, settled_us: float) -> float:
-    """What the device still had to do when the candidate said that it was done, beyond what asking takes."""
-    if block.side == REFERENCE or block.settled_us is None:
-        return 0.0
-    found = block.settled_us - settled_us
-    return found if found > LEFT_OVER_US else 0.0
+    """What the device still had to do when the process said that it was done, beyond what asking takes."""
+    return 0.0 if block.settled_us is None else max(0.0, block.settled_us - settled_us - LEFT_OVER_US)

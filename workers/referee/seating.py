@@ -10,6 +10,7 @@ from workers import spec
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.faults import Unaided
 from workers.referee.host import Host
+from workers.referee.lease import Lease
 from workers.referee.party import Seat
 
 
@@ -31,7 +32,9 @@ def lay_out(host: Host, agreed: spec.Spec) -> spec.Arena:
     return spec.arena(agreed, slots)
 
 
-def load(candidate: Seat, job: Job, reference: Seat, agreed: spec.Spec, seed: bytes, deadline: Deadline) -> None:
+def load(
+    candidate: Seat, job: Job, reference: Seat, agreed: spec.Spec, seed: bytes, deadline: Deadline, lease: Lease
+) -> None:
     """Source, then arena with the reference's parameters, then the constructor.
 
     A CUDA source is compiled while it is loaded, on the host's cores, with nobody kept from the device: that may take
@@ -41,7 +44,9 @@ def load(candidate: Seat, job: Job, reference: Seat, agreed: spec.Spec, seed: by
     candidate.party.load_candidate(job.candidate, agreed, job.entry_point, job.backend, loading_s)
     place = reference.place
     timeout_s = deadline.allow()
-    candidate.share_arena(place, place.candidate_bytes, timeout_s, seed=init_seed(seed), prefix=reference.prefix)
+    candidate.share_arena(
+        place, place.candidate_bytes, timeout_s, seed=init_seed(seed), prefix=reference.prefix, lease=lease
+    )
 
 
 def init_seed(seed: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import math
@@ -38,6 +39,12 @@ LINGER_S = 0.001
 """After *done* the candidate runs on for a random while up to this, so that a late write can show itself.  Not where
 the time counts: there the stopwatch stops it, and what is late does not come at all."""
 
+TURN_US = 500.0
+"""An answer of the device that takes longer has waited for somebody else's turn."""
+
+SETTLING_S = 0.1
+"""Longer than that nobody waits for the device to come to rest; what it still does makes answers wrong, or late."""
+
 PROBES = 3
 """Blocks that say how long a call takes, before any that count."""
 
@@ -68,8 +75,10 @@ class Trials:
         seed: bytes,
         deadline: Deadline,
         rule: compare.Rule = compare.OURS,
+        quickest_s: float | None = None,
     ) -> None:
-        """Both seats have their arenas; `seed` is the master seed; `rule`: when an output counts as right."""
+        """Both seats have their arenas; `seed` is the master seed; `rule`: when an output counts as right;
+        `quickest_s`: what a call has taken, where some went before."""
         assert reference.place is not None
         self.reference = reference
         self.candidate = candidate
@@ -81,7 +90,7 @@ class Trials:
         self.record = Record(agreed, reference.place, rule)
         self.stopwatch: Stopwatch | None = None
         """What takes the time, while it counts."""
-        self._quickest_s: float | None = None
+        self.quickest_s = quickest_s
         """Of the candidate's calls so far."""
         self.draw_us = math.inf
         """What making one input set takes, in microseconds: the least so far, because others only add to it."""
@@ -93,6 +102,15 @@ class Trials:
         self._seed = seed
         self._poison = self._make_poison()
         self._batches = 0
+
+    @contextmanager
+    def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
+        """Calls that count."""
+        self.stopwatch = stopwatch
+        try:
+            yield
+        finally:
+            self.stopwatch = None
 
     @property
     def failed(self) -> list[Trial]:
@@ -139,7 +157,9 @@ class Trials:
         for seat in (self.reference, self.candidate):
             with nullcontext() if seat is self.candidate else _reference_side(), seat.party.lock:
                 self._fill(seat, batch, 0, 1)
-                timeout_s = self._patience(seat, warmups + trials)
+                # With gradients on, torch.compile compiles once more.
+                on_trial = seat is self.candidate
+                timeout_s = self.deadline.allow(warmups + trials) if on_trial else REFERENCE_TIMEOUT_S
                 mean_ns, _ = seat.ask(Command.EVENTS, timeout_s, a=0, b=warmups, c=trials)
                 seat.process.freeze()
             means.append(max(1, mean_ns) / 1000)
@@ -154,19 +174,24 @@ class Trials:
         with nullcontext() if seat is self.candidate else _reference_side(), seat.party.lock:
             seat.process.freeze()
             self._flush_caches()
-            times = seat.timed_run(0, 0, Delivering.COPY, self._patience(seat, 1), self.stopwatch)
+            times = seat.timed_run(0, 0, Delivering.COPY, self.patience(seat, 1), self.stopwatch)
             seat.process.freeze()
         return Times(*times)
 
     def _settled_ns(self) -> int | None:
         """Ask something tiny of the device the moment that a process has said that it is done: where its work goes on
-        all the same, ours waits for it."""
+        all the same, ours waits for it.  As processes take turns at the device, ours may come after one turn of the
+        other's: so we ask again until an answer comes at once."""
         if self._flush is None or self.stopwatch is None:
             return None
-        began = time.perf_counter_ns()
-        self._tiny.zero_()
-        settle(self._device)
-        return time.perf_counter_ns() - began
+        began = asked = time.perf_counter_ns()
+        while True:
+            self._tiny.zero_()
+            settle(self._device)
+            now = time.perf_counter_ns()
+            if now - asked < TURN_US * 1000 or now - began > SETTLING_S * 1e9:
+                return now - began
+            asked = now
 
     def _flush_caches(self) -> None:
         """What was just written would otherwise be found in the second-level cache."""
@@ -200,7 +225,7 @@ class Trials:
         self._fill(seat, batch, 0, count)
         on_trial = seat is self.candidate
         with nullcontext() if on_trial else _reference_side():
-            wall_ns, busy_ns = seat.timed_run(0, count, Delivering.SURVEY, self._patience(seat, count))
+            wall_ns, busy_ns = seat.timed_run(0, count, Delivering.SURVEY, self.patience(seat, count))
             seat.process.freeze()
         addresses = seat.pointers(count)
         if on_trial and not self.verify(self._delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):
@@ -232,14 +257,14 @@ class Trials:
             walls_ns.append(times.wall_ns)
         return min(walls_ns) / 1000 / count
 
-    def _patience(self, seat: Seat, count: int) -> float:
+    def patience(self, seat: Seat, count: int) -> float:
         """Seconds for so many calls."""
         if seat is not self.candidate:
             return REFERENCE_TIMEOUT_S
         allowed = self.deadline.allow(count)
-        if not self.surveys or self._quickest_s is None:
+        if not self.surveys or self.quickest_s is None:
             return allowed
-        return min(allowed, LATER_S + 10 * max(1, count) * self._quickest_s)
+        return min(allowed, LATER_S + 10 * max(1, count) * self.quickest_s)
 
     def _map(self, seat: Seat, spans: list[tuple[int, int]]) -> bool:
         """Whether everything at these addresses could be mapped."""
@@ -247,7 +272,7 @@ class Trials:
             for start, end in spans:
                 at = start
                 while at < end:
-                    seat.party.open_window(at, self._patience(seat, 1))
+                    seat.party.open_window(at, self.patience(seat, 1))
                     shown = seat.party.window(at, end - at)
                     at += len(shown) if shown is not None else end
         except FailedError:  # memory that is not made for sharing: a candidate's own allocation
@@ -272,8 +297,9 @@ class Trials:
         with lease.shared():
             batch = self.draw(1)
             self._fill(self.candidate, batch, 0, 1)
-        wall_ns, busy_ns = self.candidate.timed_run(0, 1, Delivering.COPY, self.deadline.allow())
-        self._quickest_s = wall_ns / 1e9
+        with lease.apart():
+            wall_ns, busy_ns = self.candidate.timed_run(0, 1, Delivering.COPY, self.deadline.allow())
+        self.quickest_s = wall_ns / 1e9
         with lease.shared():
             delivery = self._delivery(batch, 0, 1, Times(wall_ns, busy_ns), [])
             self._verify_patiently(delivery)
@@ -337,12 +363,22 @@ class Trials:
         """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
         self._fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
-        timeout_s = self._patience(self.candidate, count)
-        wall_ns, busy_ns = self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch)
-        times = Times(wall_ns, busy_ns, self._settled_ns())
-        self._quickest_s = min(self._quickest_s or math.inf, wall_ns / 1e9 / max(1, count))
+        timeout_s = self.patience(self.candidate, count)
+        times = Times(*self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch))
+        if self.stopwatch is not None:
+            times = self._settled(times)
+        self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))
         pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
         return self._delivery(batch, first, count, times, pointers)
+
+    def _settled(self, times: Times) -> Times:
+        """Of a timed block, once the candidate stands still.  What it started in the block the stopwatch does not know
+        and cannot stop: then the block lasts until all of it has been found."""
+        done = time.perf_counter_ns()
+        settled_ns = self._settled_ns()
+        started_more = self.candidate.process.freeze()
+        beyond_ns = time.perf_counter_ns() - done if started_more else 0
+        return Times(times.wall_ns + beyond_ns, times.claimed_ns, settled_ns)
 
     def _delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
         """What the candidate has delivered by now, and what changes while it runs on for a moment."""
@@ -371,8 +407,10 @@ class Trials:
         return changed(delivery.outputs, now, self.place.outputs)
 
 
+@functools.cache
 def _flusher(device: torch.device) -> torch.Tensor | None:
-    """Memory to read before every block, of which nothing is left in the cache but itself; None on the CPU."""
+    """Memory to read before every block, of which nothing is left in the cache but itself; one for all.  None
+    on the CPU."""
     if device.type != "cuda":
         return None
     cache = torch.cuda.get_device_properties(device).L2_cache_size

@@ -68,8 +68,8 @@ _uids: dict[int, Iterator[int]] = {}
 
 
 def next_uid() -> int:
-    """One that no other process in flight has, whichever zygote forks it: the kernel counts processes by uid, so that
-    one of two with the same could use up what the other may start."""
+    """One that none of the last thousand processes had, whichever zygote forks it: the kernel counts processes by uid,
+    so that one of two with the same could use up what the other may start."""
     here = os.getpid()
     if here not in _uids:
         uids = candidate_uids(here, Path("/proc/self/uid_map").read_text())
@@ -234,6 +234,13 @@ class Confined:
             self._ended = True  # from here on the kernel may give its pid to somebody else
             raise Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
 
+    def _take_notes(self) -> None:
+        """Those that are there.  Raises Ended where the process has gone: its pid may be somebody else's by now."""
+        if self._ended:
+            raise ZygoteError("the process has ended")
+        while select.select([self._notes], [], [], 0.0)[0]:
+            self._take_note()
+
     def send(self, message: bytes, fds: tuple[int, ...] = ()) -> None:
         """One message, with file descriptors to share.  A process that is gone is noticed by `receive`."""
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -316,10 +323,14 @@ class Confined:
         self.output = (self.output + data)[:STDOUT_KEPT]
         return bool(data)
 
-    def freeze(self) -> None:
-        """Stop every thread of the process and of what it started, and wait until they have stopped."""
+    def freeze(self) -> bool:
+        """Stop every thread of the process and of what it started, and wait until they have stopped.
+
+        Says whether it has started something since it was frozen last, which the stopwatch did not know and could not
+        stop.  Raises TimedOut where it goes on starting more."""
         if self._all_stopped or self._ended:
-            return
+            return False
+        known = set(self._frozen)
         deadline = time.monotonic() + 1.0
         self._frozen = self._frozen or self._tree()
         while True:
@@ -329,7 +340,7 @@ class Confined:
                 there = self._tree()
                 self._all_stopped = there == self._frozen
                 if self._all_stopped:
-                    return
+                    return bool(known) and not known.issuperset(there)
                 self._frozen = there
             if time.monotonic() > deadline:
                 raise TimedOut
@@ -381,8 +392,7 @@ class Confined:
             return
         with contextlib.suppress(Ended, ZygoteError):
             self.wait_ready()
-            while select.select([self._notes], [], [], 0.0)[0]:
-                self._take_note()  # raises Ended where it has gone: its pid may be somebody else's by now
+            self._take_notes()
             for pid in self._tree():
                 _signal(pid, signal.SIGKILL)
             while select.select([self._notes], [], [], wait_s)[0]:
