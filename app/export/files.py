@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from app.export.manifest import FileEntry, canonical
 from app.formats.base import MESSAGES
 
-ROW_GROUP_ROWS = 1_000
+ROW_GROUP_ROWS = 500
 COMPRESSION = "zstd"
 
 DICTIONARY_BYTES = 16 << 20

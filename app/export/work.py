@@ -41,7 +41,7 @@ from app.store import samples
 from app.store.samples import Problem, Snapshot
 from app.store.session import Database
 
-PART_ROWS = 20_000
+PART_ROWS = 10_000
 """Rows of one file; also what a killed export loses at most, for each process."""
 DECISION_ROWS = 50_000
 """Of one file, and of memory."""
