@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import struct
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -214,3 +215,25 @@ OUTCOMES = [(0, True, True), (0, False, False), (errno.EPERM, True, False), (act
 @pytest.mark.parametrize(("code", "seen", "succeeded"), OUTCOMES)
 def test_an_act_passes_only_where_it_was_refused(code: int, seen: bool, succeeded: bool) -> None:
     assert selftest._act("mount", code, seen).succeeded is succeeded
+
+
+def test_what_a_process_has_started_since_is_found_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stopwatch stops those that were there before the block; one that was started in it would work on."""
+    with subprocess.Popen(["/bin/sleep", "60"]) as known, subprocess.Popen(["/bin/sleep", "60"]) as started:
+        process = object.__new__(spawn.Confined)
+        process._ended = process._all_stopped = False
+        process._frozen = [known.pid]
+        monkeypatch.setattr(process, "_tree", lambda: [known.pid, started.pid])
+        assert process.freeze() is True
+        assert [_state(each.pid) for each in (known, started)] == ["T", "T"]
+        assert process.freeze() is False
+        process.thaw()
+        monkeypatch.setattr(process, "_tree", lambda: [known.pid])
+        process._frozen = [known.pid]
+        assert process.freeze() is False
+        known.kill()
+        started.kill()
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
