@@ -4,6 +4,7 @@ Confined like a candidate, because the source is executed here too.  What it rep
 
 from __future__ import annotations
 
+import gc
 import json
 import mmap
 import re
@@ -25,6 +26,9 @@ from workers.backends import base
 from workers.wire import Command, Outcome, Reply, Request
 
 _FAILED, _OK, _NOT_ATTEMPTED = 0, 1, 2
+FOREIGN = "Unsupported function referenced"
+"""What Triton says of a kernel that calls Python or torch, which its interpreter would run."""
+
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 
@@ -42,6 +46,8 @@ class Shim:
         self._mailbox: mmap.mmap | None = None
         self._launches: list[dict[str, Any]] = []
         self._module: Any = None
+        self._nested: list[Any] = []
+        """Kernels wherever they were made while the module was loaded."""
 
     def answer(self, request: Request) -> Reply:
         """Do what is asked; the number of COMPILE is rows."""
@@ -53,6 +59,7 @@ class Shim:
                 path.write_bytes(self._mailbox[:a])
                 self._launches = json.loads(self._mailbox[wire.NOTES_AT : wire.NOTES_AT + b])
                 self._module = base.execute(path)
+                self._nested = [each for each in gc.get_objects() if type(each) is JITFunction]
                 return Reply(Outcome.DONE)
             if command == Command.COMPILE and self._mailbox is not None:
                 rows = [self._compile(launch, a) for launch in self._launches]
@@ -71,13 +78,17 @@ class Shim:
         function = getattr(self._module, name, None)
         while function is not None and not isinstance(function, JITFunction):
             function = getattr(function, "fn", None)  # below @autotune and @heuristics
+        function = function or next((each for each in self._nested if each.fn.__name__ == name), None)
         if function is None:
-            return _row(name, signature, "not a kernel at the top level of the module", _NOT_ATTEMPTED)
+            return _row(name, signature, "not a kernel that was there when the module had been loaded", _NOT_ATTEMPTED)
         try:
             source = ASTSource(function, launch["signature"], launch["constants"])
             compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch["options"])
         except (CompilationError, PTXASError, OutOfResources) as error:
             return _row(name, signature, f"{type(error).__name__}: {error}", _FAILED)
+        except RuntimeError as error:
+            outcome = _FAILED if FOREIGN in str(error) else _NOT_ATTEMPTED
+            return _row(name, signature, f"{type(error).__name__}: {error}", outcome)
         except Exception as error:  # noqa: BLE001 (a fault of this reconstruction must not accuse the candidate)
             return _row(name, signature, f"{type(error).__name__}: {error}", _NOT_ATTEMPTED)
         registers, spilled = self._resources(compiled.asm["cubin"])
