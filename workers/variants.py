@@ -29,6 +29,23 @@ class Variant(IntEnum):
     """Every second row along the last dimension holds its first value throughout."""
     NONFINITE = 6
     """A NaN and both infinities, once each in every tensor that is not too small."""
+    EDGES = 7
+    """An eighth everywhere but at both ends of every dimension: what a mask leaves out is what counts."""
+    SPIKED = 8
+    """One value of sixteen is −16 times as large, beyond the range that it was drawn from: nobody must be right there.
+    Whether kernels that change nothing on ordinary inputs do anything at all, shows here."""
+
+
+CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.SPIKED))
+"""Those on which an answer must be right."""
+
+TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS})
+"""In which values are equal: which of them a sort or a top-k counts as the first is nobody's fault."""
+
+SPIKE = -16.0
+SPIKES = 1 / 16
+CONTINUOUS = 16
+"""Distinct values among some hundred: with fewer it is a mask, or classes."""
 
 
 def applied(variant: Variant, value: Any) -> Any:
@@ -54,6 +71,10 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return torch.where(torch.rand_like(x) < 0.1, x, torch.zeros_like(x))
     if variant == Variant.CONSTANT_ROWS:
         return _with_constant_rows(x)
+    if variant == Variant.EDGES:
+        return _with_edges(x)
+    if variant == Variant.SPIKED:
+        return _spiked(x)
     changed = x.clone()
     if x.numel() >= 64:
         places = torch.randperm(x.numel(), device=x.device)[:3] if x.numel() < 1 << 20 else _spread(x)
@@ -64,6 +85,21 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
 
 def _spread(x: torch.Tensor) -> torch.Tensor:
     return torch.randint(0, x.numel() // 3, (3,), device=x.device) + torch.arange(3, device=x.device) * (x.numel() // 3)
+
+
+def _with_edges(x: torch.Tensor) -> torch.Tensor:
+    changed = x / 8
+    for dimension, size in enumerate(x.shape):
+        for end in (0, size - 1):
+            changed.select(dimension, end).copy_(x.select(dimension, end))
+    return changed
+
+
+def _spiked(x: torch.Tensor) -> torch.Tensor:
+    sample = x.flatten()[:256]
+    if not bool(torch.isfinite(x).all()) or len(set(sample.tolist())) <= CONTINUOUS:
+        return x
+    return torch.where(torch.rand_like(x) < SPIKES, x * SPIKE, x)
 
 
 def _with_constant_rows(x: torch.Tensor) -> torch.Tensor:

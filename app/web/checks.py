@@ -15,6 +15,7 @@ VARIANTS = {
     "sparse": "mostly zeros",
     "constant_rows": "every row a constant",
     "nonfinite": "with NaN and infinities",
+    "edges": "small but at the ends",
 }
 """What was done to the inputs of a call, in words."""
 

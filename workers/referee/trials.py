@@ -24,7 +24,7 @@ from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
 from workers.referee.record import Record
 from workers.sandbox.spawn import Ended, Stopwatch, TimedOut
-from workers.variants import Variant
+from workers.variants import CHECKED, TIED, Variant
 from workers.wire import POINTERS_BYTES, Command, Delivering
 
 FLUSH_CACHES = 4
@@ -333,23 +333,34 @@ class Trials:
         Only what is plainly wrong counts there (compare.Rule.gross).  What becomes of NaN and
         infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's hands on."""
         with lease.shared():
-            pairs = zip(usual_batch.expected, usual_batch.baseline, strict=True)
-            usual = [(expected[0], compare.error(baseline[:1], expected[:1])) for expected, baseline in pairs]
-        for variant in (each for each in Variant if each != Variant.OWN):
+            usual = _usual(usual_batch)
+        for variant in CHECKED:
             with lease.shared():
                 self._try_variant(variant, usual)
 
-    def _try_variant(self, variant: Variant, usual: list[tuple[torch.Tensor, float]]) -> None:
+    def unusual(self, variant: Variant, usual_batch: Batch) -> Batch | None:
+        """Inputs for one call that are not the problem's own; None where the reference does not survive them."""
+        batch = self._drawn_if_possible(variant)
+        return batch if batch is not None and self._survived(batch, _usual(usual_batch)) else None
+
+    def _drawn_if_possible(self, variant: Variant) -> Batch | None:
         try:
-            batch = self.draw(1, variant)
+            return self.draw(1, variant)
         except ReferenceFailedError as error:
             if isinstance(error.__cause__, FailedError):
-                return  # these inputs are not for it
+                return None  # these inputs are not for it
             raise
+
+    def _try_variant(self, variant: Variant, usual: list[tuple[torch.Tensor, float]]) -> None:
+        batch = self._drawn_if_possible(variant)
+        if batch is None:
+            return
         if variant == Variant.NONFINITE:
             checks = self.record.check(self.run_candidate(batch, 0, 1), self.record.rule)
             mismatches = any(check.nonfinite_mismatches for output in checks for check in output)
             self.record.propagates_nonfinite = not mismatches
+        elif variant in TIED and any(_is_index(leaf) for leaf in batch.baseline):
+            return
         elif self._survived(batch, usual):
             self.verify(self.run_candidate(batch, 0, 1))
 
@@ -405,6 +416,16 @@ class Trials:
         """Per call, the outputs that have changed since they were delivered."""
         now = self.candidate.delivered(delivery.first, delivery.count, delivery.pointers).copy
         return changed(delivery.outputs, now, self.place.outputs)
+
+
+def _is_index(output: torch.Tensor) -> bool:
+    return not (output.is_floating_point() or output.is_complex() or output.dtype == torch.bool)
+
+
+def _usual(batch: Batch) -> list[tuple[torch.Tensor, float]]:
+    """Per output, what is expected of a usual call, and the reference's own relative error."""
+    pairs = zip(batch.expected, batch.baseline, strict=True)
+    return [(expected[0], compare.error(baseline[:1], expected[:1])) for expected, baseline in pairs]
 
 
 @functools.cache

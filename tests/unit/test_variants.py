@@ -1,0 +1,30 @@
+"""Unusual inputs: what each variant changes, and what it leaves alone."""
+
+import torch
+
+from workers.variants import CHECKED, Variant, applied
+
+
+def test_what_lies_between_the_edges_is_made_small() -> None:
+    x = torch.ones(4, 5)
+    edges = applied(Variant.EDGES, x)
+    assert torch.equal(edges[[0, -1]], x[[0, -1]])
+    assert torch.equal(edges[:, [0, -1]], x[:, [0, -1]])
+    assert (edges[1:-1, 1:-1] == 1 / 8).all()
+    assert (x == 1).all()
+
+
+def test_spikes_leave_masks_classes_and_infinities_alone() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(64, 64)
+    spiked = applied(Variant.SPIKED, x)
+    changed = spiked != x
+    assert 0.03 < changed.double().mean() < 0.1
+    assert torch.equal(spiked[changed], -16 * x[changed])
+    for alone in ((x > 0.5).float(), torch.randint(0, 9, (500,)).float(), torch.full((99,), float("-inf"))):
+        assert torch.equal(applied(Variant.SPIKED, alone), alone)
+
+
+def test_nobody_must_be_right_on_spikes() -> None:
+    assert Variant.SPIKED not in CHECKED
+    assert Variant.OWN not in CHECKED
