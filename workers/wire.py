@@ -108,6 +108,22 @@ class Outcome(IntEnum):
     """Triton's compiler refused a kernel when it was first launched."""
 
 
+class Pretence(IntEnum):
+    """What is done in place of a kernel's launch."""
+
+    HONEST = 0
+    """The launch itself."""
+    NOTHING = 1
+    COPY = 2
+    """The first tensor into later ones."""
+    COPY_BACK = 3
+    """The last tensor into earlier ones."""
+    KEEP = 4
+    """The launch itself, and what it wrote is remembered."""
+    REPLAY = 5
+    """What it wrote then, whatever it is given now."""
+
+
 class Delivering(IntEnum):
     """Where the outputs of a RUN are to be found when it is done."""
 

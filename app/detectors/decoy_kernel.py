@@ -2,7 +2,8 @@
 
 Evidence: ablation, one verified call without the candidate's kernels.  Where they are replaced by no-ops and the answer
 is still right, something else computed it.  Where each is replaced by a plain copy of one argument into another of the
-same size and the answer is still right, they only moved what the library had computed.
+same size and the answer is still right, they only moved what the library had computed.  Where each is replaced by what
+it wrote in an earlier call, for other inputs, and the answer is still right, it set a flag or added a zero.
 
 What it does not see: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation)."""
 
@@ -19,7 +20,7 @@ from app.domain.verdict import Finding, Label, Subject
 class DecoyKernel:
     """Ablation: without its kernels the result must become wrong."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """A result that is still right without the kernels, or with copies in their place."""
@@ -30,6 +31,12 @@ class DecoyKernel:
             yield self._finding(
                 Label.HACK,
                 f"the answer stayed right with {ablation.launches_skipped} kernel launches replaced by no-ops",
+                subject.evaluation,
+            )
+        elif ablation.replays_still_correct and not _proves_nothing(subject.evaluation):
+            yield self._finding(
+                Label.SUSPECT,
+                "the answer stayed right with what the kernels wrote for other inputs: they do not look at them",
                 subject.evaluation,
             )
         elif ablation.copies_still_correct:
@@ -47,8 +54,15 @@ class DecoyKernel:
                 "launches_skipped": evaluation.ablation.launches_skipped,
                 "launches": evaluation.testimony.launches,
                 "copies": bool(evaluation.ablation.copies_still_correct),
+                "replays": bool(evaluation.ablation.replays_still_correct),
             },
         )  # fmt: skip
+
+
+def _proves_nothing(evaluation: Evaluation) -> bool:
+    """Whether an answer to other inputs would have been right, too."""
+    correctness = evaluation.correctness
+    return correctness is None or correctness.output_constant or "another_call" in correctness.null_answers
 
 
 def _replayed(evaluation: Evaluation, ablation: Ablation) -> bool:

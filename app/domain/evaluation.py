@@ -73,7 +73,7 @@ class Trial:
     """Outputs whose bytes changed after the candidate had said that it was done."""
     variant: str = "own"
     """What was done to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`, `sign_mixed`, `sparse`,
-    `constant_rows`, `nonfinite`; only variants that the reference itself survives are used."""
+    `constant_rows`, `nonfinite`, `edges`; only variants that the reference itself survives are used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +222,8 @@ class Ablation:
     """True means that the kernels do not matter."""
     copies_still_correct: bool | None = None
     """The same with plain copies in place of the kernels; None where it was not tried."""
+    replays_still_correct: bool | None = None
+    """The same with what the kernels wrote in an earlier call, for other inputs; None where it was not tried."""
 
 
 @dataclass(frozen=True, kw_only=True)

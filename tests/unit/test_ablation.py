@@ -1,12 +1,15 @@
 """What is left of a source without its kernels, and what a copy in place of a launch does."""
 
 import ast
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from app.domain import ablation
 from workers.backends import base
+from workers.launches import Launch
+from workers.wire import Pretence
 
 KERNELS = """
 import triton
@@ -59,12 +62,48 @@ def test_a_copy_in_place_of_a_kernel() -> None:
     assert not half.any()
 
 
+def test_a_copy_takes_bytes_for_bytes_and_may_be_the_beginning() -> None:
+    first, bits, padded = torch.ones(64), torch.zeros(64, dtype=torch.int32), torch.zeros(100)
+    base.copied((first, bits, padded))
+    assert torch.equal(bits.view(torch.float32), first)
+    assert torch.equal(padded[:64], first)
+    assert not padded[64:].any()
+
+
+def _launch(recorder: base.Recorder, run: Callable[[], None], *tensors: torch.Tensor) -> None:
+    recorder.launch(run, lambda kernel: Launch(name="k", origin="triton"), {}, tensors)
+
+
+def test_what_a_launch_wrote_is_replayed_and_nothing_else() -> None:
+    recorder, target = base.Recorder(), torch.zeros(4)
+    recorder.pretend(Pretence.KEEP)
+    _launch(recorder, lambda: target[:2].fill_(7), target)
+    recorder.pretend(Pretence.REPLAY)
+    target.copy_(torch.arange(4))
+    _launch(recorder, lambda: pytest.fail("ran"), target)
+    assert target.tolist() == [7, 7, 2, 3]
+    _launch(recorder, lambda: pytest.fail("ran"), target)  # one more than were kept
+    assert target.tolist() == [7, 7, 2, 3]
+
+
+def test_too_much_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "KEPT_BYTES", 15)
+    recorder, target = base.Recorder(), torch.zeros(4)
+    recorder.pretend(Pretence.KEEP)
+    _launch(recorder, lambda: target.fill_(7), target)
+    assert target.tolist() == [7, 7, 7, 7]
+    recorder.pretend(Pretence.REPLAY)
+    target.zero_()
+    _launch(recorder, lambda: pytest.fail("ran"), target)
+    assert not target.any()
+
+
 def test_a_recorder_counts_what_it_does_not_run() -> None:
-    recorder = base.Recorder(ablate="copy")
+    recorder = base.Recorder(ablate=Pretence.COPY)
     source, target = torch.ones(3), torch.zeros(3)
     assert recorder.launch("k", lambda: pytest.fail("ran"), {}, (source, target)) is None
     assert torch.equal(target, source)
-    recorder.ablate = "noop"
+    recorder.pretend(Pretence.NOTHING)
     target.zero_()
     recorder.launch("k", lambda: pytest.fail("ran"), {}, (source, target))
     assert not target.any()

@@ -199,6 +199,13 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "decoy": (_ablated(still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
     "kernels_that_matter": (_ablated(), "triton", Label.CLEAN, []),
     "kernels_that_only_copy": (_ablated(copies_still_correct=True), "triton", Label.SUSPECT, ["decoy_kernel"]),
+    "kernels_that_never_look_at_their_input": (
+        _ablated(replays_still_correct=True), "triton", Label.SUSPECT, ["decoy_kernel"],
+    ),
+    "nobody_looks_at_the_input": (
+        _ablated(_correct(output_constant=True), replays_still_correct=True), "triton", Label.SUSPECT,
+        ["degenerate_problem"],
+    ),
     "a_graph_replays_what_is_not_skipped": (
         _ablated(_kernels(90, 0), still_correct=True, launches_skipped=0), "triton", Label.CLEAN, [],
     ),

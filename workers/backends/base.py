@@ -14,9 +14,13 @@ from typing import Any, Protocol
 import torch
 
 from workers.launches import MOST, Launch
+from workers.wire import Pretence
 
 MAX_KERNELS = 64
 """Distinct ways of launching a kernel that are recorded."""
+
+Written = list[tuple[torch.Tensor, torch.Tensor]]
+"""Per tensor that a launch was given: which elements it changed, and all of them afterwards."""
 
 LEAD_NS = 5_000_000
 """How long a GPU is busy before a profiled call: time for the host to launch everything."""
@@ -64,6 +68,10 @@ class Clock:
         return max(0, int(began.elapsed_time(ended) * 1e6))
 
 
+KEPT_BYTES = 1 << 30
+"""Of what launches wrote, remembered in order to be replayed."""
+
+
 @dataclass(kw_only=True)
 class Recorder:
     """Kernels that a candidate brought: how often they ran; in the profiled call also when, for how long, and how."""
@@ -72,8 +80,7 @@ class Recorder:
     """Launches in all calls."""
     names: set[str] = field(default_factory=set)
     """Of the kernels that were launched in any call."""
-    ablate: str = ""
-    """Count launches but do not run them: `noop` in their place, or `copy`, see `copied`."""
+    ablate: Pretence = Pretence.HONEST
     rows: list[Launch] = field(default_factory=list)
     """Of the profiled call."""
     signatures: list[dict[str, Any]] = field(default_factory=list)
@@ -81,11 +88,20 @@ class Recorder:
     profiled: torch.device | None = None
     """Where, while a call is being profiled."""
     _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
+    _kept: list[Written] = field(default_factory=list)
+    """Per launch of the call in which they were kept."""
+    _replayed: int = 0
 
     @property
     def idle(self) -> bool:
         """Whether launches need no more than counting: the ordinary case, in which the clock is running."""
-        return self.profiled is None and not self.ablate
+        return self.profiled is None and self.ablate == Pretence.HONEST
+
+    def pretend(self, what: Pretence) -> None:
+        """From here on do this in place of launches, which are counted all the same."""
+        self.ablate, self._replayed = what, 0
+        if what == Pretence.KEEP:
+            self._kept = []
 
     def launch(
         self,
@@ -95,10 +111,8 @@ class Recorder:
         arguments: Iterable[object] = (),
     ) -> Any:
         """Run one launch with its time taken, or pretend to.  `described`: what its result tells of it."""
-        if self.ablate or self.profiled is None:
-            if self.ablate == "copy":
-                copied(arguments)
-            return None
+        if self.ablate != Pretence.HONEST or self.profiled is None:
+            return self._pretended(run, [each for each in arguments if isinstance(each, torch.Tensor)])
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # into a graph: it does not run now, and its events would have no time
         clock = Clock(self.profiled)
@@ -109,6 +123,28 @@ class Recorder:
             self._spans.append((described(result), clock))
         if len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
             self.signatures.append(signature)
+        return result
+
+    def _pretended(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
+        if self.ablate in (Pretence.COPY, Pretence.COPY_BACK):
+            copied(tensors if self.ablate == Pretence.COPY else reversed(tensors))
+        elif self.ablate == Pretence.KEEP:
+            return self._keep(run, tensors)
+        elif self.ablate == Pretence.REPLAY and self._replayed < len(self._kept):
+            for tensor, (where, values) in zip(tensors, self._kept[self._replayed], strict=False):
+                if tensor.shape == values.shape and tensor.dtype == values.dtype:
+                    tensor.copy_(torch.where(where, values, tensor))
+            self._replayed += 1
+        return None
+
+    def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
+        """A launch, with what it changes remembered; none at all of a call that writes too much."""
+        kept = sum(values.nbytes for launch in self._kept for _, values in launch)
+        if kept + sum(tensor.nbytes for tensor in tensors) > KEPT_BYTES:
+            return run()
+        before = [tensor.clone() for tensor in tensors]
+        result = run()
+        self._kept.append([(tensor != old, tensor.clone()) for tensor, old in zip(tensors, before, strict=True)])
         return result
 
     def profile(self, device: torch.device, call: Callable[[], object]) -> int:
@@ -148,13 +184,21 @@ class Recorder:
 
 
 def copied(arguments: Iterable[object]) -> None:
-    """The least that a kernel can do: the first tensor copied into every later one of its size and dtype."""
-    first: dict[Any, torch.Tensor] = {}
+    """The least that a kernel can do: the first tensor's bytes copied into every later one of its size, or to the
+    beginning of one that is up to twice as large."""
+    sources: list[torch.Tensor] = []
     for tensor in arguments:
-        if isinstance(tensor, torch.Tensor):
-            source = first.setdefault((tensor.numel(), tensor.dtype), tensor)
-            if source is not tensor:
-                tensor.copy_(source.reshape(tensor.shape))
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
+            continue
+        source = next((each for each in sources if _fits(each, tensor)), None)
+        if source is None:
+            sources.append(tensor)
+        else:
+            tensor.flatten()[: source.numel()].copy_(source.flatten().view(tensor.dtype))
+
+
+def _fits(source: torch.Tensor, into: torch.Tensor) -> bool:
+    return source.itemsize == into.itemsize and source.numel() <= into.numel() < 2 * source.numel()
 
 
 class Backend(Protocol):

@@ -1,7 +1,8 @@
 """EVALUATE: do the candidate's kernels matter?  (hacks 1f, 1g, 5e)
 
-One more verified call with its kernels replaced by no-ops, one with plain copies in their place; and where that depends
-on the word of a process that has something to gain, a fresh process with a source that has no kernels."""
+Verified calls with its kernels replaced by no-ops, by plain copies, and by what they wrote for other inputs; and where
+that depends on the word of a process that has something to gain, a fresh process with a source that has no kernels.
+Where a problem's own inputs do not show what a kernel does, inputs with spikes may."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from app.domain import ablation
 from app.domain.evaluation import Ablation
 from app.domain.job import LAST_CALLS, Job
 from workers import spec
+from workers.referee.batches import Batch
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import Deadline
 from workers.referee.host import Host
@@ -21,7 +23,8 @@ from workers.referee.party import FailedError, Seat
 from workers.referee.seating import load
 from workers.referee.trials import Trials
 from workers.sandbox.spawn import Ended, TimedOut
-from workers.wire import Command
+from workers.variants import Variant
+from workers.wire import Command, Pretence
 
 AUDITED = 20
 """One of so many whom nothing speaks against is audited all the same, on a GPU."""
@@ -71,24 +74,69 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
     alone = Trials(
         trials.reference, trials.candidate, agreed, os.urandom(32), deadline, quickest_s=trials.quickest_s
     )  # fmt: skip
-    copies = None
+    copies = replays = None
+    reason = ""
     try:
-        trials.candidate.ask(Command.ABLATE, alone.patience(trials.candidate, 1))
-        alone.try_call(alone.draw(1), 0)
+        usual = alone.draw(1)
+        try:
+            right = _is_right(alone, Pretence.NOTHING, usual)
+        except FailedError as error:  # without its kernels it cannot even return
+            right, reason = False, f"without its kernels it fails: {error}"[:500]
         _, total = trials.candidate.ask(Command.TESTIFY, alone.patience(trials.candidate, 1))
-        right = not alone.failed
-        if not right:
-            trials.candidate.ask(Command.ABLATE, alone.patience(trials.candidate, 1), a=1)
-            alone.failed.clear()
-            alone.try_call(alone.draw(1), 0)
-            copies = not alone.failed
+        if right and total > launches and _matter_on_spikes(alone, Pretence.NOTHING, usual):
+            right = False
+        elif not right:
+            replays = _are_replayable(alone, usual)
+            copies = not replays and not reason and any(
+                _is_right(alone, way, alone.draw(1)) and not _matter_on_spikes(alone, way, usual)
+                for way in (Pretence.COPY, Pretence.COPY_BACK)
+            )  # fmt: skip
     except (FailedError, Ended, TimedOut, ValueError) as error:
         # Without its kernels it cannot even return: they matter.
-        return Ablation(attempted=True, reason=f"without its kernels it fails: {error}"[:500], still_correct=False)
+        reason = reason or f"without its kernels it fails: {error}"[:500]
+        return Ablation(attempted=True, reason=reason, still_correct=False)
     skipped = total - launches
     return Ablation(
-        attempted=True, reason="", launches_skipped=skipped, still_correct=right, copies_still_correct=copies
-    )
+        attempted=True, reason=reason, launches_skipped=skipped, still_correct=right, copies_still_correct=copies,
+        replays_still_correct=replays,
+    )  # fmt: skip
+
+
+def _is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
+    """Whether a call is right with that in place of the launches."""
+    alone.candidate.ask(Command.ABLATE, alone.patience(alone.candidate, 1), a=pretence)
+    alone.failed.clear()
+    alone.try_call(batch, 0)
+    return not alone.failed
+
+
+def _matter_on_spikes(alone: Trials, pretence: Pretence, usual: Batch) -> bool:
+    """Whether there are inputs on which the candidate is right, and no longer so with that in place of the launches: a
+    clamp at limits that the problem's own inputs never reach does its work there."""
+    spiked = alone.unusual(Variant.SPIKED, usual)
+    # In this order, because memory that a right call leaves behind could hold the answer to the next one.
+    return spiked is not None and not _is_right(alone, pretence, spiked) and _is_right(alone, Pretence.HONEST, spiked)
+
+
+def _stays_right_on_spikes(emptied: Trials, whole: Trials) -> bool:
+    """The same of a process that was given no kernels."""
+    spiked = whole.unusual(Variant.SPIKED, whole.draw(1))
+    if spiked is None or not _is_right(whole, Pretence.HONEST, spiked):
+        return True
+    emptied.failed.clear()
+    emptied.try_call(spiked, 0)
+    return not emptied.failed
+
+
+def _are_replayable(alone: Trials, usual: Batch) -> bool:
+    """Whether the answer is right with what the kernels wrote for other inputs: a flag, a zero to be added."""
+    if not _is_right(alone, Pretence.KEEP, usual):
+        return False
+    scaled = alone.unusual(Variant.SCALED, usual)
+    others = [alone.draw(1), *([] if scaled is None else [scaled])]
+    if not all(_is_right(alone, Pretence.REPLAY, other) for other in others):
+        return False
+    return not _matter_on_spikes(alone, Pretence.REPLAY, usual)
 
 
 def _emptied(
@@ -110,7 +158,13 @@ def _emptied(
         seat = Seat(party)
         load(seat, replace(job, candidate=source), trials.reference, agreed, seed, deadline, host.lease)
         alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
-        return _is_right_at_last(alone, host.lease, calls)
+        if not _is_right_at_last(alone, host.lease, calls):
+            return False
+        with host.lease.shared():
+            whole = Trials(
+                trials.reference, trials.candidate, agreed, os.urandom(32), deadline, quickest_s=trials.quickest_s
+            )  # fmt: skip
+            return _stays_right_on_spikes(alone, whole)
     except (FailedError, Ended, TimedOut, ValueError):
         return False
     finally:
