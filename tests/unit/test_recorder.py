@@ -197,7 +197,7 @@ def test_a_device_is_busy_at_least_as_long_as_what_it_ran(device_ns: int, device
     draw: Callable[[int], None] = lambda _: None  # noqa: E731
     trials: Any = SimpleNamespace(
         candidate=FakeSeat(device_ns, [KERNEL._replace(duration_ns=8_000)]), show=lambda *_: None, draw=draw,
-        deadline=SimpleNamespace(allow=lambda: 1.0),
+        deadline=SimpleNamespace(allow=lambda: 1.0), patience=lambda *_: 1.0,
     )  # fmt: skip
     agreed: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)
     testimony, table, _ = profile.profile(trials, agreed, 1e12, full=False)
