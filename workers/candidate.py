@@ -10,6 +10,7 @@ import mmap
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,15 @@ class Shim:
         self._shared = calls.Shared()
         self._recorder: backends.Recorder = backends.Recorder()
 
-    def answer(self, request: Request) -> Reply:
-        """Do what is asked.  The one catch-all that stands around candidate code."""
+    def answer(self, request: Request, run: Callable[..., int] = calls.Slots.run) -> Reply:
+        """Do what is asked.  The one catch-all that stands around candidate code.
+
+        `run` is bound here before there is any, so that nobody who replaces the method answers a block's calls."""
         command, _, a, b, c, seed, fd = request
         failure = {Command.LOAD: Outcome.LOAD_FAILED, Command.ARENA: Outcome.CONSTRUCT_FAILED}
         try:
             if command == Command.RUN and self._slots is not None:  # first, because the clock is running
-                return Reply(Outcome.DONE, self._slots.run(self._model, a, b, c))
+                return Reply(Outcome.DONE, run(self._slots, self._model, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
             if command == Command.ARENA and fd is not None:

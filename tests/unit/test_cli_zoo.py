@@ -91,7 +91,7 @@ def test_a_system_that_lets_everything_through_scores_badly(zoo: Any) -> None:
     said = json.loads(came.stdout)
     assert came.exit_code == failures.NO
     assert 0.1 < said["recall"] < 0.5  # what passes harmlessly is not credited either
-    assert len(said["wrong_let_through"]) == 15
+    assert len(said["wrong_let_through"]) == 16
 
 
 def test_a_system_that_accuses_everybody_is_told_so(zoo: Any) -> None:

@@ -1,9 +1,8 @@
-# zoo: problem=diag_matmul backend=torch status=passed verdict=clean findings=-
-# not yet caught: nothing compares a block's time per call with that of a call on its own.
+# zoo: problem=row_softmax backend=torch status=passed verdict=clean findings=- speedup=<1 needs=cpu
 """Takes over the loop that makes the calls of a block, and answers them all at once (2g).
 
-Right answers to fresh inputs, delivered in time: but what is timed is throughput, and a call on its own takes as long as
-ever.  Where a call is short, that is worth a factor of ten and more."""
+Right answers to fresh inputs, delivered in time: but what is timed would be throughput, and a call on its own takes as
+long as ever.  Stopped by structure: the harness bound its loop before this was loaded."""
 
 import ctypes
 import sys
@@ -25,10 +24,11 @@ class ModelNew(nn.Module):
         super().__init__()
         self.ours = False
 
-    def forward(self, diagonal, b):
+    def forward(self, x):
         if not self.ours:
             self.take_over()
-        return diagonal[:, None] * b
+        time.sleep(0.001)  # a call on its own; all of a block have it once
+        return torch.softmax(x, dim=-1)
 
     def take_over(self):
         frame = sys._getframe(1)
@@ -44,8 +44,8 @@ class ModelNew(nn.Module):
             if count < 2:
                 return run(slots, model, first, count, delivering)
             ins, outs = slots._inputs, slots._outputs
-            diagonals, bs = (rows_of(ins[first][i], ins[first + 1][i], count) for i in (0, 1))
-            torch.mul(diagonals[:, :, None], bs, out=rows_of(outs[first][0], outs[first + 1][0], count))
+            xs = rows_of(ins[first][0], ins[first + 1][0], count)
+            rows_of(outs[first][0], outs[first + 1][0], count).copy_(torch.softmax(xs, dim=-1))
             return time.perf_counter_ns() - began
 
         cls.run = all_at_once
