@@ -228,7 +228,11 @@ class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
 
 def shows_source(turns: Sequence[Exchange], kind: Kind) -> bool:
     """Whether the conversation holds the source itself, in place of an answer as it was recorded."""
-    return kind is Kind.SINGLE or not turns or (len(turns) == 1 and turns[0].place == 0 and not turns[0].recorded)
+    return kind is Kind.SINGLE or _is_unprompted(turns)
+
+
+def _is_unprompted(turns: Sequence[Exchange]) -> bool:
+    return not turns or (len(turns) == 1 and turns[0].place == 0 and not turns[0].recorded)
 
 
 def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP, **more: Any) -> Example:
@@ -239,12 +243,12 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
     reference, code, turns = texts.reference.shown, texts.source.shown if texts.source else None, texts.turns
     if code is not None and not code.strip():
         raise Unfit("the source is empty")
-    if turns and (turns[0].recorded or len(turns) > 1 or turns[0].place):
+    if _is_unprompted(turns):
+        prompt: tuple[Said, ...] = (Said("user", template_prompt(facts, reference)),)
+        history, prompt_source = prompt, TEMPLATE
+    else:
         prompt, history, reply = turns[0].said[:-1], _history(turns), turns[-1].said[-1]
         prompt_source = RECORDED
-    else:
-        prompt = history = (Said("user", template_prompt(facts, reference)),)
-        prompt_source = TEMPLATE
     sanitized = False
     read: list[Text | Exchange] = [texts.reference, *turns]
     read += [] if texts.source is None else [texts.source]
@@ -252,8 +256,8 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         if one.secret:
             raise Unfit(f"secret: {one.secret}")
         sanitized |= one.sanitized
-    if prompt_source is TEMPLATE or kind is Kind.SINGLE:
-        assert code is not None  # see shows_source
+    if shows_source(turns, kind):
+        assert code is not None
         history, reply = prompt, Said("assistant", fence(code))
     if reasoning is not Reasoning.KEEP:
         history, reply = _thinking(history, reply, reasoning)

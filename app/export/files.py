@@ -107,7 +107,7 @@ class ParquetTable:
             if name in self._dialogues:
                 column, plain_bytes = self._messages.column(values)
             else:
-                column = _column(values, kind)
+                column = pa.array(values, kind)
                 plain_bytes = column.nbytes
             columns.append(column)
             self.memory_bytes += plain_bytes
@@ -187,21 +187,6 @@ class JsonLines:
 
 def _handed(kind: pa.DataType) -> pa.DataType:
     return _NUMBERED_MESSAGES if kind.equals(MESSAGES) else kind
-
-
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """An Arrow array.  Lists of messages are taken apart here: Arrow's own way from dicts takes four times as long."""
-    if not (pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)) or any(one is None for one in values):
-        return pa.array(values, kind)
-    offsets, flat = [0], []
-    for one in values:
-        flat += one
-        offsets.append(len(flat))
-    inner = kind.value_type
-    named = [(part.name, part.type) for part in inner.fields]
-    parts = [pa.array([item[name] for item in flat], part) for name, part in named]
-    struct = pa.StructArray.from_arrays(parts, fields=list(inner.fields))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=kind)
 
 
 def write_columns(path: Path, batches: Sequence[pa.Table], schema: pa.Schema) -> None:

@@ -22,6 +22,9 @@ MAX_KERNELS = 64
 Written = list[tuple[torch.Tensor, torch.Tensor]]
 """Per tensor that a launch was given: which elements it changed, and all of them afterwards."""
 
+KEPT_BYTES = 1 << 30
+"""Of what launches wrote, remembered in order to be replayed."""
+
 LEAD_NS = 5_000_000
 """How long a GPU is busy before a profiled call: time for the host to launch everything."""
 
@@ -66,10 +69,6 @@ class Clock:
             return int(ended - began)
         ended.synchronize()
         return max(0, int(began.elapsed_time(ended) * 1e6))
-
-
-KEPT_BYTES = 1 << 30
-"""Of what launches wrote, remembered in order to be replayed."""
 
 
 @dataclass(kw_only=True)

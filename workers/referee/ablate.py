@@ -71,9 +71,7 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
     """Its own process is told to leave its kernels out; and, where the answer is wrong then, to copy in their place."""
     timeout_s = job.options.last_call_s
     deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s)
-    alone = Trials(
-        trials.reference, trials.candidate, agreed, os.urandom(32), deadline, quickest_s=trials.quickest_s
-    )  # fmt: skip
+    alone = _anew(trials, agreed, deadline)
     copies = replays = None
     reason = ""
     try:
@@ -100,6 +98,12 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
         attempted=True, reason=reason, launches_skipped=skipped, still_correct=right, copies_still_correct=copies,
         replays_still_correct=replays,
     )  # fmt: skip
+
+
+def _anew(trials: Trials, agreed: spec.Spec, deadline: Deadline) -> Trials:
+    """More calls of the candidate, whose answers say nothing about the evaluation's."""
+    seed = os.urandom(32)
+    return Trials(trials.reference, trials.candidate, agreed, seed, deadline, quickest_s=trials.quickest_s)
 
 
 def _is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
@@ -161,10 +165,7 @@ def _emptied(
         if not _is_right_at_last(alone, host.lease, calls):
             return False
         with host.lease.shared():
-            whole = Trials(
-                trials.reference, trials.candidate, agreed, os.urandom(32), deadline, quickest_s=trials.quickest_s
-            )  # fmt: skip
-            return _stays_right_on_spikes(alone, whole)
+            return _stays_right_on_spikes(alone, _anew(trials, agreed, deadline))
     except (FailedError, Ended, TimedOut, ValueError):
         return False
     finally:

@@ -54,7 +54,8 @@ class Party:
         self._sequence = 0
         self._mailbox_fd = memory.host_file("mailbox", wire.MAILBOX_BYTES)
         self.mailbox = mmap.mmap(self._mailbox_fd, wire.MAILBOX_BYTES)
-        self._windows: dict[int, tuple[int, memory.Memory]] = {}
+        self._windows: dict[int, torch.Tensor] = {}
+        """Addresses in the process, and its memory there: a tensor over a mapping, which lives as long as that."""
 
     def ask(
         self,
@@ -156,7 +157,7 @@ class Party:
         try:
             if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._windows) >= MAX_SEGMENTS:
                 raise ValueError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
-            self._windows[base] = (size, memory.attach(self.device, fd, size))
+            self._windows[base] = memory.attach(self.device, fd, size).whole[:size]
         except memory.CudaDriverError as error:
             raise ValueError(f"what was shared is no device memory of {size:,} bytes: {error}") from error
         finally:
@@ -165,11 +166,10 @@ class Party:
     def window(self, address: int, size: int) -> torch.Tensor | None:
         """The process's memory from `address` on, as far as one window goes but not beyond `size`; None where no window
         holds the address."""
-        return _within(self.windows(), address, size)
-
-    def windows(self) -> Windows:
-        """All of its memory that is mapped here."""
-        return [(base, mapped.whole[:extent]) for base, (extent, mapped) in self._windows.items()]
+        for base, shown in self._windows.items():
+            if base <= address < base + len(shown):
+                return shown[address - base : address - base + size]
+        return None
 
     def close(self, *, wait_s: float = 0.0) -> None:
         """Kill the process, wait for its end if asked to, and let go of the memory."""
@@ -177,17 +177,6 @@ class Party:
         os.close(self._mailbox_fd)
         self.mailbox.close()
         self._windows.clear()
-
-
-Windows = list[tuple[int, torch.Tensor]]
-"""Addresses in the process, and what is there."""
-
-
-def _within(windows: Windows, address: int, size: int) -> torch.Tensor | None:
-    for base, shown in windows:
-        if base <= address < base + len(shown):
-            return shown[address - base : address - base + size]
-    return None
 
 
 class Snapshot(NamedTuple):
@@ -309,12 +298,11 @@ class Seat:
         copy = torch.zeros_like(slots)
         pieces: list[tuple[torch.Tensor, torch.Tensor]] = []
         spans = list(zip(region.offsets, map(spec.size_of, region.leaves), strict=True))
-        windows = self.party.windows()
         for call in range(count):
             for (offset, size), address in zip(spans, pointers[call * len(spans) :], strict=False):
                 target = copy[call, offset : offset + size]
                 source = slots[call, offset : offset + size]
-                pieces += _pieces(windows, target, address) if address else [(target, source)]
+                pieces += _pieces(self.party, target, address) if address else [(target, source)]
         torch._foreach_copy_([target for target, _ in pieces], [source for _, source in pieces])
         return Snapshot(copy, pieces, slots)
 
@@ -324,11 +312,11 @@ class Seat:
         self.ask(Command.RELEASE, timeout_s)
 
 
-def _pieces(windows: Windows, target: torch.Tensor, address: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _pieces(party: Party, target: torch.Tensor, address: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """What to copy whereto, so that `target` holds what the process has from `address` on."""
     pieces, done = [], 0
     while done < len(target):
-        source = _within(windows, address + done, len(target) - done)
+        source = party.window(address + done, len(target) - done)
         if source is None:
             raise ValueError(f"an output lies at {address + done:#x}, where nothing was shared")
         pieces.append((target[done : done + len(source)], source))

@@ -398,8 +398,7 @@ class Trials:
             settle(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
-        else:
-            self.candidate.process.freeze()
+        else:  # it stands still already
             snapshot = self.candidate.delivered(first, count, pointers)
             settle(self._device)
         inputs = self.candidate.region(self.place.inputs, first, count)
