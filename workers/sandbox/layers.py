@@ -10,6 +10,7 @@ the namespaces and Landlock do."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import resource
 import shutil
@@ -132,6 +133,7 @@ def _device_nodes() -> list[Path]:
     return [node for node in found if node.is_char_device()]
 
 
+@functools.cache
 def _program_folders() -> list[str]:
     """Folders without which this interpreter cannot import (prefixes, and site-packages outside of them), and those
     of CUDA's compiler and libraries that this process was told of."""
@@ -212,7 +214,13 @@ def _mount_scratch(layers: Layers) -> None:
     """/tmp, /dev/shm and, in a process namespace, /proc of its own."""
     linux.unshare(linux.CLONE_NEWNS)
     options = f"mode=0700,size={SCRATCH_BYTES}"
+    below = [folder for folder in _program_folders() if Path(folder).is_relative_to("/tmp")]
+    for folder in below:  # a checkout in /tmp: its Python is put aside, one on top of the other, and back again
+        linux.bind(folder, "/dev/shm")
     linux.mount("assay-tmp", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
+    for folder in reversed(below):
+        Path(folder).mkdir(mode=0o755, parents=True)
+        linux.mount("/dev/shm", folder, None, linux.MS_MOVE)
     linux.mount("assay-shm", "/dev/shm", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options.replace("0700", "1777"))
     layers.active.append("own mounts")
     if "process namespace" in layers.active:
