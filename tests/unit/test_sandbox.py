@@ -3,14 +3,18 @@
 import errno
 import os
 import re
+import signal
 import struct
 import subprocess
+import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn
+from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn, threads
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386 = 0x40000003
@@ -217,23 +221,122 @@ def test_an_act_passes_only_where_it_was_refused(code: int, seen: bool, succeede
     assert selftest._act("mount", code, seen).succeeded is succeeded
 
 
-def test_what_a_process_has_started_since_is_found_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+HELPER = """
+import os, subprocess, sys, threading
+ends = []
+for line in sys.stdin:
+    if line.startswith("child"):
+        print(subprocess.Popen(["/bin/sleep", "60"]).pid, flush=True)
+    elif line.startswith("thread"):
+        ends.append(threading.Event())
+        threading.Thread(target=ends[-1].wait, daemon=True).start()
+        print(threading.active_count(), flush=True)
+    else:
+        ends.pop().set()
+        while len(os.listdir("/proc/self/task")) > len(ends) + 1:
+            pass
+        print(threading.active_count(), flush=True)
+"""
+
+
+class Helper:
+    """A process that starts and ends threads and starts processes when it is told to."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.process = stack.enter_context(
+            subprocess.Popen([sys.executable, "-c", HELPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(self.process.kill)
+        self.pid = self.process.pid
+        self.children: list[int] = []
+        stack.callback(self._end_children)
+
+    def _end_children(self) -> None:
+        for child in self.children:
+            os.kill(child, signal.SIGKILL)
+
+    def do(self, what: str) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(what, file=self.process.stdin, flush=True)
+        number = int(self.process.stdout.readline())
+        self.children += [number] if what == "child" else []
+        return number
+
+    def stop(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+        while any(_state(f"{self.pid}/task/{task.name}") != "T" for task in Path(f"/proc/{self.pid}/task").iterdir()):
+            pass
+
+    def wake(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def helper() -> Iterator[Helper]:
+    with ExitStack() as stack:
+        yield Helper(stack)
+
+
+def _state(process: str | int) -> str:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -> None:
     """The stopwatch stops those that were there before the block; one that was started in it would work on."""
-    with subprocess.Popen(["/bin/sleep", "60"]) as known, subprocess.Popen(["/bin/sleep", "60"]) as started:
-        process = object.__new__(spawn.Confined)
-        process._ended = process._all_stopped = False
-        process._frozen = [known.pid]
-        monkeypatch.setattr(process, "_tree", lambda: [known.pid, started.pid])
-        assert process.freeze() is True
-        assert [_state(each.pid) for each in (known, started)] == ["T", "T"]
+    process = object.__new__(spawn.Confined)
+    process._ended = process._all_stopped = False
+    process._pid, process._threads = helper.pid, None
+    process._frozen = [helper.pid]
+    child = helper.do("child")
+    assert process.freeze() is True
+    assert [_state(each) for each in (helper.pid, child)] == ["T", "T"]
+    assert process.freeze() is False
+    for _ in range(2):  # blocks in which it starts nothing, and then one more in which it does
+        process._all_stopped = False
         assert process.freeze() is False
-        process.thaw()
-        monkeypatch.setattr(process, "_tree", lambda: [known.pid])
-        process._frozen = [known.pid]
-        assert process.freeze() is False
-        known.kill()
-        started.kill()
+    helper.wake()
+    child, process._all_stopped = helper.do("child"), False
+    assert process.freeze() is True
+    assert [_state(each) for each in (helper.pid, child)] == ["T", "T"]
+    process.thaw()
+    helper.do("thread")
+    assert process.freeze() is False, "what it started while nobody took its time is no news"
+    process.thaw()
 
 
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+@pytest.mark.parametrize("kept", [0, 3, threads.KEPT_FILES])
+def test_threads_that_came_or_went_since_are_noticed(helper: Helper, kept: int) -> None:
+    open_before = _open_files()
+    seen = threads.Threads(helper.pid, kept)
+    helper.do("thread")
+    assert not seen.standing()
+    helper.stop()
+    assert seen.standing()
+    assert seen.children() == []
+    for change in ("thread", "end", "child"):
+        helper.wake()
+        helper.do(change)
+        assert not seen.standing(), "somebody runs"
+        helper.stop()
+        assert seen.standing() is (change == "child"), "not all that are there are known"
+        assert seen.standing()
+        assert seen.children() == helper.children
+    assert _open_files() == open_before + min(kept, 4)
+    seen.close()
+    assert _open_files() == open_before
+
+
+def test_a_process_that_is_gone_stands_still_and_has_no_children(helper: Helper) -> None:
+    seen = threads.Threads(helper.pid, threads.KEPT_FILES)
+    helper.do("thread")
+    helper.stop()
+    assert seen.standing()
+    helper.process.kill()
+    helper.process.wait()
+    assert [seen.standing(), seen.standing()] == [False, True]
+    assert threads.tree(seen) == [helper.pid]

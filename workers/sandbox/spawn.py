@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from workers.sandbox import layers, toolchain, warden, zygote
+from workers.sandbox import layers, threads, toolchain, warden, zygote
 
 STDOUT_KEPT = 16 << 10
 """Bytes of a process's output that are kept; the rest is read and dropped, so that nobody blocks on a full pipe."""
@@ -199,6 +199,8 @@ class Confined:
         self._frozen: list[int] = []
         self._all_stopped = False
         """Whether everything in `_frozen` has been seen to stand still, and that nothing else is there."""
+        self._threads: threads.Threads | None = None
+        """Those of the process, from one timed block to the next."""
         self.output = b""
         self.active: list[str] = []
         self.missing: list[str] = []
@@ -332,12 +334,13 @@ class Confined:
             return False
         known = set(self._frozen)
         deadline = time.monotonic() + 1.0
-        self._frozen = self._frozen or self._tree()
+        own = self._looked_at(again=bool(known))
+        self._frozen = self._frozen or threads.tree(own)
         while True:
             for pid in self._frozen:
                 _signal(pid, signal.SIGSTOP)
-            if all(map(_stopped, self._frozen)):
-                there = self._tree()
+            if own.standing() and all(map(threads.standing, self._frozen[1:])):
+                there = threads.tree(own)
                 self._all_stopped = there == self._frozen
                 if self._all_stopped:
                     return bool(known) and not known.issuperset(there)
@@ -367,21 +370,25 @@ class Confined:
         for pid in self._frozen:
             _signal(pid, signal.SIGCONT)
         self._frozen, self._all_stopped = [], False
+        self._look_away()
 
-    def _tree(self) -> list[int]:
-        """The process and all its descendants."""
+    def _looked_at(self, *, again: bool) -> threads.Threads:
+        """The threads of the process.  Between timed blocks they are looked at again and again; those of a process
+        that waits for its turn, as many do, would only keep files open."""
         assert self._pid is not None
-        found, queue = [self._pid], [self._pid]
-        while queue:
-            children = _children(queue.pop())
-            found += children
-            queue += children
-        return found
+        if again and self._threads is None:
+            self._threads = threads.Threads(self._pid, kept=threads.KEPT_FILES)
+        return self._threads or threads.Threads(self._pid)
+
+    def _look_away(self) -> None:
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
 
     def strike(self) -> None:
         """Kill everything in it, and leave the rest to `kill`: whoever waits for an answer gets Ended."""
         if self._pid is not None and not self._ended:
-            for pid in self._tree():
+            for pid in threads.tree(threads.Threads(self._pid)):
                 _signal(pid, signal.SIGKILL)
 
     def kill(self, *, wait_s: float = 0.0) -> None:
@@ -393,12 +400,12 @@ class Confined:
         with contextlib.suppress(Ended, ZygoteError):
             self.wait_ready()
             self._take_notes()
-            for pid in self._tree():
-                _signal(pid, signal.SIGKILL)
+            self.strike()
             while select.select([self._notes], [], [], wait_s)[0]:
                 self._take_note()  # until it raises Ended
         for end in (self._channel, self._notes):
             end.close()
+        self._look_away()
         os.close(self._stdout)
         self._stdout = -1
 
@@ -409,32 +416,6 @@ class Confined:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-
-
-def _children(pid: int) -> list[int]:
-    """Of every thread of it.  With plain system calls: it is asked twice a block, of twenty threads."""
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 (see above)
-        return [int(child) for task in tasks for child in _read(f"/proc/{pid}/task/{task}/children").split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def _stopped(pid: int) -> bool:
-    """Whether every thread of `pid` is stopped or dead (proc(5), stat, field 3)."""
-    try:
-        stats = [_read(f"/proc/{pid}/task/{task}/stat") for task in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return all(stat[stat.rindex(b")") + 2] in b"TtZX" for stat in stats)
-
-
-def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, 4096)
-    finally:
-        os.close(fd)
 
 
 def _signal(pid: int, number: int) -> None:

@@ -1,0 +1,100 @@
+"""What /proc shows of a process and of all that it started: whether they stand still, and which they are.
+
+With plain system calls and few of them, because the referee asks after every timed block: of a stopped process with 25
+threads, a look at both takes 0.47 ms where the files are opened for it, and 0.16 ms where they are open."""
+
+from __future__ import annotations
+
+import os
+
+KEPT_FILES = 128
+"""Of a process that is looked at again and again: two a thread.  CUDA makes some 25 threads; a process with more than
+64 costs more time, and no more of the referee's descriptors."""
+
+_READ_BYTES = 4096
+_STANDING = b"TtZX"
+"""States of a thread that does nothing: stopped, traced, dead (proc(5), stat, field 3)."""
+
+
+class Threads:
+    """The threads of one process.
+
+    Up to `kept` of their files stay open from one look to the next.  An open file is that of one thread for ever: once
+    the thread is gone, its `stat` cannot be read, whoever has its number by then.  How many threads the process has is
+    in the `stat` of each, so that none is overlooked."""
+
+    def __init__(self, pid: int, kept: int = 0) -> None:
+        """Looks at nothing yet."""
+        self.pid = pid
+        self._room = kept
+        self._folders: list[str] = []
+        self._kept: dict[str, int] = {}
+
+    def standing(self) -> bool:
+        """Whether every thread is stopped or dead; True of a process that is gone.
+
+        Also False where a thread has come or gone since the last look, or during this one: to be asked again."""
+        try:
+            folders = self._folders = self._folders or self._listed()
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        count = 0
+        try:
+            for folder in folders:
+                stat = self._read(folder + "stat")
+                state = stat.rindex(b")") + 2
+                if stat[state] not in _STANDING:
+                    return False
+            count = int(stat[state:].split(None, 18)[17])  # field 20
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+        if count != len(folders):
+            self.close()
+        return count == len(folders)
+
+    def children(self) -> list[int]:
+        """The processes that its threads have started and that nobody has reaped: all of them, and no more to come,
+        where `standing` has just been true."""
+        try:
+            folders = self._folders or self._listed()
+            return [int(child) for folder in folders for child in self._read(folder + "children").split()]
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+
+    def close(self) -> None:
+        """Keep nothing open, and forget which threads there are.  It can be looked at again."""
+        for fd in self._kept.values():
+            os.close(fd)
+        self._kept.clear()
+        self._folders = []
+
+    def _listed(self) -> list[str]:
+        folder = f"/proc/{self.pid}/task/"
+        return [f"{folder}{thread}/" for thread in os.listdir(folder)]  # noqa: PTH208 (fewer system calls)
+
+    def _read(self, path: str) -> bytes:
+        kept = self._kept.get(path)
+        if kept is not None:
+            return os.pread(kept, _READ_BYTES, 0)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if len(self._kept) < self._room:
+            self._kept[path] = fd
+            return os.pread(fd, _READ_BYTES, 0)
+        try:
+            return os.read(fd, _READ_BYTES)
+        finally:
+            os.close(fd)
+
+
+def standing(pid: int) -> bool:
+    """Whether every thread of a process is stopped or dead."""
+    return Threads(pid).standing()
+
+
+def tree(first: Threads) -> list[int]:
+    """A process and all its descendants, the process first."""
+    found, queue = [first.pid], first.children()
+    while queue:
+        found.append(queue.pop())
+        queue += Threads(found[-1]).children()
+    return found
