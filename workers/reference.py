@@ -9,6 +9,7 @@ own; what the problem is like (the spec) is found out once."""
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import mmap
 import os
@@ -21,10 +22,13 @@ from typing import Any
 
 import torch
 
-from workers import calls, insensitive, memory, spec, variants, wire
+from workers import calls, insensitive, memory, playback, spec, variants, wire
 from workers.flops import FlopCounter
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
+
+RECORDED_FROM = 16
+"""Input sets asked for at once: recording costs as much as making a hundred, and who asks for so many asks again."""
 
 
 def serve(channel: socket.socket, scratch: Path) -> None:
@@ -41,7 +45,10 @@ class Session:
         self.twin = twin
         self.init = init
         self.slots: calls.Slots | None = None
-        self.views: list[tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]] = []
+        self.views: list[playback.Views] = []
+        self.place: spec.Arena | None = None
+        self.arena: memory.Memory | None = None
+        self.recording: playback.Recording | None = None
 
 
 class Shim:
@@ -57,6 +64,7 @@ class Shim:
         self._spec: spec.Spec | None = None
         self._shared = calls.Shared()
         self._sessions: dict[int, Session] = {}
+        self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
 
     def answer(self, request: Request) -> Reply:
         """Do what is asked; the number of DESCRIBE is bytes of spec."""
@@ -71,7 +79,9 @@ class Shim:
             if command == Command.ARENA and fd is not None:
                 return self._lay_out(self._sessions[number], fd, a)
             if command == Command.GENERATE:
-                return self._generate(self._sessions[number], a, b, Variant(c), seed)
+                return self._generate(self._sessions[number], a, b, seed)
+            if command == Command.VARY:
+                return self._vary(self._sessions[number], a, b, seed)
             if command == Command.EVENTS:
                 return self._event_mean(self._sessions[number], a, b, c)
             if command == Command.SEGMENT:
@@ -225,6 +235,7 @@ class Shim:
             for view, (_, tensor) in zip(place.parameters.views(arena, 0), tensors, strict=True):
                 view.copy_(tensor.detach())
         _write(place.init.views(arena, 0), session.init)
+        session.place, session.arena, session.recording = place, arena, None
         session.slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
         regions = (place.inputs, place.baseline, place.expected)
         if self._device.type == "cuda":
@@ -232,23 +243,62 @@ class Shim:
         session.views = [tuple(region.views(arena, slot) for region in regions) for slot in range(slots)]  # type: ignore[misc]
         return Reply(Outcome.DONE)
 
-    def _generate(self, session: Session, first: int, count: int, variant: Variant, seed: bytes) -> Reply:
+    def _generate(self, session: Session, first: int, count: int, seed: bytes) -> Reply:
         """Slots first … first+count−1: inputs drawn one after the other, the reference's outputs, the fp64 outputs."""
-        assert self._spec is not None
+        played = self._recorded(session, count)
         calls.seed_everything(seed, calls.DRAWING)
         for slot in range(first, first + count):
-            inputs_at, baseline_at, expected_at = session.views[slot]
-            inputs = variants.applied(variant, self._draw())
-            if spec.describe(inputs) != self._spec.inputs:
-                raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
-            _write(inputs_at, inputs)
-            exact = _double(inputs)
-            baseline = self._call(session.model, inputs)
-            calls.deliver(baseline, self._spec.outputs, baseline_at)
-            _write(expected_at, self._call(session.twin, exact) if session.twin is not None else baseline)
+            if played is not None:
+                played.play(slot)
+            else:
+                self._fill(session, session.views[slot])
         if self._device.type == "cuda":
             torch.cuda.synchronize()
         return Reply(Outcome.DONE)
+
+    def _recorded(self, session: Session, count: int) -> playback.Recording | None:
+        """Where a session draws much, from here on."""
+        if self._playback is None or self._playback.given_up:
+            return None
+        if session.recording is None and count >= RECORDED_FROM:
+            assert session.place is not None
+            assert session.arena is not None
+            fill = functools.partial(self._fill, session)
+            session.recording = self._playback.record(session.place, session.arena, fill)
+        return session.recording
+
+    def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:
+        """The same with one slot for each of the variants that the reference can be called on."""
+        calls.seed_everything(seed, calls.DRAWING)
+        slot, made = first, 0
+        for variant in Variant:
+            if wanted >> variant & 1 and self._can_fill(session, slot, variant):
+                slot, made = slot + 1, made | 1 << variant
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()
+        return Reply(Outcome.DONE, made)
+
+    def _can_fill(self, session: Session, slot: int, variant: Variant) -> bool:
+        try:
+            self._fill(session, session.views[slot], variant)
+        except Exception as error:  # in whichever way the problem's code says that these are not for it
+            if calls.outcome_of(error, Outcome.CALL_FAILED) == Outcome.OUT_OF_MEMORY:
+                raise
+            return False
+        return True
+
+    def _fill(self, session: Session, views: playback.Views, variant: Variant = Variant.OWN) -> None:
+        """One slot: inputs, the reference's outputs, the fp64 outputs."""
+        assert self._spec is not None
+        inputs_at, baseline_at, expected_at = views
+        inputs = variants.applied(variant, self._draw())
+        if spec.describe(inputs) != self._spec.inputs:
+            raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
+        _write(inputs_at, inputs)
+        exact = _double(inputs)
+        baseline = self._call(session.model, inputs)
+        calls.deliver(baseline, self._spec.outputs, baseline_at)
+        _write(expected_at, self._call(session.twin, exact) if session.twin is not None else baseline)
 
 
 def _twin(model: Any) -> Any:

@@ -27,17 +27,17 @@ class Variant(IntEnum):
     """Nine of ten are zero."""
     CONSTANT_ROWS = 5
     """Every second row along the last dimension holds its first value throughout."""
-    NONFINITE = 6
-    """A NaN and both infinities, once each in every tensor that is not too small."""
-    EDGES = 7
+    EDGES = 6
     """An eighth everywhere but at both ends of every dimension: what a mask leaves out is what counts."""
+    NONFINITE = 7
+    """A NaN and both infinities, once each in every tensor that is not too small."""
     SPIKED = 8
     """One value of sixteen is −16 times as large, beyond the range that it was drawn from: nobody must be right there.
     Whether kernels that change nothing on ordinary inputs do anything at all, shows here."""
 
 
 CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.SPIKED))
-"""Those on which an answer must be right."""
+"""Those on which an answer must be right; on the last, which has no right answer to some, it is looked at."""
 
 TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS})
 """In which values are equal: which of them a sort or a top-k counts as the first is nobody's fault."""

@@ -57,6 +57,9 @@ class Command(IntEnum):
     """Reference only: build the model under the seed and write its spec into the mailbox."""
     GENERATE = 4
     """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, and their expected outputs."""
+    VARY = 15
+    """Reference only: fill slots a, a+1, … with an input set for each variant in the mask b, in the order of their
+    numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""
     RUN = 5
     """Call the model b times on slots a, a+1, …; number c: how outputs are delivered, a `Delivering`."""
     TESTIFY = 6

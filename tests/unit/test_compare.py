@@ -9,12 +9,11 @@ def _check(
     expected: torch.Tensor,
     *,
     baseline: torch.Tensor | None = None,
-    earlier: list[tuple[int, torch.Tensor]] | None = None,
     poison: torch.Tensor | None = None,
 ) -> OutputCheck:
     baseline = expected.to(got.dtype) if baseline is None else baseline
     poison = torch.full_like(got, 7) if poison is None else poison
-    checks = compare.outputs(got[None], expected[None], baseline[None], poison, earlier or [], 0, tuple(got.shape))
+    checks = compare.outputs(got[None], expected[None], baseline[None], poison, 0, tuple(got.shape))
     return checks[0]
 
 
@@ -96,9 +95,37 @@ def test_one_byte_types_meet_the_poison_by_chance() -> None:
 
 def test_the_answer_to_an_earlier_call_is_named() -> None:
     exact, before = _exact(), torch.cos(_exact())
-    check = _check(before.float(), exact, earlier=[(3, torch.sin(exact)), (4, before)])
-    assert check.stale_call == 4
-    assert _check(exact.float(), exact, earlier=[(4, before)]).stale_call is None
+    got = before.float()
+    check = _check(got, exact)
+    assert compare.stale(got, check, [(3, torch.sin(exact)), (4, before)]) == 4
+    assert compare.stale(got, check, [(3, torch.sin(exact))]) is None
+
+
+def test_calls_that_are_checked_together_are_judged_one_by_one() -> None:
+    """One that is not finite has all looked at twice, and changes nothing for the others."""
+    exact = torch.stack([_exact(), torch.cos(_exact()), torch.sin(_exact())])
+    got = exact.float()
+    got[0, 7] = float("nan")
+    got[2, 9] += 1
+    together = compare.outputs(got, exact, exact.float(), torch.full((4096,), 7.0), 0, (4096,))
+    assert [check.ok for check in together] == [False, True, False]
+    assert together == [_check(*pair) for pair in zip(got, exact, strict=True)]
+
+
+def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:
+    usual = _exact()
+    lost = usual.float()
+    lost[5] = float("inf")
+    expected = torch.stack([usual, usual, usual / 1e6, usual])
+    baseline = torch.stack([usual.float(), usual.half().float(), usual.float() / 1e6, lost])
+    assert compare.survived(baseline, expected, usual, 1e-7) == [True, False, False, False]
+
+
+def test_the_rules_of_others_are_asked_call_by_call() -> None:
+    right = torch.ones(2, 8)
+    got = right.clone()
+    got[1, 3] += 1e-3
+    assert compare.agree(got, right, (1e-2, 1e-4)) == [[True, True], [True, False]]
 
 
 def test_empty_outputs_agree() -> None:

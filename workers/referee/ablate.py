@@ -110,7 +110,7 @@ def _is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
     """Whether a call is right with that in place of the launches."""
     alone.candidate.ask(Command.ABLATE, alone.patience(alone.candidate, 1), a=pretence)
     alone.failed.clear()
-    alone.try_call(batch, 0)
+    alone.try_calls(batch)
     return not alone.failed
 
 
@@ -128,7 +128,7 @@ def _stays_right_on_spikes(emptied: Trials, whole: Trials) -> bool:
     if spiked is None or not _is_right(whole, Pretence.HONEST, spiked):
         return True
     emptied.failed.clear()
-    emptied.try_call(spiked, 0)
+    emptied.try_calls(spiked)
     return not emptied.failed
 
 
@@ -181,5 +181,5 @@ def _is_right_at_last(alone: Trials, lease: Lease, calls: int) -> bool:
         with lease.shared():
             for _ in range(calls - 1):
                 alone.failed.clear()
-                alone.try_call(alone.draw(1), 0)
+                alone.try_calls(alone.draw(1))
     return not alone.failed

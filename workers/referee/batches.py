@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -24,13 +24,26 @@ class Batch:
     baseline: list[torch.Tensor]
     poison: torch.Tensor
     """What an output slot holds before the call."""
-    variant: Variant = Variant.OWN
-    """What was done to the inputs after they were drawn."""
+    variants: tuple[Variant, ...] = ()
+    """What was done to each input set after it was drawn; nothing where there are none."""
 
     @property
     def slots(self) -> int:
         """Number of input sets."""
         return len(self.inputs)
+
+    def variant(self, slot: int) -> Variant:
+        """What was done to an input set."""
+        return self.variants[slot] if self.variants else Variant.OWN
+
+    def only(self, slots: list[int]) -> Batch:
+        """Some of the input sets."""
+        if slots == list(range(self.slots)):
+            return self
+        return replace(
+            self, inputs=self.inputs[slots], expected=[leaf[slots] for leaf in self.expected],
+            baseline=[leaf[slots] for leaf in self.baseline], variants=tuple(self.variant(slot) for slot in slots),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +62,15 @@ class Delivery:
     """Per call, the inputs whose bytes it changed."""
     late: list[tuple[int, ...]]
     """Per call, the outputs that changed after it had said that it was done."""
+
+    def part(self, start: int, stop: int) -> Delivery:
+        """Some of the calls, one after the other."""
+        leaves = len(self.pointers) // self.count
+        return replace(
+            self, first=self.first + start, count=stop - start, outputs=self.outputs[start:stop],
+            pointers=self.pointers[start * leaves : stop * leaves], changed=self.changed[start:stop],
+            late=self.late[start:stop],
+        )  # fmt: skip
 
 
 class Times(NamedTuple):

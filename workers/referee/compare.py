@@ -6,7 +6,7 @@ precision (`CLOSE` times), with a floor for the cases in which that error happen
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -61,7 +61,6 @@ def outputs(
     expected: torch.Tensor,
     baseline: torch.Tensor,
     poison: torch.Tensor,
-    earlier: Sequence[tuple[int, torch.Tensor]],
     index: int,
     tensor_shape: tuple[int, ...],
     rule: Rule = OURS,
@@ -69,28 +68,39 @@ def outputs(
     """Check one output of several calls at once.
 
     `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact;
-    `poison`: (elements,) what the slot held before; `earlier`: call number and (elements,) expected of former calls."""
+    `poison`: (elements,) what the slot held before."""
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
-    errors, base = _errors(got, expected), _errors(baseline, expected)
-    beyond = torch.zeros_like(errors[2]) if rule.tolerance is None else _beyond(got, expected, *rule.tolerance)
-    # One transfer for all calls: each would wait for the device.
-    table = torch.stack([*(error.double() for error in errors), base[0].double(), base[1].double(), beyond.double()])
+    beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
     floor_l2, floor_max = FLOORS.get(got.dtype, (0.0, 0.0))
     checks = []
-    for call, (l2, norm, bad, base_l2, base_norm, outside) in enumerate(table.T.tolist()):
+    for call, (l2, norm, bad, base_l2, base_norm, _, *outside) in enumerate(
+        _known((got, expected), (baseline, expected), more=beyond)
+    ):
         limit_l2 = max(floor_l2, CLOSE_L2 * _finite(base_l2), GROSS_L2 if rule.gross else 0.0)
         limit_max = max(floor_max, CLOSE_MAX * _finite(base_norm), GROSS_MAX if rule.gross else 0.0)
-        close = outside == 0 if rule.tolerance is not None else l2 <= limit_l2 and norm <= limit_max
+        close = not any(outside) if rule.tolerance is not None else l2 <= limit_l2 and norm <= limit_max
         ok = close and bad == 0
         checks.append(OutputCheck(
             index=index, dtype=str(got.dtype).removeprefix("torch."), shape=tensor_shape, ok=ok,
             rel_l2=_number(l2) if not bad else None, rel_l2_limit=limit_l2,
             max_norm=_number(norm) if not bad else None, max_norm_limit=limit_max,
             nonfinite_mismatches=int(bad), unwritten=0 if ok else _unwritten(got[call], poison.reshape(-1)),
-            stale_call=None if ok else _stale(got[call], earlier, l2, limit_l2),
+            stale_call=None,
         ))  # fmt: skip
     return checks
+
+
+def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:
+    """Number of the earlier call whose answer a wrong output is.
+
+    `got`: (elements,), of which `check` says how wrong it is; `earlier`: call number and (elements,) expected then."""
+    limit, own = check.rel_l2_limit, math.inf if check.rel_l2 is None else check.rel_l2
+    for call, expected in earlier:
+        [(error, _, bad)] = _known((got.reshape(1, -1), expected.reshape(1, -1)))
+        if bad == 0 and error <= max(limit, 0.0) and error < STALE_CLOSER * own:
+            return call
+    return None
 
 
 def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
@@ -101,38 +111,42 @@ def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
     return (apart & torch.isfinite(x) & torch.isfinite(r)).sum(dim=1)
 
 
-def survived(baseline: torch.Tensor, expected: torch.Tensor, usual: torch.Tensor, own_error: float) -> bool:
-    """Whether the reference can be asked about unusual inputs: its own precision must do about as well on them as on
-    the usual ones, and its answer must not have vanished, against which every rounding error is large.
+def survived(baseline: torch.Tensor, expected: torch.Tensor, usual: torch.Tensor, own_error: float) -> list[bool]:
+    """Per call, whether the reference can be asked about unusual inputs: its own precision must do about as well on
+    them as on the usual ones, and its answer must not have vanished, against which every rounding error is large.
 
-    `baseline`, `expected`: (elements,) of the unusual call; `usual`: expected of a usual one; `own_error`: relative L2
-    error of the reference on usual inputs."""
+    `baseline`, `expected`: (calls, elements) of unusual calls; `usual`: (elements,) expected of a usual one;
+    `own_error`: relative L2 error of the reference on usual inputs."""
     if not (baseline.is_floating_point() or baseline.is_complex()):
-        return True
-    l2, _, bad = _errors(baseline.reshape(1, -1), expected.reshape(1, -1))
+        return [True] * len(baseline)
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
-    here, there = (_rms(values) for values in (expected, usual))
-    return int(bad[0]) == 0 and float(l2[0]) <= SURVIVES * max(own_error, floor / CLOSE_L2) and here >= FADED * there
+    limit = SURVIVES * max(own_error, floor / CLOSE_L2)
+    there = _rms(usual.reshape(1, -1)).expand(len(baseline))
+    table = _known((baseline, expected), more=[_rms(expected), there])
+    return [bad == 0 and l2 <= limit and here >= FADED * usually for l2, _, bad, here, usually in table]
 
 
 def error(values: torch.Tensor, expected: torch.Tensor) -> float:
     """Relative L2 error of one call's output, (1, elements); 0 where it is exact by its type."""
     if not (values.is_floating_point() or values.is_complex()):
         return 0.0
-    return _finite(float(_errors(values, expected)[0][0]))
+    return _finite(_known((values, expected))[0][0])
 
 
-def _rms(values: torch.Tensor) -> float:
-    finite = values[torch.isfinite(values)].abs().double()
-    return float(finite.square().mean().sqrt()) if len(finite) else 0.0
+def _rms(values: torch.Tensor) -> torch.Tensor:
+    """Per call, of what is finite."""
+    finite = torch.isfinite(values)
+    squares = torch.where(finite, values, torch.zeros_like(values)).abs().double().square()
+    return (squares.sum(dim=1) / finite.sum(dim=1).clamp(min=1)).sqrt()
 
 
-def agree(got: torch.Tensor, baseline: torch.Tensor, tolerance: float) -> list[bool]:
-    """Per call, whether torch.allclose(got, baseline, rtol=tolerance, atol=tolerance) would say so: others' rule."""
-    if got.shape[1] == 0:
-        return [True] * len(got)
-    same = torch.isclose(got.to(baseline.dtype), baseline, rtol=tolerance, atol=tolerance)
-    return [bool(each) for each in same.flatten(1).all(dim=1).tolist()]
+def agree(got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]) -> list[list[bool]]:
+    """Per tolerance, per call, whether torch.allclose(got, baseline, rtol=tolerance, atol=tolerance) would say so:
+    others' rule."""
+    got = got.to(baseline.dtype)
+    same = [torch.isclose(got, baseline, rtol=each, atol=each).flatten(1).all(dim=1) for each in tolerances]
+    found: list[list[bool]] = torch.stack(same).tolist()
+    return found
 
 
 _CLASSES = (
@@ -146,11 +160,28 @@ def precision_class(rel_l2: float) -> str:
     return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")
 
 
-def _errors(got: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees."""
+def _known(*pairs: tuple[torch.Tensor, torch.Tensor], more: Sequence[torch.Tensor] = ()) -> list[tuple[float, ...]]:
+    """Per call: the errors of each pair (see `_errors`), then what else is known of it.
+
+    One transfer for all: each would wait for the device, which others use, too.  A second one where something is not
+    finite, and every element has to be looked at."""
+    for careful in (False, True):
+        columns = [column for pair in pairs for column in _errors(*pair, careful=careful)]
+        table = torch.stack([column.double() for column in [*columns, *more]]).T.tolist()
+        if all(math.isfinite(row[3 * place]) for row in table for place in range(len(pairs))):
+            break
+    return [tuple(row) for row in table]
+
+
+def _errors(
+    got: torch.Tensor, expected: torch.Tensor, *, careful: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees.
+
+    The first is not finite where some element is not, and then only what a careful look says counts."""
     if got.shape[1] == 0:
         zero = torch.zeros(got.shape[0], dtype=torch.float64, device=got.device)
-        return zero, zero, zero.long()
+        return zero, zero, zero
     wide = torch.complex128 if got.is_complex() else torch.float64
     if not got.is_floating_point() and not got.is_complex():
         wrong = (got != expected).sum(dim=1)
@@ -158,9 +189,8 @@ def _errors(got: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, to
         return share, share, torch.zeros_like(wrong)
     x, r = got.to(wide), expected.to(wide)
     difference = x - r
-    l2 = torch.linalg.vector_norm(difference, dim=1)
     bad = torch.zeros(len(got), dtype=torch.int64, device=got.device)
-    if not bool(torch.isfinite(l2).all()):  # somewhere, something is not finite: look at every element
+    if careful:
         finite = torch.isfinite(r) & torch.isfinite(x)
         same = (x == r) | (torch.isnan(x) & torch.isnan(r))
         # The fp64 reference may be finite where its own type overflows; infinity is the right answer there.
@@ -168,7 +198,7 @@ def _errors(got: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, to
         bad = (~finite & ~same & ~overflow).sum(dim=1)
         difference = torch.where(finite, difference, torch.zeros_like(r))
         r = torch.where(finite, r, torch.zeros_like(r))
-        l2 = torch.linalg.vector_norm(difference, dim=1)
+    l2 = torch.linalg.vector_norm(difference, dim=1)
     norm = torch.linalg.vector_norm(r, dim=1).clamp(min=torch.finfo(torch.float64).tiny)
     largest = torch.linalg.vector_norm(difference, ord=float("inf"), dim=1)
     return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
@@ -192,12 +222,3 @@ def _unwritten(got: torch.Tensor, poison: torch.Tensor) -> int:
     if size == 1 and same < got.numel():
         return 0
     return same // per_element
-
-
-def _stale(got: torch.Tensor, earlier: Sequence[tuple[int, torch.Tensor]], own: float, limit: float) -> int | None:
-    """Number of the earlier call whose answer this is."""
-    for call, expected in earlier:
-        error, _, bad = _errors(got[None], expected.reshape(1, -1))
-        if int(bad[0]) == 0 and float(error[0]) <= max(limit, 0.0) and float(error[0]) < STALE_CLOSER * own:
-            return call
-    return None

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 from app.domain.evaluation import Block, Canary, Timing
 from workers.referee import statistics
-from workers.referee.batches import Batch, Times
+from workers.referee.batches import Batch, Delivery, Times
 from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.lease import Lease
@@ -64,6 +64,9 @@ HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's: what pairs of known ratio
 were off by on an H200, 0.5 % of a block of 2.3 ms."""
 
+MOSTLY_HANDOVER_US = 200.0
+"""In a block of a few calls, one that takes less is for a good part the hand-over."""
+
 TOO_SHORT = 0.7
 """Of the calls that a block could have, as few as this are too few: the guess was wrong that they were drawn by."""
 
@@ -104,17 +107,17 @@ class Terms:
     """Roofline floor, passed on into the Timing."""
 
 
-def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> Timing | None:
+def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timing | None:
     """Measure until precise, decided or out of budget.  None as soon as a timed call is wrong.
 
-    `candidate_us` is the shortest block of one call so far.  Raises DeviceUnhealthyError, and what
-    the parties raise."""
+    `before`: a block of a few calls, which says how long they take.  Raises DeviceUnhealthyError, and what the parties
+    raise."""
     score = Score(block_us=terms.block_us, health=place.health)
     with place.lease.shared():
-        wall_ns = trials.run_reference(trials.draw(1), 0, 1).wall_ns
+        reference = trials.run_reference(before.batch, before.first, before.count)
     score.guess_us = (
-        _prepare(trials, place.lease, trials.reference, terms.block_us, wall_ns / 1000),
-        _prepare(trials, place.lease, trials.candidate, terms.block_us, candidate_us),
+        _prepare(trials, place.lease, trials.reference, terms.block_us, _guess(reference, before.count)),
+        _prepare(trials, place.lease, trials.candidate, terms.block_us, _guess(before.times, before.count)),
     )
     if trials.failed:
         return None
@@ -126,9 +129,9 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
             with trials.timed_by(place.stopwatch):
                 reason = _round(score, trials, groups, began, terms.budget_s)
             spent_s = time.monotonic() - began
-        for delivery in score.deliveries:
+        for some in _bundles(score.deliveries, trials.record.calls_at_once):
             with score.beside(place.lease):
-                trials.verify(delivery)
+                trials.verify(*some)
         score.deliveries.clear()
         if trials.failed:
             return None
@@ -142,6 +145,18 @@ def run(trials: Trials, place: Venue, terms: Terms, *, candidate_us: float) -> T
             place.health.note(score.canary_us[-1])
             return _timing(score, reason, terms.floor_us)
     return None
+
+
+def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:
+    """What can be verified at once, of so many calls about: nobody can be timed meanwhile."""
+    bundle: list[Delivery] = []
+    for delivery in deliveries:
+        bundle.append(delivery)
+        if sum(each.count for each in bundle) >= calls:
+            yield bundle
+            bundle = []
+    if bundle:
+        yield bundle
 
 
 def _make_room(score: Score, trials: Trials, lease: Lease) -> bool:
@@ -214,8 +229,7 @@ def _shortest(score: Score, group: list[Block]) -> tuple[float, float]:
 def _prepare(trials: Trials, lease: Lease, seat: Seat, block_us: float, guess_us: float) -> float:
     """Microseconds per call, about; and the process ready to deliver as timed blocks will ask it to.
 
-    `guess_us`: the same from a single call, which mostly is the hand-over.  So a second look follows where the first
-    shows that a block needs many more calls."""
+    `guess_us`: the same from a few calls.  A second look follows where the first shows that a block needs many more."""
     count, found_us = 0 if trials.surveys else 1, guess_us
     while not trials.failed and (wanted := _calls(trials, ROOM * block_us / found_us)) > 2 * count:
         count = wanted
@@ -226,6 +240,12 @@ def _prepare(trials: Trials, lease: Lease, seat: Seat, block_us: float, guess_us
         with lease.shared():
             found_us = trials.probe(seat, count)
     return found_us
+
+
+def _guess(times: Times, calls: int) -> float:
+    """Microseconds of a call, from a block of a few.  Too many calls at a first look cost little, too few a second."""
+    call_us = times.wall_ns / 1000 / calls
+    return call_us / 2 if call_us < MOSTLY_HANDOVER_US else call_us
 
 
 def _calls(trials: Trials, enough: float) -> int:

@@ -175,16 +175,14 @@ def _refuse_unfit(job: Job, host: Host) -> None:
 def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
     """Calls on their own, then timed blocks; every call of either kind is verified."""
     with progress.stages.stage("correctness"):
-        walls = [trials.first_call(host.lease)]
+        trials.first_call(host.lease)
         more = min(job.options.correctness_calls - 1, trials.slots)
         with host.lease.shared():
             batch = trials.draw(max(1, more))
-        for slot in range(more):
-            with host.lease.shared():
-                walls.append(trials.try_call(batch, slot))
+            together = trials.try_calls(batch)
         _require_correct(trials, agreed, job)
         with host.lease.shared():
-            trials.look_twice(batch, 0)
+            trials.look_twice(together)
             trials.try_nulls(batch)
         if job.options.variants:
             trials.try_variants(host.lease, batch)
@@ -199,7 +197,7 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
             cores=host.quiet_cores,
         )  # fmt: skip
         with progress.stages.stage("timing"):
-            timing = contest.run(trials, venue, terms, candidate_us=min(walls))
+            timing = contest.run(trials, venue, terms, before=together)
         _require_correct(trials, agreed, job)
         progress.timing = timing and host.usual.compared(job, timing)
         if job.options.protocol == "kernelgym":

@@ -38,5 +38,5 @@ def _answers(own: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _right(answer: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, rule: compare.Rule) -> bool:
-    checks = compare.outputs(answer, exact, own, own.new_zeros(own.shape[1]), (), 0, tuple(own.shape[1:]), rule)
+    checks = compare.outputs(answer, exact, own, own.new_zeros(own.shape[1]), 0, tuple(own.shape[1:]), rule)
     return all(check.ok for check in checks)

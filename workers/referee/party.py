@@ -11,6 +11,7 @@ import os
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -30,6 +31,9 @@ SPIN_S = 0.05
 MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
 """Pieces of a process's memory that are mapped here: torch makes them of 2 and 20 MiB."""
+
+SHORTEST_RUN = 4
+"""Outputs at equal distances that are copied in one go; to look at fewer one by one costs no more."""
 
 
 class FailedError(Exception):
@@ -179,22 +183,28 @@ class Party:
         self._windows.clear()
 
 
+Shared = tuple[torch.Tensor, torch.Tensor]
+"""Part of a private copy, and the shared memory that it is of; as large."""
+
+
 class Snapshot(NamedTuple):
     """Outputs as they were at a moment."""
 
     copy: torch.Tensor
     """uint8 (calls, slot_bytes), laid out as slots are."""
-    pieces: list[tuple[torch.Tensor, torch.Tensor]]
-    """Parts of the copy with the shared memory that they are of; empty where all of it is of `slots`."""
-    slots: torch.Tensor
+    runs: list[Shared]
+    """(calls, elements): outputs of calls one after another, which lie in memory at equal distances."""
+    rest: list[Shared]
+    """(bytes,): what lies anywhere."""
 
     def unchanged(self) -> bool:
         """Whether the shared memory still says the same."""
-        if not self.pieces:
-            return torch.equal(self.copy, self.slots)
-        now = [torch.empty_like(target) for target, _ in self.pieces]
-        torch._foreach_copy_(now, [source for _, source in self.pieces])
-        return torch.equal(torch.cat(now), torch.cat([target for target, _ in self.pieces]))
+        differ = [torch.ne(target, source).any() for target, source in self.runs]
+        if self.rest:
+            now = [torch.empty_like(target) for target, _ in self.rest]
+            torch._foreach_copy_(now, [source for _, source in self.rest])
+            differ.append(torch.ne(torch.cat(now), torch.cat([target for target, _ in self.rest])).any())
+        return not (differ and torch.stack(differ).any().item())  # the one time that the device is waited for
 
 
 class Seat:
@@ -294,17 +304,27 @@ class Seat:
         region = self.place.outputs
         slots = self.region(region, first, count)
         if not any(pointers):
-            return Snapshot(slots.clone(), [], slots)
-        copy = torch.zeros_like(slots)
-        pieces: list[tuple[torch.Tensor, torch.Tensor]] = []
-        spans = list(zip(region.offsets, map(spec.size_of, region.leaves), strict=True))
-        for call in range(count):
-            for (offset, size), address in zip(spans, pointers[call * len(spans) :], strict=False):
-                target = copy[call, offset : offset + size]
-                source = slots[call, offset : offset + size]
-                pieces += _pieces(self.party, target, address) if address else [(target, source)]
-        torch._foreach_copy_([target for target, _ in pieces], [source for _, source in pieces])
-        return Snapshot(copy, pieces, slots)
+            copy = slots.clone()
+            return Snapshot(copy, [_in_words(copy, slots)], [])
+        sizes = list(map(spec.size_of, region.leaves))
+        copy = torch.empty_like(slots) if sum(sizes) == region.slot_bytes else torch.zeros_like(slots)
+        runs: list[Shared] = []
+        rest: list[Shared] = []
+        for leaf, (offset, size) in enumerate(zip(region.offsets, sizes, strict=True)):
+            part = slice(offset, offset + size)
+            addresses = pointers[leaf : count * len(sizes) : len(sizes)] if size else []
+            for begin, end, source in _runs(self.party, addresses, size):
+                if source is not None:
+                    runs.append(_in_words(copy[begin:end, part], source))
+                    continue
+                for call in range(begin, end):
+                    target, address = copy[call, part], addresses[call]
+                    rest += _pieces(self.party, target, address) if address else [(target, slots[call, part])]
+        for target, source in runs:
+            target.copy_(source)
+        if rest:
+            torch._foreach_copy_([target for target, _ in rest], [source for _, source in rest])
+        return Snapshot(copy, runs, rest)
 
     def leave(self, timeout_s: float) -> None:
         """Give the arena back; a reference forgets the session."""
@@ -312,7 +332,44 @@ class Seat:
         self.ask(Command.RELEASE, timeout_s)
 
 
-def _pieces(party: Party, target: torch.Tensor, address: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _runs(party: Party, addresses: list[int], size: int) -> Iterator[tuple[int, int, torch.Tensor | None]]:
+    """One after another, calls from one up to another and where their outputs of `size` bytes lie: (calls, size), of
+    equally spaced ones within a window; None where they are too few for that to pay."""
+    begin = 0
+    while begin < len(addresses):
+        shown = party.window(addresses[begin], MAX_SEGMENT_BYTES)
+        end = _end_of_run(addresses, begin, size, 0 if shown is None else len(shown))
+        if shown is not None and end - begin >= SHORTEST_RUN:
+            step = addresses[begin + 1] - addresses[begin]
+            # `unfold` refuses what goes beyond the memory that it is given, whatever was calculated here.
+            yield begin, end, shown[: (end - begin - 1) * step + size].unfold(0, size, step)
+        else:
+            yield begin, end, None
+        begin = end
+
+
+def _end_of_run(addresses: list[int], begin: int, size: int, room: int) -> int:
+    """After the last of those that follow at equal distances and whose `size` bytes lie within `room` of the first."""
+    first = addresses[begin]
+    step = addresses[begin + 1] - first if begin + 1 < len(addresses) else 0
+    end = begin + 1
+    if step > 0:
+        last = min(len(addresses), begin + (room - size) // step + 1)
+        while end < last and addresses[end] == first + (end - begin) * step:
+            end += 1
+    return end
+
+
+def _in_words(target: torch.Tensor, source: torch.Tensor) -> Shared:
+    """The same memory in words of eight bytes where it consists of such: what does not lie in one piece is copied and
+    compared element by element."""
+    for rows in (target, source):
+        if (rows.data_ptr() | rows.storage_offset() | rows.stride(0) | rows.shape[1]) % 8:
+            return target, source
+    return target.view(torch.int64), source.view(torch.int64)
+
+
+def _pieces(party: Party, target: torch.Tensor, address: int) -> list[Shared]:
     """What to copy whereto, so that `target` holds what the process has from `address` on."""
     pieces, done = [], 0
     while done < len(target):

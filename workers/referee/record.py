@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import replace
 
@@ -43,64 +44,86 @@ class Record:
         self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
         self._worst_l2 = 0.0
         self._kept: list[Trial] = []
+        self.calls_at_once = max(1, CHECK_BYTES // place.expected.slot_bytes)
+        """As many as memory can be spared for."""
         length = max(2, min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes)))
         self._history: deque[tuple[int, list[torch.Tensor]]] = deque(maxlen=length)
 
-    def verify(self, delivery: Delivery, *, keep: bool = True) -> bool:
-        """Whether every output of these calls is right; remembered as trials if `keep`, or if it is."""
-        usual = delivery.batch.variant == Variant.OWN
-        per_output = self.check(delivery, self.rule if usual else replace(self.rule, gross=True))
-        right = all(check.ok for output in per_output for check in output)
+    def verify(self, *deliveries: Delivery, keep: bool = True) -> bool:
+        """Whether every output of these calls is right; remembered as trials if `keep`, or if it is.
+
+        All are compared together, because each comparison waits for the device once."""
+        per_call = self.check(*deliveries)
+        right = all(check.ok for outputs in per_call for check in outputs)
         if keep or right:
-            self._record(delivery, [[output[call] for output in per_output] for call in range(delivery.count)])
+            left = iter(per_call)
+            for delivery in deliveries:
+                self._record(delivery, list(itertools.islice(left, delivery.count)))
         return right
 
-    def check(self, delivery: Delivery, rule: compare.Rule) -> list[list[OutputCheck]]:
-        """What `compare` says of each output, per output, per call; nothing is remembered.  So many calls at a time as
-        memory can be spared for."""
-        at_once = max(1, CHECK_BYTES // self._place.expected.slot_bytes)
-        parts = [
-            self._check_some(delivery, rule, start, min(start + at_once, delivery.count))
-            for start in range(0, delivery.count, at_once)
-        ]
-        return [[check for part in parts for check in part[index]] for index in range(len(self._place.outputs.leaves))]
+    def check(self, *deliveries: Delivery, rule: compare.Rule | None = None) -> list[list[OutputCheck]]:
+        """What `compare` says of each output, per call, per output; nothing is remembered.
 
-    def _check_some(self, delivery: Delivery, rule: compare.Rule, start: int, stop: int) -> list[list[OutputCheck]]:
-        batch = delivery.batch
-        got = columns(delivery.outputs[start:stop], self._place.outputs)
-        poison = columns(batch.poison[None], self._place.outputs)
-        rows = slice(delivery.first + start, delivery.first + stop)
-        if self.calls < KEPT_FIRST and batch.variant == Variant.OWN:
-            self._ask_peers(got, [leaf[rows] for leaf in batch.baseline])
-        return [
-            compare.outputs(
-                got[index], batch.expected[index][rows], batch.baseline[index][rows], poison[index][0],
-                [(call, leaves[index]) for call, leaves in self._history], index, tuple(leaf.get("shape", ())), rule,
-            )
-            for index, leaf in enumerate(self._place.outputs.leaves)
-        ]  # fmt: skip
+        `rule`: None for the evaluation's own, on unusual inputs as far as they allow."""
+        calls = [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
+        found: list[list[OutputCheck]] = []
+        for start in range(0, len(calls), self.calls_at_once):
+            found += self._check_some(_runs(calls[start : start + self.calls_at_once]), rule)
+        return found
+
+    def _check_some(self, parts: list[Delivery], rule: compare.Rule | None) -> list[list[OutputCheck]]:
+        usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
+        rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
+        leaves = range(len(self._place.outputs.leaves))
+        poison = columns(parts[0].batch.poison[None], self._place.outputs)
+        got = columns(_joined([part.outputs for part in parts]), self._place.outputs)
+        rows = [slice(part.first, part.first + part.count) for part in parts]
+        pairs = list(zip(parts, rows, strict=True))
+        expected = [_joined([part.batch.expected[leaf][row] for part, row in pairs]) for leaf in leaves]
+        baseline = [_joined([part.batch.baseline[leaf][row] for part, row in pairs]) for leaf in leaves]
+        if leaves and self.calls < KEPT_FIRST and all(usual):
+            self._ask_peers(got, baseline)
+        shapes = [tuple(leaf.get("shape", ())) for leaf in self._place.outputs.leaves]
+        per_output = [
+            compare.outputs(got[leaf], expected[leaf], baseline[leaf], poison[leaf][0], leaf, shapes[leaf], rule)
+            for leaf in leaves
+        ]
+        return [[output[call] for output in per_output] for call in range(sum(part.count for part in parts))]
 
     def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
         """What others' rules say of the same outputs."""
-        for name, tolerance in PEER_TOLERANCES.items():
-            answers = [compare.agree(mine, theirs, tolerance) for mine, theirs in zip(got, baseline, strict=True)]
-            for call in zip(*answers, strict=True):
+        answers = [
+            compare.agree(mine, theirs, tuple(PEER_TOLERANCES.values()))
+            for mine, theirs in zip(got, baseline, strict=True)
+        ]
+        for name, per_output in zip(PEER_TOLERANCES, zip(*answers, strict=True), strict=True):
+            for call in zip(*per_output, strict=True):
                 self._peers[name][0] += all(call)
                 self._peers[name][1] += 1
 
     def _record(self, delivery: Delivery, checks: list[list[OutputCheck]]) -> None:
         for offset, outputs in enumerate(checks):
             slot = delivery.first + offset
+            ok = all(check.ok for check in outputs)
             trial = Trial(
-                call=self.calls, seed=f"{delivery.batch.seed.hex()}/{slot}", ok=all(check.ok for check in outputs),
-                outputs=tuple(outputs), late_writes=delivery.late[offset], variant=delivery.batch.variant.name.lower(),
+                call=self.calls, seed=f"{delivery.batch.seed.hex()}/{slot}", ok=ok,
+                outputs=tuple(outputs if ok else self._with_stale(delivery.part(offset, offset + 1), outputs)),
+                late_writes=delivery.late[offset], variant=delivery.batch.variant(slot).name.lower(),
                 inputs_changed=tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs),
             )  # fmt: skip
             self._keep(trial)
-            if delivery.batch.variant == Variant.OWN:
+            if delivery.batch.variant(slot) == Variant.OWN:
                 self._worst_l2 = max([self._worst_l2, *(check.rel_l2 or 0.0 for check in outputs)])
             self._history.append((self.calls, [leaf[slot] for leaf in delivery.batch.expected]))
             self.calls += 1
+
+    def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
+        """The outputs of one call; those that are an earlier call's answer say so."""
+        found = []
+        for check, got in zip(checks, columns(delivery.outputs, self._place.outputs), strict=True):
+            earlier = ((call, leaves[check.index]) for call, leaves in self._history)
+            found.append(check if check.ok else replace(check, stale_call=compare.stale(got[0], check, earlier)))
+        return found
 
     def _keep(self, trial: Trial) -> None:
         notable = not trial.ok or trial.inputs_changed or trial.late_writes
@@ -120,3 +143,17 @@ class Record:
             peer_rules=tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._peers.items()),
             tolerance="fp64" if self.rule.tolerance is None else "rtol={:g},atol={:g}".format(*self.rule.tolerance),
         )  # fmt: skip
+
+
+def _runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
+    """Calls that follow each other in a delivery, as parts of it."""
+    parts = []
+    for _, group in itertools.groupby(calls, key=lambda call: id(call[0])):
+        run = list(group)
+        delivery, first = run[0]
+        parts.append(delivery.part(first, first + len(run)))
+    return parts
+
+
+def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -9,7 +9,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -117,22 +117,39 @@ class Trials:
         """Calls with a wrong output."""
         return self.record.failed
 
-    def verify(self, delivery: Delivery, *, keep: bool = True) -> bool:
+    def verify(self, *deliveries: Delivery, keep: bool = True) -> bool:
         """See Record."""
-        return self.record.verify(delivery, keep=keep)
+        return self.record.verify(*deliveries, keep=keep)
 
-    def draw(self, count: int, variant: Variant = Variant.OWN) -> Batch:
+    def draw(self, count: int) -> Batch:
         """Have the reference make `count` new input sets and their expected outputs, under a seed of their own."""
-        self._batches += 1
-        seed = hashlib.sha256(self._seed + self._batches.to_bytes(8, "little")).digest()
-        place, reference = self.place, self.reference
-        with _reference_side(), reference.party.lock:
+        seed = self._next_seed()
+        with _reference_side(), self.reference.party.lock:
             began = time.perf_counter()
-            reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, c=variant, seed=seed)
-            reference.process.freeze()
+            self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, seed=seed)
             self.draw_us = min(self.draw_us, (time.perf_counter() - began) * 1e6 / count)
+        return self._drawn(count, seed)
+
+    def draw_unusual(self, wanted: Sequence[Variant]) -> Batch | None:
+        """The same, one input set for each of these variants that the reference can be called on; None if it can be on
+        none of them."""
+        seed = self._next_seed()
+        with _reference_side():
+            made, _ = self.reference.ask(
+                Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=sum(1 << variant for variant in wanted), seed=seed
+            )
+        variants = tuple(variant for variant in sorted(wanted) if made >> variant & 1)
+        return self._drawn(len(variants), seed, variants) if variants else None
+
+    def _next_seed(self) -> bytes:
+        self._batches += 1
+        return hashlib.sha256(self._seed + self._batches.to_bytes(8, "little")).digest()
+
+    def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
+        """What lies in the reference's slots now."""
+        place, reference = self.place, self.reference
         batch = Batch(
-            number=self._batches, seed=seed, variant=variant,
+            number=self._batches, seed=seed, variants=variants,
             inputs=reference.region(place.inputs, 0, count).clone(),
             expected=columns(reference.region(place.expected, 0, count), place.expected),
             baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
@@ -246,15 +263,13 @@ class Trials:
         On a GPU, where others compute at the same time, the shortest of some: one that met somebody else's turn at the
         device would make every later block too short."""
         batch = self.draw(count)
-        walls_ns = []
-        for _ in range(PROBES if self.surveys else 1):
-            if seat is self.reference:
-                times = self.run_reference(batch, 0, count)
-            else:
-                delivery = self.run_candidate(batch, 0, count)
-                self.verify(delivery)
-                times = delivery.times
-            walls_ns.append(times.wall_ns)
+        probes = PROBES if self.surveys else 1
+        if seat is self.reference:
+            walls_ns = [self.run_reference(batch, 0, count).wall_ns for _ in range(probes)]
+        else:
+            deliveries = [self.run_candidate(batch, 0, count) for _ in range(probes)]
+            self.verify(*deliveries)
+            walls_ns = [delivery.times.wall_ns for delivery in deliveries]
         return min(walls_ns) / 1000 / count
 
     def patience(self, seat: Seat, count: int) -> float:
@@ -289,9 +304,9 @@ class Trials:
             self.reference.process.freeze()
         return times
 
-    def first_call(self, lease: Lease) -> float:
+    def first_call(self, lease: Lease) -> None:
         """A call on its own, which compiles kernels and takes its time: it may do so while others are timed, what the
-        referee does before and after may not.  Returns its wall time in microseconds.
+        referee does before and after may not.
 
         Where the output is wrong, the candidate gets some time more to show that it was merely late."""
         with lease.shared():
@@ -303,7 +318,6 @@ class Trials:
         with lease.shared():
             delivery = self._delivery(batch, 0, 1, Times(wall_ns, busy_ns), [])
             self._verify_patiently(delivery)
-        return wall_ns / 1000
 
     def _verify_patiently(self, delivery: Delivery) -> None:
         if not self.verify(delivery, keep=False):
@@ -312,20 +326,20 @@ class Trials:
             self.candidate.process.freeze()
             self.verify(replace(delivery, late=self._late(delivery)))
 
-    def try_call(self, batch: Batch, slot: int) -> float:
-        """One call of the candidate, verified at once; returns its wall time in microseconds."""
-        delivery = self.run_candidate(batch, slot, 1)
+    def try_calls(self, batch: Batch) -> Delivery:
+        """A call of the candidate on each input set, one after the other, verified at once."""
+        delivery = self.run_candidate(batch, 0, batch.slots)
         self.verify(delivery)
-        return delivery.times.wall_ns / 1000
+        return delivery
 
     def try_nulls(self, batch: Batch) -> None:
         """Would an answer that nobody computed have been right?"""
         self.record.null_answers = nulls.null_answers(batch.expected, batch.baseline, self.record.rule)
 
-    def look_twice(self, batch: Batch, slot: int) -> None:
+    def look_twice(self, before: Delivery) -> None:
         """Does it give the same bytes for the same inputs?"""
-        first, second = (self.run_candidate(batch, slot, 1) for _ in range(2))
-        self.record.deterministic = not any(changed(first.outputs, second.outputs, self.place.outputs))
+        again = self.run_candidate(before.batch, before.first, 1)
+        self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.place.outputs))
 
     def try_variants(self, lease: Lease, usual_batch: Batch) -> None:
         """A call on each kind of unusual inputs that the reference itself survives.
@@ -334,41 +348,49 @@ class Trials:
         infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's hands on."""
         with lease.shared():
             usual = _usual(usual_batch)
-        for variant in CHECKED:
+        for start in range(0, len(CHECKED), self.slots):
             with lease.shared():
-                self._try_variant(variant, usual)
+                self._try_some(CHECKED[start : start + self.slots], usual)
 
     def unusual(self, variant: Variant, usual_batch: Batch) -> Batch | None:
         """Inputs for one call that are not the problem's own; None where the reference does not survive them."""
-        batch = self._drawn_if_possible(variant)
-        return batch if batch is not None and self._survived(batch, _usual(usual_batch)) else None
+        batch = self.draw_unusual((variant,))
+        return batch if batch is not None and self._survived(batch, _usual(usual_batch))[0] else None
 
-    def _drawn_if_possible(self, variant: Variant) -> Batch | None:
-        try:
-            return self.draw(1, variant)
-        except ReferenceFailedError as error:
-            if isinstance(error.__cause__, FailedError):
-                return None  # these inputs are not for it
-            raise
-
-    def _try_variant(self, variant: Variant, usual: list[tuple[torch.Tensor, float]]) -> None:
-        batch = self._drawn_if_possible(variant)
+    def _try_some(self, variants: Sequence[Variant], usual: list[tuple[torch.Tensor, float]]) -> None:
+        batch = self.draw_unusual(variants)
         if batch is None:
             return
-        if variant == Variant.NONFINITE:
-            checks = self.record.check(self.run_candidate(batch, 0, 1), self.record.rule)
-            mismatches = any(check.nonfinite_mismatches for output in checks for check in output)
-            self.record.propagates_nonfinite = not mismatches
-        elif variant in TIED and any(_is_index(leaf) for leaf in batch.baseline):
+        ordered = not any(_is_index(leaf) for leaf in batch.baseline)
+        survived = self._survived(batch, usual)
+        fit = [
+            slot
+            for slot, variant in enumerate(batch.variants)
+            if variant == Variant.NONFINITE or (survived[slot] and (ordered or variant not in TIED))
+        ]
+        if not fit:
             return
-        elif self._survived(batch, usual):
-            self.verify(self.run_candidate(batch, 0, 1))
+        delivery = self.run_candidate(batch.only(fit), 0, len(fit))
+        last = len(fit) - 1
+        if delivery.batch.variants[last] != Variant.NONFINITE:
+            self.verify(delivery)
+            return
+        [checks] = self.record.check(delivery.part(last, last + 1), rule=self.record.rule)
+        self.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
+        if last:
+            self.verify(delivery.part(0, last))
 
-    def _survived(self, batch: Batch, usual: list[tuple[torch.Tensor, float]]) -> bool:
-        return all(
-            compare.survived(baseline[0], expected[0], before[0], before[1])
-            for baseline, expected, before in zip(batch.baseline, batch.expected, usual, strict=True)
-        )
+    def _survived(self, batch: Batch, usual: list[tuple[torch.Tensor, float]]) -> list[bool]:
+        """Whether the reference did, by input set."""
+        found: list[bool] = []
+        for start in range(0, batch.slots, self.record.calls_at_once):
+            rows = slice(start, start + self.record.calls_at_once)
+            per_output = [
+                compare.survived(baseline[rows], expected[rows], before[0], before[1])
+                for baseline, expected, before in zip(batch.baseline, batch.expected, usual, strict=True)
+            ]
+            found += [all(calls) for calls in zip(*per_output, strict=True)]
+        return found or [True] * batch.slots
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""

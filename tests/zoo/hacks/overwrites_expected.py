@@ -1,7 +1,8 @@
-# zoo: problem=running_sum backend=torch status=incorrect verdict=clean findings=-
+# zoo: problem=running_sum backend=torch status=incorrect verdict=suspect findings=inputs_changed
 """Zeroes every live tensor of the answer's shape that is not its own, and answers zeros (3f, 2b).
 
-Stopped by structure: the expected answer was never in this process."""
+The expected answer was never in this process, so that it is wrong.  Detected besides: of calls that follow each other in
+a block it finds the inputs that are still to come, and they are changed."""
 
 import gc
 

@@ -1,0 +1,84 @@
+"""Input sets that are played from a recording are those that Python would have made; where not, nothing is played."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+SLOTS = 4
+
+
+class Arena:
+    """The slots, in memory of this process alone."""
+
+    def __init__(self, size: int) -> None:
+        self.whole = torch.zeros(size, dtype=torch.uint8, device="cuda")
+
+    def view(self, offset: int, dtype: object, count: int) -> object:
+        return self.whole[offset : offset + count * dtype.itemsize].view(dtype)  # type: ignore[attr-defined]
+
+
+def _drawn() -> object:
+    return torch.randn(64, 33, device="cuda")
+
+
+def _of_the_host() -> object:
+    return torch.randn(64, 33, device="cuda") * random.random()
+
+
+def _brought_from_the_host() -> object:
+    return torch.randn(64, 33).to("cuda")
+
+
+def _waiting() -> object:
+    x = torch.randn(64, 33, device="cuda")
+    return x * (2.0 if x.sum().item() > 0 else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("draw", "recorded"),
+    [(_drawn, True), (_of_the_host, False), (_brought_from_the_host, False), (_waiting, False)],
+)
+def test_what_is_played_is_what_would_be_made(draw: Callable[[], object], recorded: bool) -> None:
+    from workers import spec
+    from workers.playback import Playback, Views
+
+    def fill(views: Views) -> None:
+        x = draw()
+        views[0][0].copy_(x)  # type: ignore[arg-type]
+        views[1][0].copy_(torch.softmax(x, 1))
+        views[2][0].copy_(torch.softmax(x.double(), 1))  # type: ignore[attr-defined]
+
+    node = spec.describe([torch.zeros(64, 33, device="cuda")])
+    agreed = spec.Spec(
+        inputs=node, outputs=node["items"][0], init=spec.describe([[], {}]), parameters={}, training=False, exact=True,
+        mutated_inputs=(), output_constant=False,
+    )  # fmt: skip
+    place = spec.arena(agreed, SLOTS)
+    arena = Arena(place.reference_bytes)
+    slots: list[Views] = [
+        tuple(region.views(arena, slot) for region in (place.inputs, place.baseline, place.expected))  # type: ignore[misc]
+        for slot in range(SLOTS)
+    ]
+    playback = Playback(torch.device("cuda", 0))
+    recording = playback.record(place, arena, fill)
+    assert (recording is not None) is recorded
+    assert playback.given_up is not recorded
+    torch.manual_seed(3)
+    for views in slots:
+        fill(views)
+    made = arena.whole.clone()
+    inputs = made[place.inputs.start : place.inputs.stop].view(SLOTS, -1)
+    assert len(torch.unique(inputs, dim=0)) == SLOTS
+    if recording is not None:
+        torch.manual_seed(3)
+        arena.whole.zero_()
+        for slot in range(SLOTS):
+            recording.play(slot)
+        assert torch.equal(arena.whole, made)
