@@ -56,10 +56,6 @@ PATIENCE = 2.0
 """Making inputs and verifying outputs may take so many times the budget; from then on six groups are enough.  On the
 CPU device, where a reference's fp64 twin is no faster than the reference, that is most of a contest."""
 
-HANDOVERS = 7
-"""Of each side, before and after the groups of a round: a moment at which both are slow is hardly as long as a round.
-The first also wake the cores on which the round will be."""
-
 HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's: what pairs of known ratio
 were off by on an H200, 0.5 % of a block of 2.3 ms."""
@@ -189,7 +185,6 @@ def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budg
     A first group does not count: both sides are new to the caches of their cores.  Where memory allows no more than two
     groups in a round, calls are so long that this matters only once."""
     score.watch()
-    _measure_handover(score, trials)
     if not score.groups:
         score.guess_us = _shortest(score, _hold(score, trials, groups.pop()))
         if _too_short(score, trials, groups):
@@ -202,7 +197,6 @@ def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budg
         score.groups.append(_hold(score, trials, group))
         if reason := _stop_reason(score, (time.monotonic() - began) / budget_s):
             break
-    _measure_handover(score, trials)
     score.watch()
     return reason
 
@@ -290,12 +284,6 @@ def _secret_size(enough: float, most: int) -> int:
     return max(1, min(most, wanted - spread // 2 + secrets.randbelow(spread + 1)))
 
 
-def _measure_handover(score: Score, trials: Trials) -> None:
-    for side, seat in zip(SIDES, (trials.reference, trials.candidate), strict=True):
-        for _ in range(HANDOVERS):
-            score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
-
-
 def _hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
     """Reference, candidate, candidate, reference.
 
@@ -303,14 +291,27 @@ def _hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
     them in its cache."""
     reference, candidate = _sizes(score, trials, batch)
     number = len(score.groups)
-    before = _block(number, REFERENCE, reference[0], trials.run_reference(batch, 0, reference[0]))
+    before = _run_reference(score, trials, number, batch, 0, reference[0])
     both = []
     for first, calls in zip((0, candidate[0]), candidate, strict=True):
+        _wake(score, trials, CANDIDATE)
         delivery = trials.run_candidate(batch, first, calls)
         score.deliveries.append(delivery)
         both.append(_block(number, CANDIDATE, calls, delivery.times))
-    after = _block(number, REFERENCE, reference[1], trials.run_reference(batch, reference[0], reference[1]))
+    after = _run_reference(score, trials, number, batch, reference[0], reference[1])
     return [replace(block, **asdict(score.clocks)) for block in (before, *both, after)]
+
+
+def _run_reference(score: Score, trials: Trials, group: int, batch: Batch, first: int, calls: int) -> Block:
+    _wake(score, trials, REFERENCE)
+    return _block(group, REFERENCE, calls, trials.run_reference(batch, first, calls))
+
+
+def _wake(score: Score, trials: Trials, side: str) -> None:
+    """Measure a hand-over, right before a block: who has not run for some milliseconds needs up to 100 µs more for the
+    next thing that it does (H200), and of the four blocks of a group two follow one of the same side."""
+    seat = trials.reference if side == REFERENCE else trials.candidate
+    score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
 
 
 def _block(group: int, side: str, calls: int, times: Times) -> Block:

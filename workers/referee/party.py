@@ -311,15 +311,14 @@ class Seat:
         runs: list[Shared] = []
         rest: list[Shared] = []
         for leaf, (offset, size) in enumerate(zip(region.offsets, sizes, strict=True)):
-            part = slice(offset, offset + size)
+            ours, theirs = (rows[:, offset : offset + size] for rows in (copy, slots))
             addresses = pointers[leaf : count * len(sizes) : len(sizes)] if size else []
             for begin, end, source in _runs(self.party, addresses, size):
                 if source is not None:
-                    runs.append(_in_words(copy[begin:end, part], source))
+                    runs.append(_in_words(ours[begin:end], source))
                     continue
-                for call in range(begin, end):
-                    target, address = copy[call, part], addresses[call]
-                    rest += _pieces(self.party, target, address) if address else [(target, slots[call, part])]
+                for target, slot, address in zip(ours[begin:end], theirs[begin:end], addresses[begin:end], strict=True):
+                    rest += _pieces(self.party, target, address) if address else [(target, slot)]
         for target, source in runs:
             target.copy_(source)
         if rest:
@@ -334,37 +333,35 @@ class Seat:
 
 def _runs(party: Party, addresses: list[int], size: int) -> Iterator[tuple[int, int, torch.Tensor | None]]:
     """One after another, calls from one up to another and where their outputs of `size` bytes lie: (calls, size), of
-    equally spaced ones within a window; None where they are too few for that to pay."""
+    equally spaced ones within a window; None where there are too few of them."""
     begin = 0
     while begin < len(addresses):
-        shown = party.window(addresses[begin], MAX_SEGMENT_BYTES)
-        end = _end_of_run(addresses, begin, size, 0 if shown is None else len(shown))
+        address, end, step = addresses[begin], *_equally_spaced(addresses, begin)
+        shown = party.window(address, MAX_SEGMENT_BYTES) if address and end - begin >= SHORTEST_RUN else None
+        if shown is not None:
+            end = min(end, begin + max(1, (len(shown) - size) // step + 1))
         if shown is not None and end - begin >= SHORTEST_RUN:
-            step = addresses[begin + 1] - addresses[begin]
-            # `unfold` refuses what goes beyond the memory that it is given, whatever was calculated here.
+            # `unfold` refuses to go beyond the memory that it is given, whatever was calculated here.
             yield begin, end, shown[: (end - begin - 1) * step + size].unfold(0, size, step)
         else:
             yield begin, end, None
         begin = end
 
 
-def _end_of_run(addresses: list[int], begin: int, size: int, room: int) -> int:
-    """After the last of those that follow at equal distances and whose `size` bytes lie within `room` of the first."""
-    first = addresses[begin]
-    step = addresses[begin + 1] - first if begin + 1 < len(addresses) else 0
+def _equally_spaced(addresses: list[int], begin: int) -> tuple[int, int]:
+    """Up to where they follow each other at one distance, and that distance; a single one where they do not ascend."""
+    step = addresses[begin + 1] - addresses[begin] if begin + 1 < len(addresses) else 0
     end = begin + 1
-    if step > 0:
-        last = min(len(addresses), begin + (room - size) // step + 1)
-        while end < last and addresses[end] == first + (end - begin) * step:
-            end += 1
-    return end
+    while step > 0 and end < len(addresses) and addresses[end] - addresses[end - 1] == step:
+        end += 1
+    return end, step
 
 
 def _in_words(target: torch.Tensor, source: torch.Tensor) -> Shared:
     """The same memory in words of eight bytes where it consists of such: what does not lie in one piece is copied and
     compared element by element."""
     for rows in (target, source):
-        if (rows.data_ptr() | rows.storage_offset() | rows.stride(0) | rows.shape[1]) % 8:
+        if any(int(n) % 8 for n in (rows.data_ptr(), rows.storage_offset(), rows.stride(0), rows.shape[1])):
             return target, source
     return target.view(torch.int64), source.view(torch.int64)
 
