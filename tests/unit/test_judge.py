@@ -120,9 +120,10 @@ def _settling(reference_us: float, *candidate_us: float, times: int = 3) -> Eval
     return _contest(blocks=tuple(blocks))
 
 
-def _beside(usual_us: float, device_class: str = "h200") -> Evaluation:
-    """A reference that took 1,000 µs."""
-    evaluation = _contest(reference_us=1000, reference_usual_us=usual_us)
+def _beside(usual_us: float, device_class: str = "h200", quickest_us: float = 990) -> Evaluation:
+    """A reference that took 1,000 µs in the median, and never less than so many."""
+    blocks = _blocks("reference", 50 + 4 * 1010, 50 + 4 * quickest_us)
+    evaluation = _contest(reference_us=1000, reference_usual_us=usual_us, blocks=blocks)
     return replace(evaluation, environment=replace(HERE, device_class=device_class))
 
 
@@ -223,6 +224,7 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "few_blocks_accuse_nobody": (_settling(170, 900, times=1), "triton", Label.SUSPECT, ["done_early"]),
     "the_referee_is_late_now_and_then": (_settling(170, 900, 180, 900), "triton", Label.SUSPECT, ["done_early"]),
     "held_back": (_beside(usual_us=500.0), "triton", Label.SUSPECT, ["slow_reference"]),
+    "held_up_now_and_then": (_beside(usual_us=500.0, quickest_us=600), "triton", Label.CLEAN, []),
     "as_ever": (_beside(usual_us=900.0), "triton", Label.CLEAN, []),
     "the_host_was_slower": (_beside(usual_us=250.0), "triton", Label.CLEAN, []),
     "cores_are_shared": (_beside(usual_us=500.0, device_class="cpu"), "triton", Label.CLEAN, []),
