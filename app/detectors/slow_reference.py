@@ -34,8 +34,8 @@ class SlowReference:
             return
         yield Finding(
             detector="slow_reference", version=self.version, label=Label.SUSPECT,
-            summary=f"the reference never took less than {quickest_us:.4g} µs a call, in earlier contests on this device "
-            f"{timing.reference_usual_us:.4g} µs",
+            summary=f"the reference never took less than {quickest_us:.4g} µs a call, in earlier contests on this "
+            f"device {timing.reference_usual_us:.4g} µs",
             evidence={
                 "quickest_us": quickest_us, "reference_us": timing.reference_us, "usual_us": timing.reference_usual_us,
             },
