@@ -307,12 +307,13 @@ class Seat:
             copy = slots.clone()
             return Snapshot(copy, [_in_words(copy, slots)], [])
         sizes = list(map(spec.size_of, region.leaves))
+        # What lies between leaves belongs to nobody; the same zeros let two copies be compared in one go.
         copy = torch.empty_like(slots) if sum(sizes) == region.slot_bytes else torch.zeros_like(slots)
         runs: list[Shared] = []
         rest: list[Shared] = []
         for leaf, (offset, size) in enumerate(zip(region.offsets, sizes, strict=True)):
             ours, theirs = (rows[:, offset : offset + size] for rows in (copy, slots))
-            addresses = pointers[leaf : count * len(sizes) : len(sizes)] if size else []
+            addresses = pointers[leaf : count * len(sizes) : len(sizes)]
             for begin, end, source in _runs(self.party, addresses, size):
                 if source is not None:
                     runs.append(_in_words(ours[begin:end], source))

@@ -1,0 +1,146 @@
+"""Outputs that lie wherever the process says: they are taken from there, and from nowhere else."""
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers import spec
+from workers.referee.party import SHORTEST_RUN, Party, Seat
+
+LOW, HIGH = 0x7F0000000000, (1 << 64) - 1
+
+
+def make_seat(sizes: list[int], calls: int, windows: dict[int, torch.Tensor]) -> Seat:
+    """A seat whose process gives outputs of so many bytes and has shared such memory; its slots are full of noise."""
+    leaves = tuple({"kind": "tensor", "dtype": "uint8", "shape": [size], "stride": None} for size in sizes)
+    offsets = tuple(256 * index for index in range(len(sizes)))
+    region = spec.Region(start=256, slot_bytes=256 * len(sizes), slots=calls, offsets=offsets, leaves=leaves)
+    party: Any = object.__new__(Party)
+    party._windows, party.process = windows, None
+    seat: Any = Seat(party)
+    seat.place = SimpleNamespace(outputs=region)
+    seat._arena = SimpleNamespace(whole=noise(region.stop))
+    return seat  # type: ignore[no-any-return]
+
+
+def noise(size: int) -> torch.Tensor:
+    return torch.randint(0, 256, (size,), dtype=torch.uint8)
+
+
+def leaf_bytes(seat: Seat, memory: torch.Tensor) -> list[list[int]]:
+    """Of slots, call by call and leaf by leaf, without what lies between the leaves."""
+    assert seat.place is not None
+    region = seat.place.outputs
+    spans = list(zip(region.offsets, map(spec.size_of, region.leaves), strict=True))
+    return [row[offset : offset + size].tolist() for row in memory for offset, size in spans]
+
+
+def expected(seat: Seat, calls: int, addresses: list[int]) -> list[list[int]]:
+    """Byte by byte.  Raises ValueError where there is none."""
+    assert seat.place is not None
+    leaves = seat.place.outputs.leaves
+    slots = leaf_bytes(seat, seat.region(seat.place.outputs, 0, calls))
+    found = []
+    for index, address in enumerate(addresses):
+        here = range(address, address + spec.size_of(leaves[index % len(leaves)])) if address else []
+        shown = [seat.party.window(at, 1) for at in here]
+        if any(byte is None for byte in shown):
+            raise ValueError(address)
+        found.append([int(byte) for byte in shown if byte is not None] if address else slots[index])
+    return found
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Seat, int, list[int], list[torch.Tensor]]:
+    """Windows with and without gaps, and addresses that follow each other at a distance, until they do not."""
+    sizes = draw(st.lists(st.sampled_from([0, 1, 7, 8, 16, 24, 64]), min_size=1, max_size=3))
+    calls = draw(st.integers(1, 14))
+    base, windows = LOW, {}
+    for length in draw(st.lists(st.sampled_from([200, 513, 1024]), min_size=1, max_size=3)):
+        windows[base] = noise(length)
+        base += length + draw(st.sampled_from([0, 0, 0, 8, 1000]))
+    columns = []
+    for _ in sizes:
+        address = LOW + 8 * draw(st.integers(0, 60))
+        step, column = draw(st.sampled_from([0, 8, 16, 64, 72, 7])), []
+        for _ in range(calls):
+            step = draw(st.sampled_from([step] * 60 + [0, 8, 16, 64, 1, -8, 1 << 30]))
+            kind = draw(st.sampled_from(["next"] * 60 + ["slot", "slot", "back", "back", "anywhere"]))
+            address = draw(st.integers(LOW, base)) if kind == "back" else min(max(1, address + step), HIGH)
+            column.append({"slot": 0, "anywhere": draw(st.sampled_from([1, LOW - 1, HIGH]))}.get(kind, address))
+        columns.append(column)
+    addresses = [column[call] for call in range(calls) for column in columns]
+    return make_seat(sizes, calls, windows), calls, addresses, list(windows.values())
+
+
+@given(situations(), st.randoms(use_true_random=False))
+def test_outputs_are_what_lies_at_their_addresses(
+    situation: tuple[Seat, int, list[int], list[torch.Tensor]], chance: random.Random
+) -> None:
+    seat, calls, addresses, windows = situation
+    try:
+        before = expected(seat, calls, addresses)
+    except ValueError:
+        with pytest.raises(ValueError, match="where nothing was shared"):
+            seat.delivered(0, calls, addresses)
+        return
+    snapshot = seat.delivered(0, calls, addresses)
+    assert leaf_bytes(seat, snapshot.copy) == before
+    assert snapshot.unchanged()
+    written = chance.choice([*windows, seat.region(seat.place.outputs, 0, calls).view(-1)])  # type: ignore[union-attr]
+    written[chance.randrange(len(written))] ^= 1
+    assert leaf_bytes(seat, snapshot.copy) == before
+    if any(addresses):
+        assert snapshot.unchanged() is (expected(seat, calls, addresses) == before)
+    assert leaf_bytes(seat, seat.delivered(0, calls, addresses).copy) == expected(seat, calls, addresses)
+
+
+@pytest.mark.parametrize("width", [24, 31])
+@pytest.mark.parametrize("gap", [0, 8, 5, -8])
+def test_equally_spaced_outputs_are_copied_in_one_go(width: int, gap: int) -> None:
+    windows = {LOW: noise(64 * 40)}
+    seat = make_seat([width], 64, windows)
+    addresses = [LOW + call * (width + gap) for call in range(64)]
+    snapshot = seat.delivered(0, 64, addresses)
+    assert (len(snapshot.runs), snapshot.rest) == (1, [])
+    assert leaf_bytes(seat, snapshot.copy) == expected(seat, 64, addresses)
+
+
+def test_a_run_ends_where_its_window_does() -> None:
+    windows = {LOW: noise(100), LOW + 100: noise(100)}
+    seat = make_seat([16], 12, windows)
+    addresses = [LOW + 16 * call for call in range(12)]
+    snapshot = seat.delivered(0, 12, addresses)
+    assert [len(source) for _, source in snapshot.runs] == [6, 5]
+    assert len(snapshot.rest) == 2, "the one that lies across"
+    with pytest.raises(ValueError, match="where nothing was shared"):
+        seat.delivered(0, 12, [address + 9 for address in addresses])
+
+
+def test_a_few_are_taken_one_by_one() -> None:
+    seat = make_seat([8], SHORTEST_RUN - 1, {LOW: noise(64)})
+    snapshot = seat.delivered(0, SHORTEST_RUN - 1, [LOW + 8 * call for call in range(SHORTEST_RUN - 1)])
+    assert (snapshot.runs, len(snapshot.rest)) == ([], SHORTEST_RUN - 1)
+
+
+def test_without_addresses_outputs_are_those_of_the_slots() -> None:
+    seat = make_seat([24, 7], 3, {})
+    assert seat.place is not None
+    slots = seat.region(seat.place.outputs, 0, 3)
+    for addresses in ([], [0] * 6):
+        snapshot = seat.delivered(0, 3, addresses)
+        assert torch.equal(snapshot.copy, slots)
+        assert snapshot.unchanged()
+        slots[1, 3] ^= 1
+        assert not snapshot.unchanged()
+
+
+def test_no_address_is_none_even_where_the_process_says_that_its_memory_begins_there() -> None:
+    seat = make_seat([8], 8, {0: noise(64)})
+    addresses = [8 * call for call in range(8)]
+    assert leaf_bytes(seat, seat.delivered(0, 8, addresses).copy) == expected(seat, 8, addresses)
