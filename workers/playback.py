@@ -10,6 +10,7 @@ else it does on the host, would stand still in it."""
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -172,7 +173,9 @@ def _without_collection() -> Iterator[None]:
 @contextmanager
 def _refusing_to_wait() -> Iterator[None]:
     """Whatever waits for the device raises RuntimeError: it could not be captured."""
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that this is new
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
@@ -89,31 +88,3 @@ def test_the_kernel_says_which_processors_are_one_core(tmp_path, monkeypatch, li
     (folder / "thread_siblings_list").write_text(f"{listed}\n")
     assert cores._siblings(3) == expected
     assert cores._siblings(4) == {4}  # where it says nothing: alone
-
-
-def test_each_side_has_a_core_of_its_own_for_its_first_thread(monkeypatch):
-    moved = {}
-    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, where: moved.update({thread: set(where)}))
-    parts = cores.Cores(stopwatch=frozenset({9}), timed=frozenset({4, 5, 6, 7}), others=frozenset({0, 1}))
-    busy = [
-        sys.executable,
-        "-c",
-        "import threading; threading.Thread(target=input).start(); print(flush=True); input()",
-    ]
-    with (
-        subprocess.Popen(busy, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one,
-        subprocess.Popen(busy, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
-    ):
-        try:
-            for process in (one, other):
-                process.stdout.readline()
-            with parts.quiet([one.pid, other.pid]):
-                assert moved.pop(one.pid) == {4}
-                assert moved.pop(other.pid) == {5}
-                assert len(moved) == 2  # their second threads
-                assert all(where == {6, 7} for where in moved.values())
-            assert all(where == {0, 1} for where in moved.values())
-            assert len(moved) == 4
-        finally:
-            one.kill()
-            other.kill()
