@@ -1,7 +1,7 @@
 """GENERATE on a GPU: what the device does for one input set, recorded as a CUDA graph and played again for each.
 
 Of a small problem nearly all of drawing is Python, which launches a few dozen tiny kernels: 230 µs an input set, of
-which a contest takes a thousand (H200).  Played, it is 40.
+which a contest takes a thousand (H200).  Played, some at a time, it is a sixth of that.
 
 A recording repeats what the device did, not what Python did.  So it is used only where it agrees, bit for bit, with
 what Python makes under another seed: numbers that a problem draws from other generators than the device's, and whatever
@@ -29,8 +29,8 @@ Fill = Callable[[Views], None]
 LARGEST_BYTES = 16 << 20
 """Of a slot: what is larger keeps the device busy for longer than Python takes, and its temporaries would be kept."""
 
-AGREEING = 2
-"""Input sets in a row that must be alike, played and made."""
+SETS = 4
+"""Input sets in a recording."""
 
 
 class Playback:
@@ -54,7 +54,8 @@ class Playback:
         if place.inputs.slot_bytes + place.baseline.slot_bytes + place.expected.slot_bytes > LARGEST_BYTES:
             return None
         scratch = Scratch(place, self._device)
-        fill(scratch.views)
+        for views in scratch.views:
+            fill(views)
         graph = self._captured(scratch, fill)
         recording = Recording(graph, scratch, place, arena) if graph is not None else None
         self.given_up = recording is None or not _agree(recording, scratch, fill)
@@ -72,11 +73,12 @@ class Playback:
         with torch.cuda.stream(stream), _without_collection():
             try:
                 with _refusing_to_wait():
-                    fill(scratch.views)
+                    fill(scratch.views[0])
                 before = torch.cuda.memory_allocated()
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
-                    fill(scratch.views)
+                    for views in scratch.views:
+                        fill(views)
                 finally:
                     graph.capture_end()
             except Exception:  # noqa: BLE001 (whatever the driver, torch or the problem say: it is not for this)
@@ -99,17 +101,18 @@ class Playback:
 
 
 class Scratch:
-    """A slot of its own, in which a recording writes."""
+    """Slots of its own, in which a recording writes."""
 
     def __init__(self, place: spec.Arena, device: torch.device) -> None:
-        """As the slots of an arena are laid out."""
-        inputs = replace(place.inputs, start=0, slots=1)
-        baseline = replace(place.baseline, start=inputs.stop, slots=1)
-        expected = replace(place.expected, start=baseline.stop, slots=1)
+        """Laid out as those of an arena are."""
+        inputs = replace(place.inputs, start=0, slots=SETS)
+        baseline = replace(place.baseline, start=inputs.stop, slots=SETS)
+        expected = replace(place.expected, start=baseline.stop, slots=SETS)
         self.whole = torch.zeros(expected.stop, dtype=torch.uint8, device=device)
-        regions = (inputs, baseline, expected)
-        self.views: Views = (inputs.views(self, 0), baseline.views(self, 0), expected.views(self, 0))
-        self.parts = [self.whole[region.start : region.stop] for region in regions]
+        self.regions = (inputs, baseline, expected)
+        self.views: list[Views] = [
+            (inputs.views(self, slot), baseline.views(self, slot), expected.views(self, slot)) for slot in range(SETS)
+        ]
 
     def view(self, offset: int, dtype: torch.dtype, count: int) -> torch.Tensor:
         """See Memory."""
@@ -117,45 +120,50 @@ class Scratch:
 
 
 class Recording:
-    """What makes an input set of one session, over and over."""
+    """What makes input sets of one session, over and over."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, scratch: Scratch, place: spec.Arena, arena: Memory) -> None:
         """`graph` writes into `scratch`."""
         self._graph = graph
         self._scratch = scratch
-        whole = arena.whole
-        regions = (place.inputs, place.baseline, place.expected)
-        self._slots = [[_part(whole, region, slot) for region in regions] for slot in range(place.inputs.slots)]
+        self._whole = arena.whole
+        self._regions = (place.inputs, place.baseline, place.expected)
 
     def replay(self) -> None:
-        """The next input set, in the scratch."""
+        """The next `SETS` input sets, in the scratch."""
         self._graph.replay()
 
-    def play(self, slot: int) -> None:
-        """The next input set, in a slot of the arena."""
-        self._graph.replay()
-        torch._foreach_copy_(self._slots[slot], self._scratch.parts)
+    def play(self, first: int, count: int) -> None:
+        """The next `count` input sets, in slots of the arena; what is made beyond that is lost."""
+        for slot in range(first, first + count, SETS):
+            some = min(SETS, first + count - slot)
+            self._graph.replay()
+            torch._foreach_copy_(
+                [_slots(self._whole, region, slot, some) for region in self._regions],
+                [_slots(self._scratch.whole, region, 0, some) for region in self._scratch.regions],
+            )
 
 
-def _part(whole: torch.Tensor, region: spec.Region, slot: int) -> torch.Tensor:
-    start = region.start + slot * region.slot_bytes
-    return whole[start : start + region.slot_bytes]
+def _slots(whole: torch.Tensor, region: spec.Region, first: int, count: int) -> torch.Tensor:
+    """The memory of some slots of a region."""
+    start = region.start + first * region.slot_bytes
+    return whole[start : start + count * region.slot_bytes]
 
 
 def _agree(recording: Recording, scratch: Scratch, fill: Fill) -> bool:
     """Whether what is played is what is made, one input set after the other."""
 
-    def shown(make: Callable[[], None]) -> list[torch.Tensor]:
-        torch.manual_seed(0xA55A)
-        found = []
-        for _ in range(AGREEING):
-            scratch.whole.zero_()
-            make()
-            found.append(scratch.whole.clone())
-        return found
+    def make() -> None:
+        for views in scratch.views:
+            fill(views)
 
-    played, made = shown(recording.replay), shown(lambda: fill(scratch.views))
-    return all(torch.equal(one, other) for one, other in zip(played, made, strict=True))
+    def shown(once: Callable[[], None]) -> torch.Tensor:
+        torch.manual_seed(0xA55A)
+        scratch.whole.zero_()
+        once()
+        return scratch.whole.clone()
+
+    return torch.equal(shown(recording.replay), shown(make))
 
 
 @contextmanager

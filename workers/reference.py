@@ -247,11 +247,11 @@ class Shim:
         """Slots first … first+count−1: inputs drawn one after the other, the reference's outputs, the fp64 outputs."""
         played = self._recorded(session, count)
         calls.seed_everything(seed, calls.DRAWING)
-        for slot in range(first, first + count):
-            if played is not None:
-                played.play(slot)
-            else:
-                self._fill(session, session.views[slot])
+        if played is not None:
+            played.play(first, count)
+        else:
+            for views in session.views[first : first + count]:
+                self._fill(session, views)
         if self._device.type == "cuda":
             torch.cuda.synchronize()
         return Reply(Outcome.DONE)

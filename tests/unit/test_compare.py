@@ -13,8 +13,7 @@ def _check(
 ) -> OutputCheck:
     baseline = expected.to(got.dtype) if baseline is None else baseline
     poison = torch.full_like(got, 7) if poison is None else poison
-    checks = compare.outputs(got[None], expected[None], baseline[None], poison, 0, tuple(got.shape))
-    return checks[0]
+    return compare.outputs(got[None], expected[None], baseline[None], poison, 0, tuple(got.shape)).check(0)
 
 
 def _exact(elements: int = 4096) -> torch.Tensor:
@@ -108,8 +107,8 @@ def test_calls_that_are_checked_together_are_judged_one_by_one() -> None:
     got[0, 7] = float("nan")
     got[2, 9] += 1
     together = compare.outputs(got, exact, exact.float(), torch.full((4096,), 7.0), 0, (4096,))
-    assert [check.ok for check in together] == [False, True, False]
-    assert together == [_check(*pair) for pair in zip(got, exact, strict=True)]
+    assert together.ok == [False, True, False]
+    assert [together.check(call) for call in range(3)] == [_check(*pair) for pair in zip(got, exact, strict=True)]
 
 
 def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:

@@ -37,12 +37,12 @@ class Batch:
         return self.variants[slot] if self.variants else Variant.OWN
 
     def only(self, slots: list[int]) -> Batch:
-        """Some of the input sets."""
-        if slots == list(range(self.slots)):
-            return self
+        """Some of the input sets; not copied if they follow each other."""
+        together = slots == list(range(slots[0], slots[-1] + 1))
+        rows = slice(slots[0], slots[-1] + 1) if together else slots
         return replace(
-            self, inputs=self.inputs[slots], expected=[leaf[slots] for leaf in self.expected],
-            baseline=[leaf[slots] for leaf in self.baseline], variants=tuple(self.variant(slot) for slot in slots),
+            self, inputs=self.inputs[rows], expected=[leaf[rows] for leaf in self.expected],
+            baseline=[leaf[rows] for leaf in self.baseline], variants=tuple(self.variant(slot) for slot in slots),
         )  # fmt: skip
 
 

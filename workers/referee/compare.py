@@ -56,6 +56,61 @@ class Rule:
 OURS = Rule()
 
 
+class Compared:
+    """One output of several calls, compared."""
+
+    def __init__(
+        self, index: int, shape: tuple[int, ...], rule: Rule, got: torch.Tensor, poison: torch.Tensor,
+        rows: list[tuple[float, ...]],
+    ) -> None:  # fmt: skip
+        """`rows`: per call the errors of the candidate, those of the reference in its own precision, and, where the
+        rule has a tolerance, how many elements are beyond it."""
+        self._index = index
+        self._shape = shape
+        self._rule = rule
+        self._got = got
+        self._poison = poison
+        self._rows = rows
+        self._floors = FLOORS.get(got.dtype, (0.0, 0.0))
+        self.ok = [self._is_right(*row) for row in rows]
+        """Per call, whether it counts as right."""
+
+    def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
+        gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self._rule.gross else (0.0, 0.0)
+        floor_l2, floor_max = self._floors
+        return (
+            max(floor_l2, CLOSE_L2 * _finite(base_l2), gross_l2),
+            max(floor_max, CLOSE_MAX * _finite(base_norm), gross_max),
+        )
+
+    def _is_right(
+        self, l2: float, norm: float, bad: float, base_l2: float, base_norm: float, _: float, outside: float = 0.0
+    ) -> bool:
+        if bad:
+            return False
+        if self._rule.tolerance is not None:
+            return not outside
+        limit_l2, limit_max = self._limits(base_l2, base_norm)
+        return l2 <= limit_l2 and norm <= limit_max
+
+    def rel_l2(self, call: int) -> float | None:
+        """Relative L2 error of a call; None where it is not finite."""
+        l2, _, bad = self._rows[call][:3]
+        return None if bad else _number(l2)
+
+    def check(self, call: int) -> OutputCheck:
+        """All that is known of a call."""
+        _, norm, bad, base_l2, base_norm = self._rows[call][:5]
+        limit_l2, limit_max = self._limits(base_l2, base_norm)
+        ok = self.ok[call]
+        return OutputCheck(
+            index=self._index, dtype=str(self._got.dtype).removeprefix("torch."), shape=self._shape, ok=ok,
+            rel_l2=self.rel_l2(call), rel_l2_limit=limit_l2,
+            max_norm=None if bad else _number(norm), max_norm_limit=limit_max, nonfinite_mismatches=int(bad),
+            unwritten=0 if ok else _unwritten(self._got[call], self._poison.reshape(-1)), stale_call=None,
+        )  # fmt: skip
+
+
 def outputs(
     got: torch.Tensor,
     expected: torch.Tensor,
@@ -64,7 +119,7 @@ def outputs(
     index: int,
     tensor_shape: tuple[int, ...],
     rule: Rule = OURS,
-) -> list[OutputCheck]:
+) -> Compared:
     """Check one output of several calls at once.
 
     `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact;
@@ -72,23 +127,8 @@ def outputs(
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
-    floor_l2, floor_max = FLOORS.get(got.dtype, (0.0, 0.0))
-    checks = []
-    for call, (l2, norm, bad, base_l2, base_norm, _, *outside) in enumerate(
-        _known((got, expected), (baseline, expected), more=beyond)
-    ):
-        limit_l2 = max(floor_l2, CLOSE_L2 * _finite(base_l2), GROSS_L2 if rule.gross else 0.0)
-        limit_max = max(floor_max, CLOSE_MAX * _finite(base_norm), GROSS_MAX if rule.gross else 0.0)
-        close = not any(outside) if rule.tolerance is not None else l2 <= limit_l2 and norm <= limit_max
-        ok = close and bad == 0
-        checks.append(OutputCheck(
-            index=index, dtype=str(got.dtype).removeprefix("torch."), shape=tensor_shape, ok=ok,
-            rel_l2=_number(l2) if not bad else None, rel_l2_limit=limit_l2,
-            max_norm=_number(norm) if not bad else None, max_norm_limit=limit_max,
-            nonfinite_mismatches=int(bad), unwritten=0 if ok else _unwritten(got[call], poison.reshape(-1)),
-            stale_call=None,
-        ))  # fmt: skip
-    return checks
+    rows = _known((got, expected), (baseline, expected), more=beyond)
+    return Compared(index, tensor_shape, rule, got, poison, rows)
 
 
 def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:

@@ -197,14 +197,14 @@ class Snapshot(NamedTuple):
     rest: list[Shared]
     """(bytes,): what lies anywhere."""
 
-    def unchanged(self) -> bool:
-        """Whether the shared memory still says the same."""
+    def differs(self) -> torch.Tensor:
+        """Whether the shared memory says something else by now: a bool on the device, for which nobody has waited."""
         differ = [torch.ne(target, source).any() for target, source in self.runs]
         if self.rest:
             now = [torch.empty_like(target) for target, _ in self.rest]
             torch._foreach_copy_(now, [source for _, source in self.rest])
             differ.append(torch.ne(torch.cat(now), torch.cat([target for target, _ in self.rest])).any())
-        return not (differ and torch.stack(differ).any().item())  # the one time that the device is waited for
+        return torch.stack(differ).any() if differ else torch.zeros((), dtype=torch.bool, device=self.copy.device)
 
 
 class Seat:

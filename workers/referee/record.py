@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
-from workers.referee.batches import Delivery, columns
+from workers.referee.batches import Batch, Delivery, columns
 from workers.variants import Variant
 
 KEPT_FIRST = 5
@@ -47,31 +48,37 @@ class Record:
         self.calls_at_once = max(1, CHECK_BYTES // place.expected.slot_bytes)
         """As many as memory can be spared for."""
         length = max(2, min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes)))
-        self._history: deque[tuple[int, list[torch.Tensor]]] = deque(maxlen=length)
+        self._history: deque[tuple[int, Batch, int]] = deque(maxlen=length)
+        """Call, and where what was expected of it lies."""
 
     def verify(self, *deliveries: Delivery, keep: bool = True) -> bool:
         """Whether every output of these calls is right; remembered as trials if `keep`, or if it is.
 
         All are compared together, because each comparison waits for the device once."""
-        per_call = self.check(*deliveries)
-        right = all(check.ok for outputs in per_call for check in outputs)
+        compared = list(self._compared(deliveries))
+        right = all(all(output.ok) for _, outputs in compared for output in outputs)
         if keep or right:
-            left = iter(per_call)
-            for delivery in deliveries:
-                self._record(delivery, list(itertools.islice(left, delivery.count)))
+            for parts, outputs in compared:
+                self._record(parts, outputs)
         return right
 
-    def check(self, *deliveries: Delivery, rule: compare.Rule | None = None) -> list[list[OutputCheck]]:
-        """What `compare` says of each output, per call, per output; nothing is remembered.
+    def check(self, delivery: Delivery, rule: compare.Rule) -> list[OutputCheck]:
+        """What `compare` says of each output of the first call; nothing is remembered."""
+        [(_, outputs)] = self._compared([delivery.part(0, 1)], rule)
+        return [output.check(0) for output in outputs]
+
+    def _compared(
+        self, deliveries: Sequence[Delivery], rule: compare.Rule | None = None
+    ) -> Iterator[tuple[list[Delivery], list[compare.Compared]]]:
+        """Parts of the deliveries, with as many calls together as memory can be spared for, and each output of these.
 
         `rule`: None for the evaluation's own, on unusual inputs as far as they allow."""
         calls = [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
-        found: list[list[OutputCheck]] = []
         for start in range(0, len(calls), self.calls_at_once):
-            found += self._check_some(_runs(calls[start : start + self.calls_at_once]), rule)
-        return found
+            parts = _runs(calls[start : start + self.calls_at_once])
+            yield parts, self._compare(parts, rule)
 
-    def _check_some(self, parts: list[Delivery], rule: compare.Rule | None) -> list[list[OutputCheck]]:
+    def _compare(self, parts: list[Delivery], rule: compare.Rule | None) -> list[compare.Compared]:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
         leaves = range(len(self._place.outputs.leaves))
@@ -84,11 +91,10 @@ class Record:
         if leaves and self.calls < KEPT_FIRST and all(usual):
             self._ask_peers(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._place.outputs.leaves]
-        per_output = [
+        return [
             compare.outputs(got[leaf], expected[leaf], baseline[leaf], poison[leaf][0], leaf, shapes[leaf], rule)
             for leaf in leaves
         ]
-        return [[output[call] for output in per_output] for call in range(sum(part.count for part in parts))]
 
     def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
         """What others' rules say of the same outputs."""
@@ -101,35 +107,45 @@ class Record:
                 self._peers[name][0] += all(call)
                 self._peers[name][1] += 1
 
-    def _record(self, delivery: Delivery, checks: list[list[OutputCheck]]) -> None:
-        for offset, outputs in enumerate(checks):
-            slot = delivery.first + offset
-            ok = all(check.ok for check in outputs)
+    def _record(self, parts: list[Delivery], outputs: list[compare.Compared]) -> None:
+        place = 0
+        for delivery in parts:
+            for offset in range(delivery.count):
+                self._note(delivery, offset, outputs, place)
+                place += 1
+
+    def _note(self, delivery: Delivery, offset: int, outputs: list[compare.Compared], place: int) -> None:
+        """One call of a delivery; `place`: where it is among what was compared."""
+        batch, slot = delivery.batch, delivery.first + offset
+        ok = all(output.ok[place] for output in outputs)
+        inputs_changed = tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs)
+        notable = not ok or inputs_changed or delivery.late[offset]
+        if notable or self.calls < KEPT_FIRST:
+            checks = [output.check(place) for output in outputs]
             trial = Trial(
-                call=self.calls, seed=f"{delivery.batch.seed.hex()}/{slot}", ok=ok,
-                outputs=tuple(outputs if ok else self._with_stale(delivery.part(offset, offset + 1), outputs)),
-                late_writes=delivery.late[offset], variant=delivery.batch.variant(slot).name.lower(),
-                inputs_changed=tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs),
+                call=self.calls, seed=f"{batch.seed.hex()}/{slot}", ok=ok,
+                outputs=tuple(checks if ok else self._with_stale(delivery.part(offset, offset + 1), checks)),
+                late_writes=delivery.late[offset], variant=batch.variant(slot).name.lower(),
+                inputs_changed=inputs_changed,
             )  # fmt: skip
             self._keep(trial)
-            if delivery.batch.variant(slot) == Variant.OWN:
-                self._worst_l2 = max([self._worst_l2, *(check.rel_l2 or 0.0 for check in outputs)])
-            self._history.append((self.calls, [leaf[slot] for leaf in delivery.batch.expected]))
-            self.calls += 1
+        if batch.variant(slot) == Variant.OWN:
+            self._worst_l2 = max([self._worst_l2, *(output.rel_l2(place) or 0.0 for output in outputs)])
+        self._history.append((self.calls, batch, slot))
+        self.calls += 1
 
     def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
         """The outputs of one call; those that are an earlier call's answer say so."""
         found = []
         for check, got in zip(checks, columns(delivery.outputs, self._place.outputs), strict=True):
-            earlier = ((call, leaves[check.index]) for call, leaves in self._history)
+            earlier = ((call, batch.expected[check.index][slot]) for call, batch, slot in self._history)
             found.append(check if check.ok else replace(check, stale_call=compare.stale(got[0], check, earlier)))
         return found
 
     def _keep(self, trial: Trial) -> None:
-        notable = not trial.ok or trial.inputs_changed or trial.late_writes
         if not trial.ok:
             self.failed.append(trial)
-        if trial.call < KEPT_FIRST or (notable and len(self._kept) < KEPT_FIRST + KEPT_NOTABLE):
+        if trial.call < KEPT_FIRST or len(self._kept) < KEPT_FIRST + KEPT_NOTABLE:
             self._kept.append(trial)
 
     def correctness(self) -> Correctness:

@@ -97,6 +97,8 @@ class Trials:
         self._device = reference.party.device
         self.surveys = self._device.type == "cuda"
         """Whether outputs can be read where they lie: the memory of a process on the CPU cannot be mapped."""
+        self._copied = torch.cuda.Event() if self.surveys else None  # type: ignore[no-untyped-call]
+        """When the input sets that were drawn last have been copied."""
         self._flush = _flusher(self._device)
         self._tiny = torch.zeros(1, device=self._device)
         self._seed = seed
@@ -125,6 +127,7 @@ class Trials:
         """Have the reference make `count` new input sets and their expected outputs, under a seed of their own."""
         seed = self._next_seed()
         with _reference_side(), self.reference.party.lock:
+            self._wait_for_copies()
             began = time.perf_counter()
             self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, seed=seed)
             self.draw_us = min(self.draw_us, (time.perf_counter() - began) * 1e6 / count)
@@ -135,6 +138,7 @@ class Trials:
         none of them."""
         seed = self._next_seed()
         with _reference_side():
+            self._wait_for_copies()
             made, _ = self.reference.ask(
                 Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=sum(1 << variant for variant in wanted), seed=seed
             )
@@ -155,8 +159,14 @@ class Trials:
             baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
             poison=self._poison,
         )  # fmt: skip
-        settle(self._device)  # before the reference writes the next inputs there
+        if self._copied is not None:
+            self._copied.record()
         return batch
+
+    def _wait_for_copies(self) -> None:
+        """Before the reference writes the next inputs where the last were."""
+        if self._copied is not None:
+            self._copied.synchronize()
 
     def _make_poison(self) -> torch.Tensor:
         """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold."""
@@ -191,6 +201,7 @@ class Trials:
         with nullcontext() if seat is self.candidate else _reference_side(), seat.party.lock:
             seat.process.freeze()
             self._flush_caches()
+            settle(self._device)
             times = seat.timed_run(0, 0, Delivering.COPY, self.patience(seat, 1), self.stopwatch)
             seat.process.freeze()
         return Times(*times)
@@ -214,7 +225,6 @@ class Trials:
         """What was just written would otherwise be found in the second-level cache."""
         if self._flush is not None:
             torch.sum(self._flush)
-        settle(self._device)
 
     def _fill(self, seat: Seat, batch: Batch, first: int, count: int) -> None:
         """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
@@ -224,7 +234,9 @@ class Trials:
         seat.region(self.place.inputs, first, count).copy_(batch.inputs[first : first + count])
         if seat.delivering != Delivering.HOLD:
             seat.region(self.place.outputs, first, count)[:] = batch.poison
-        self._flush_caches()
+        if self.stopwatch is not None:
+            self._flush_caches()
+        settle(self._device)
 
     def survey(self, seat: Seat, count: int) -> bool:
         """Find out where the outputs of `count` calls come to lie, and map that, so that timed blocks need not copy
@@ -375,7 +387,7 @@ class Trials:
         if delivery.batch.variants[last] != Variant.NONFINITE:
             self.verify(delivery)
             return
-        [checks] = self.record.check(delivery.part(last, last + 1), rule=self.record.rule)
+        checks = self.record.check(delivery.part(last, last + 1), self.record.rule)
         self.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
         if last:
             self.verify(delivery.part(0, last))
@@ -423,15 +435,15 @@ class Trials:
         else:  # it stands still already
             snapshot = self.candidate.delivered(first, count, pointers)
             settle(self._device)
+        given = batch.inputs[first : first + count]
         inputs = self.candidate.region(self.place.inputs, first, count)
+        late, overwritten = torch.stack([snapshot.differs(), torch.ne(given, inputs).any()]).tolist()
+        none: list[tuple[int, ...]] = [()] * count
         delivery = Delivery(
-            batch=batch, first=first, count=count, times=times, outputs=snapshot.copy,
-            pointers=pointers, changed=changed(batch.inputs[first : first + count], inputs, self.place.inputs),
-            late=[],
+            batch=batch, first=first, count=count, times=times, outputs=snapshot.copy, pointers=pointers,
+            changed=changed(given, inputs, self.place.inputs) if overwritten else none, late=none,
         )  # fmt: skip
-        if snapshot.unchanged():
-            return replace(delivery, late=[()] * count)
-        return replace(delivery, late=self._late(delivery))
+        return replace(delivery, late=self._late(delivery)) if late else delivery
 
     def _late(self, delivery: Delivery) -> list[tuple[int, ...]]:
         """Per call, the outputs that have changed since they were delivered."""
