@@ -79,12 +79,14 @@ def test_the_numbers_are_those_of_the_kernel_s_headers(machine: str) -> None:
 
 
 CLONE_THREAD = 0x003D0F00  # what pthread_create asks for
-CLONE_NEWUSER, CLONE_PARENT, SIGCHLD, VFORK = 0x10000000, 0x8000, 17, 0x4100
+CLONE_NEWUSER, CLONE_PARENT, SIGCHLD, SIGCONT, VFORK = 0x10000000, 0x8000, 17, 18, 0x4100
+F_SETSIG, F_DUPFD_CLOEXEC, TIOCSCTTY = 10, 1030, 0x540E
 UNIX, INET, NETLINK, STREAM, DATAGRAM, SEQPACKET, CLOEXEC = 1, 2, 16, 1, 2, 5, 0o2000000
 
 CLOSER_LOOKS = [
     ("clone", (CLONE_THREAD,), ALLOW), ("clone", (SIGCHLD,), ALLOW), ("clone", (VFORK | SIGCHLD,), ALLOW),
     ("clone", (CLONE_NEWUSER | SIGCHLD,), refused(errno.EPERM)), ("clone", (CLONE_PARENT,), refused(errno.EPERM)),
+    ("clone", (SIGCONT,), refused(errno.EPERM)), ("clone", (CLONE_THREAD | SIGCONT,), refused(errno.EPERM)),
     ("clone3", (), refused(errno.ENOSYS)),
     ("socket", (UNIX, STREAM), ALLOW), ("socket", (UNIX, SEQPACKET | CLOEXEC), ALLOW),
     ("socket", (UNIX, DATAGRAM), refused(errno.EPERM)), ("socket", (INET, STREAM), refused(errno.EPERM)),
@@ -97,6 +99,8 @@ CLOSER_LOOKS = [
     ("ioctl", (0, 0x5412), refused(errno.EPERM)), ("ioctl", (3, 0xC0104600 | 0x2A), ALLOW),
     ("prlimit64", (0, 7), ALLOW), ("prlimit64", (4711, 7), refused(errno.EPERM)),
     ("personality", (0xFFFFFFFF,), ALLOW), ("personality", (0x0400000,), refused(errno.EPERM)),
+    ("fcntl", (3, F_SETSIG, SIGCONT), refused(errno.EPERM)), ("fcntl", (3, F_DUPFD_CLOEXEC, 0), ALLOW),
+    ("ioctl", (0, TIOCSCTTY), refused(errno.EPERM)),
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import mmap
 import os
@@ -37,6 +38,9 @@ LIMIT = 4711
 
 ACT_TIMEOUT_S = 20.0
 MESSAGE_BYTES = 4096
+
+_TIMER_SETTIME = {"x86_64": 223, "aarch64": 110}
+"""Not refused, and of no use to who has no timer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +288,34 @@ def _outlive(targets: Targets) -> None:  # noqa: ARG001
     linux.prctl(linux.PR_SET_PDEATHSIG, 0)
 
 
+def _continue_by_timer(targets: Targets) -> None:  # noqa: ARG001
+    """Stop, and be woken by a timer: whoever can, goes on while the referee takes it to stand still."""
+    signal.signal(signal.SIGCONT, lambda *_: None)
+    monotonic, by_signal, every_ns = 1, 0, 1_000_000
+    event = struct.pack("<Qii48x", 0, signal.SIGCONT, by_signal)  # struct sigevent
+    timer = ctypes.c_int()
+    _call("timer_create", monotonic, event, ctypes.byref(timer))
+    set_time = _TIMER_SETTIME[os.uname().machine]
+    linux.syscall(set_time, timer, 0, struct.pack("<4q", 0, every_ns, 0, every_ns), None, what="timer_settime")
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _continue_by_descriptor(targets: Targets) -> None:  # noqa: ARG001
+    """Have SIGCONT sent where a pipe becomes ready."""
+    reading, writing = os.pipe()
+    try:
+        fcntl.fcntl(reading, fcntl.F_SETSIG, signal.SIGCONT)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _continue_by_child(targets: Targets) -> None:  # noqa: ARG001
+    """Start a child whose end sends SIGCONT."""
+    if _call("clone", signal.SIGCONT, 0, 0, 0, 0) == 0:
+        os._exit(0)
+
+
 def _find_descriptor(targets: Targets) -> None:  # noqa: ARG001
     channel = 3
     for descriptor in range(channel + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
@@ -338,6 +370,9 @@ ACTS: dict[str, Callable[[Targets], None]] = {
     "hold a capability": _hold_capability,
     "run before everybody else (SCHED_FIFO)": _go_first,
     "outlive the worker (prctl)": _outlive,
+    "go on while it is stopped (timer_create)": _continue_by_timer,
+    "go on while it is stopped (fcntl, F_SETSIG)": _continue_by_descriptor,
+    "go on when a child ends (clone)": _continue_by_child,
     "allocate more than allowed": _allocate_much,
     "start more processes than allowed": _start_many,
 }

@@ -68,12 +68,18 @@ _MACHINE = {
 }  # fmt: skip
 """Concern the whole machine, its clocks among them."""
 
-DENIED = {**_OTHERS, **_NAMESPACES, **_SURFACE, **_CHANNELS, **_MACHINE}
+_SIGNALS = {"timer_create": (222, 107), "mq_notify": (244, 184)}
+"""Have the kernel send a signal of one's choice later on, with SIGCONT among them: a process that was stopped while its
+inputs are written would go on by itself, and would have seen them before the clock starts.  setitimer, alarm and
+timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or nothing, none of which wakes who is stopped."""
+
+DENIED = {**_OTHERS, **_NAMESPACES, **_SURFACE, **_CHANNELS, **_MACHINE, **_SIGNALS}
 """Refused whatever the arguments: name → number on x86_64 and on aarch64 (None: it has no such call)."""
 
 FILTERED = {
     "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203),
     "sendto": (44, 206), "prctl": (157, 167), "ioctl": (16, 29), "prlimit64": (302, 261), "personality": (135, 92),
+    "fcntl": (72, 25),
 }  # fmt: skip
 """Looked at more closely; same form."""
 
@@ -81,6 +87,14 @@ _CLONE_NEW = 0x7E020000
 """Every CLONE_NEW* that clone(2) takes; CLONE_NEWTIME only exists in unshare and clone3."""
 _CLONE_PARENT = 0x00008000
 """Would make a sibling of the caller, which is not among its descendants when those are frozen."""
+_CLONE_SIGNAL = 0xFF
+"""Of the flags: what the parent gets when the child ends.  0 (threads) and SIGCHLD are what everybody asks for; with
+SIGCONT, a child that is about to end when all are stopped would wake its parent."""
+_SIGCHLD = 17
+_F_SETSIG = 10
+"""Which signal says that a descriptor is ready, that a lease is broken or that a folder has changed (O_ASYNC, FIOASYNC,
+F_SETLEASE, F_NOTIFY): SIGCONT could be it, and the referee's own request what makes the descriptor ready.  Without it,
+it is SIGIO."""
 
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 _PRCTL_DENIED = (
@@ -89,8 +103,9 @@ _PRCTL_DENIED = (
     36,  # PR_SET_CHILD_SUBREAPER: its orphans stay below it
     62,  # PR_SCHED_CORE: would keep others off the other half of its core
 )
-_IOCTL_DENIED = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: typing into somebody's terminal."""
+_IOCTL_DENIED = (0x5412, 0x541C, 0x540E)
+"""TIOCSTI and TIOCLINUX: typing into somebody's terminal.  TIOCSCTTY: who has a terminal gets SIGCONT when it hangs
+up."""
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
@@ -158,7 +173,10 @@ def _closer_looks() -> dict[str, list[Instruction]]:
         (_JEQ, 2, 0, _SOCK_STREAM), (_JEQ, 1, 0, _SOCK_SEQPACKET), forbid, allow,
     ]  # fmt: skip
     return {
-        "clone": [_argument(0), (_JSET, 0, 1, _CLONE_NEW | _CLONE_PARENT), forbid, allow],
+        "clone": [
+            _argument(0), (_JSET, 0, 1, _CLONE_NEW | _CLONE_PARENT), forbid,
+            (_AND, 0, 0, _CLONE_SIGNAL), (_JEQ, 2, 0, 0), (_JEQ, 1, 0, _SIGCHLD), forbid, allow,
+        ],
         # Its flags lie in memory, where no filter can look; glibc falls back to clone.
         "clone3": [_refuse(errno.ENOSYS)],
         # A datagram names its receiver in memory, too.  Nobody here needs one, and nobody needs to call anybody.
@@ -170,7 +188,8 @@ def _closer_looks() -> dict[str, list[Instruction]]:
         "ioctl": [_argument(1), *_none_of(_IOCTL_DENIED), allow],
         "prlimit64": [_argument(0), (_JEQ, 1, 0, 0), forbid, allow],
         "personality": [_argument(0), (_JEQ, 2, 0, 0), (_JEQ, 1, 0, _PERSONALITY_QUERY), forbid, allow],
-    }
+        "fcntl": [_argument(1), *_none_of((_F_SETSIG,)), allow],
+    }  # fmt: skip
 
 
 def _none_of(values: tuple[int, ...]) -> list[Instruction]:
