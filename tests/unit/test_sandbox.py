@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn, threads
+from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn, threads, warden
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386 = 0x40000003
@@ -311,6 +312,72 @@ def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -
     helper.do("thread")
     assert process.freeze() is False, "what it started while nobody took its time is no news"
     process.thaw()
+
+
+@pytest.fixture
+def confined(helper: Helper) -> Iterator[tuple[spawn.Confined, socket.socket]]:
+    """The helper as if it were in the sandbox, and the warden's end of its notes."""
+    process = object.__new__(spawn.Confined)
+    process._notes, warden_s = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process._ended = process._all_stopped = False
+    process._pid, process._threads, process._frozen = helper.pid, None, []
+    with process._notes, warden_s:
+        yield process, warden_s
+
+
+def test_who_goes_on_behind_the_referee_s_back_is_noticed(
+    helper: Helper, confined: tuple[spawn.Confined, socket.socket]
+) -> None:
+    process, _ = confined
+    with pytest.raises(RuntimeError, match="nobody has frozen"):
+        process.require_standing()
+    helper.do("thread")
+    child = helper.do("child")
+    for pid in (helper.pid, child):
+        process.freeze()
+        process.require_standing()
+        os.kill(pid, signal.SIGCONT)
+        assert process.freeze() is False, "it remembers that everything stood"
+        with pytest.raises(ValueError, match="ran while it was to stand still"):
+            process.require_standing()
+        process.thaw()
+    process.freeze()
+    process.require_standing()
+    process.thaw()
+
+
+def test_who_is_woken_by_another_that_is_still_to_be_looked_at_is_stopped_again(
+    helper: Helper, confined: tuple[spawn.Confined, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, _ = confined
+    child = helper.do("child")
+    looked_at: list[int] = []
+    standing = threads.standing
+
+    def look(pid: int) -> bool:
+        stands = standing(pid)
+        looked_at.extend([pid] if stands else [])
+        if len(looked_at) == 1:
+            helper.wake()  # what the child may have done as its last act
+        return stands
+
+    monkeypatch.setattr(threads, "standing", look)
+    process.freeze()
+    assert [_state(each) for each in (helper.pid, child)] == ["T", "T"]
+    assert len(looked_at) > 1
+    process.require_standing()
+
+
+def test_who_is_killed_while_it_stands_has_ended_and_broke_nothing(
+    helper: Helper, confined: tuple[spawn.Confined, socket.socket]
+) -> None:
+    process, warden_s = confined
+    process.freeze()
+    helper.wake()
+    warden_s.send(warden.NOTE.pack(warden.NOTE_ENDED, signal.SIGKILL) + warden.OUT_OF_MEMORY)
+    with pytest.raises(spawn.Ended, match="all memory allowed"):
+        process.require_standing()
+    process.require_standing()
 
 
 @pytest.mark.parametrize("kept", [0, 3, threads.KEPT_FILES])

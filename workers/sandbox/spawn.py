@@ -26,6 +26,9 @@ STDOUT_KEPT = 16 << 10
 ACCOUNT = "candidate"
 """What confined processes are told that their user is called."""
 
+ENDING_S = 0.1
+"""A process that moves although it is stopped may be ending: so long its warden has to say so."""
+
 _UIDS = 1000
 """As many as a referee may have processes in flight, and then some: a uid comes again when its last owner is gone."""
 
@@ -339,15 +342,36 @@ class Confined:
         while True:
             for pid in self._frozen:
                 _signal(pid, signal.SIGSTOP)
-            if own.standing() and all(map(threads.standing, self._frozen[1:])):
+            if self._stands(own):
                 there = threads.tree(own)
-                self._all_stopped = there == self._frozen
+                # Of several processes, one that still ran may have woken another that had been looked at before it.
+                self._all_stopped = there == self._frozen and (len(there) == 1 or self._stands(own))
                 if self._all_stopped:
                     return bool(known) and not known.issuperset(there)
                 self._frozen = there
             if time.monotonic() > deadline:
                 raise TimedOut
             time.sleep(0.0001)
+
+    def _stands(self, own: threads.Threads) -> bool:
+        """Whether each thread was found standing when it was looked at."""
+        return own.standing() and all(map(threads.standing, self._frozen[1:]))
+
+    def require_standing(self) -> None:
+        """Look once more, after what no running thread may see and before the clock starts: since `freeze` nothing may
+        have run.  0.13 ms where the process has 25 threads.
+
+        Raises ValueError where something runs, Ended where the process is being killed (memory ran out)."""
+        if self._ended:
+            return
+        if not self._all_stopped:
+            raise RuntimeError("nobody has frozen the process")
+        own = self._looked_at(again=False)
+        if self._stands(own) or self._stands(own):  # again: threads that were dead before are gone now
+            return
+        if select.select([self._notes], [], [], ENDING_S)[0]:
+            self._take_note()
+        raise ValueError("something in it ran while it was to stand still")
 
     def timed(self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float) -> Timed:
         """Send, wake and wait, with the time taken by the stopwatch; see `receive` for what is raised.
