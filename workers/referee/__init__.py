@@ -13,9 +13,10 @@ From a job to an evaluation
     evaluate.py    the stages in order
     room.py        waiting for device memory
     seating.py     both sides get parameters and an arena
-    trials.py      fresh inputs, calls, verification; there is one kind of call
+    trials.py      fresh inputs (batches.py), calls, verification (record.py); there is one kind of call
     compare.py     outputs against fp64
-    contest.py     ABBA blocks, and when to stop
+    contest.py     rounds of ABBA groups (blocks.py), and when to stop
+    score.py       what blocks make per call
     statistics.py  ratio and confidence interval
     profile.py     where one call's time went
     ablate.py      do its kernels matter?
@@ -50,6 +51,8 @@ The protocol, for whoever wants to attack it
                      goes on all the same makes that wait (Block.settled_us); a detector compares both sides.
     The lease        Loading, compiling and checking share the device, timing has it alone.  A canary kernel of known
                      time runs before and after every round; where one of them is slow, all is measured again.
+    Alike            A block follows one of its own side or a hand-over of its own side: who follows the other side
+                     needs longer for the next thing that it does, and of a group each side has one block of both kinds.
     Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow
                      candidate is decided, or when its budget is spent.  The interval includes what the hand-over of the
                      device may be off by on each side, which no number of groups averages out.

@@ -6,20 +6,19 @@ verified afterwards, while other referees may use the device; only the blocks th
 from __future__ import annotations
 
 import math
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
-from app.domain.evaluation import Block, Canary, Timing
+from app.domain.evaluation import Canary, Timing
 from workers.referee import statistics
 from workers.referee.batches import Batch, Delivery, Times
+from workers.referee.blocks import hold, probe, wake
 from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.lease import Lease
-from workers.referee.party import Seat
-from workers.referee.score import CANDIDATE, REFERENCE, ROOM, SIDES, Score, per_call
+from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score
 from workers.referee.trials import Trials
 from workers.sandbox.spawn import Stopwatch
 from workers.sandbox.wakeful import Wakeful
@@ -63,8 +62,14 @@ were off by on an H200, 0.5 % of a block of 2.3 ms."""
 MOSTLY_HANDOVER_US = 200.0
 """In a block of a few calls, one that takes less is for a good part the hand-over."""
 
-TOO_SHORT = 0.7
-"""Of the calls that a block could have, as few as this are too few: the guess was wrong that they were drawn by."""
+CRAMPED = 0.7
+"""Of the calls that a block should have, as few as this are too few."""
+
+SPREAD = 1.25
+"""A block has up to so many times the calls that are planned (blocks.py)."""
+
+WAKINGS = 2
+"""Hand-overs of each side before the groups of a round, on the cores on which they will be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,12 +116,8 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
     score = Score(block_us=terms.block_us, health=place.health)
     with place.lease.shared():
         reference = trials.run_reference(before.batch, before.first, before.count)
-    score.guess_us = (
-        _prepare(trials, place.lease, trials.reference, terms.block_us, _guess(reference, before.count)),
-        _prepare(trials, place.lease, trials.candidate, terms.block_us, _guess(before.times, before.count)),
-    )
-    if trials.failed:
-        return None
+    score.guess_us = (_guess(reference, before.count), _guess(before.times, before.count))
+    _find_out(score, trials, place)
     spent_s = 0.0
     while _make_room(score, trials, place.lease):
         groups = _draw_round(score, trials, place.lease, terms)
@@ -125,10 +126,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
             with trials.timed_by(place.stopwatch):
                 reason = _round(score, trials, groups, began, terms.budget_s)
             spent_s = time.monotonic() - began
-        for some in _bundles(score.deliveries, trials.record.calls_at_once):
-            with score.beside(place.lease):
-                trials.verify(*some)
-        score.deliveries.clear()
+        _verify(score, trials, place.lease)
         if trials.failed:
             return None
         if score.disturbed and score.repeats < MAX_REPEATS:
@@ -141,6 +139,29 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
             place.health.note(score.canary_us[-1])
             return _timing(score, reason, terms.floor_us)
     return None
+
+
+def _find_out(score: Score, trials: Trials, place: Venue) -> None:
+    """What a call takes, with the device to itself: among others it may seem to take many times as long, and then every
+    block would be too short.  Calls of which one makes a block need none of it."""
+    calls = (_reserve(score, trials, score.guess_us[0]), _reserve(score, trials, score.guess_us[1]))
+    for seat, count in zip((trials.reference, trials.candidate), calls, strict=True):
+        with place.lease.shared():
+            trials.survey(seat, count)
+    if trials.failed or max(calls) == 1:
+        return
+    with place.lease.shared():
+        batch = trials.draw(max(calls))
+    with place.lease.exclusive(), place.alone(trials), trials.timed_by(place.stopwatch):
+        probe(score, trials, batch, calls)
+    _verify(score, trials, place.lease)
+
+
+def _verify(score: Score, trials: Trials, lease: Lease) -> None:
+    for some in _bundles(score.deliveries, trials.record.calls_at_once):
+        with score.beside(lease):
+            trials.verify(*some)
+    score.deliveries.clear()
 
 
 def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:
@@ -157,83 +178,33 @@ def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]
 
 def _make_room(score: Score, trials: Trials, lease: Lease) -> bool:
     """Where outputs stay where they are computed, memory for those of as many calls as a block should have: the first
-    guess may have been of a moment at which others had the device.  False if the candidate gave a wrong answer."""
-    for seat, per_call_us in _seats(score, trials):
-        if not score.groups and _is_cramped(score, trials, seat, per_call_us):
-            with lease.shared():
-                trials.survey(seat, _calls(trials, ROOM * score.block_us / per_call_us))
+    guess was of a moment at which others had the device.  False if the candidate gave a wrong answer."""
+    if not score.groups:
+        for seat, per_call_us in zip((trials.reference, trials.candidate), score.per_call_us, strict=True):
+            wanted = _calls(trials, score.lasting_us / per_call_us)
+            if seat.delivering == Delivering.HOLD and seat.room < CRAMPED * wanted:
+                with lease.shared():
+                    trials.survey(seat, _reserve(score, trials, per_call_us))
     return not trials.failed
 
 
-def _seats(score: Score, trials: Trials) -> Iterator[tuple[Seat, float]]:
-    return zip((trials.reference, trials.candidate), score.per_call_us, strict=True)
-
-
-def _is_cramped(score: Score, trials: Trials, seat: Seat, per_call_us: float) -> bool:
-    """Whether a block would end early for want of memory for its outputs."""
-    return seat.delivering == Delivering.HOLD and seat.room < TOO_SHORT * _enough(score, trials, per_call_us)
-
-
-def _enough(score: Score, trials: Trials, per_call_us: float) -> int:
-    """Calls with which a block lasts as long as it should."""
-    return _calls(trials, score.lasting_us / per_call_us)
+def _reserve(score: Score, trials: Trials, per_call_us: float) -> int:
+    """Calls for which there should be inputs, and memory for outputs: blocks turn out longer than what is planned."""
+    return _calls(trials, SPREAD * score.lasting_us / per_call_us)
 
 
 def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budget_s: float) -> str:
-    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone.
-
-    A first group does not count: both sides are new to the caches of their cores.  Where memory allows no more than two
-    groups in a round, calls are so long that this matters only once."""
+    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone."""
     score.watch()
-    if not score.groups:
-        score.guess_us = _shortest(score, _hold(score, trials, groups.pop()))
-        if _too_short(score, trials, groups):
-            score.drawn_again = True
-            return ""
-    elif len(groups) > 2:
-        _hold(score, trials, groups.pop())
+    for side in (CANDIDATE, REFERENCE) * WAKINGS:
+        wake(score, trials, side)
     reason = ""
     for group in groups:
-        score.groups.append(_hold(score, trials, group))
+        score.groups.append(hold(score, trials, group))
         if reason := _stop_reason(score, (time.monotonic() - began) / budget_s):
             break
     score.watch()
     return reason
-
-
-def _too_short(score: Score, trials: Trials, groups: list[Batch]) -> bool:
-    """Whether every block of this round would be shorter than need be, and those of another need not."""
-    if score.drawn_again:
-        return False
-    there = min(batch.slots // 2 for batch in groups)
-    cramped = any(_is_cramped(score, trials, *each) for each in _seats(score, trials))
-    return cramped or there < TOO_SHORT * _enough(score, trials, min(score.guess_us))
-
-
-def _shortest(score: Score, group: list[Block]) -> tuple[float, float]:
-    """Time per call of both sides in one group."""
-    handover_us = score.handover_us(REFERENCE)
-    reference_us, candidate_us = (
-        min(per_call(block.wall_us, handover_us, block.calls) for block in group if block.side == side)
-        for side in SIDES
-    )
-    return reference_us, candidate_us
-
-
-def _prepare(trials: Trials, lease: Lease, seat: Seat, block_us: float, guess_us: float) -> float:
-    """Microseconds per call, about; and the process ready to deliver as timed blocks will ask it to.
-
-    `guess_us`: the same from a few calls.  A second look follows where the first shows that a block needs many more."""
-    count, found_us = 0 if trials.surveys else 1, guess_us
-    while not trials.failed and (wanted := _calls(trials, ROOM * block_us / found_us)) > 2 * count:
-        count = wanted
-        with lease.shared():
-            surveyed = trials.survey(seat, count)
-        if not surveyed:
-            break
-        with lease.shared():
-            found_us = trials.probe(seat, count)
-    return found_us
 
 
 def _guess(times: Times, calls: int) -> float:
@@ -256,8 +227,8 @@ def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms) -> lis
     """Fresh inputs for the groups of a round.  A candidate that looks slow gets a short one: it may be decided."""
     reference_us, candidate_us = score.per_call_us
     slow = not score.groups and candidate_us > 4 * reference_us
-    wanted = 1 + (DECIDED_GROUPS if slow else ROUND_GROUPS)  # one does not count
-    calls = _calls(trials, ROOM * score.block_us / min(reference_us, candidate_us))
+    wanted = DECIDED_GROUPS if slow else ROUND_GROUPS
+    calls = _reserve(score, trials, min(reference_us, candidate_us))
     batches: list[Batch] = []
     while len(batches) < wanted and (
         len(batches) < 2 or len(batches) * 2 * calls * trials.bytes_per_call <= terms.round_bytes
@@ -265,61 +236,6 @@ def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms) -> lis
         with score.beside(lease):
             batches.append(trials.draw(2 * calls))
     return batches
-
-
-def _sizes(score: Score, trials: Trials, batch: Batch) -> tuple[list[int], list[int]]:
-    """Secret block sizes for one group: of the candidate's choosing neither, of the reference as many calls as last as
-    long.  Told at the last moment, when the most is known about how long a call takes."""
-    most = batch.slots // 2
-    reference_us, candidate_us = score.per_call_us
-    candidate = [_secret_size(score.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
-    most = min(most, trials.reference.room)
-    return [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate], candidate
-
-
-def _secret_size(enough: float, most: int) -> int:
-    """Calls in a block: enough to last, give or take a quarter that nobody is told."""
-    wanted = max(1, min(most, math.ceil(enough)))
-    spread = max(1, wanted // 2)
-    return max(1, min(most, wanted - spread // 2 + secrets.randbelow(spread + 1)))
-
-
-def _hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
-    """Reference, candidate, candidate, reference.
-
-    Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
-    them in its cache."""
-    reference, candidate = _sizes(score, trials, batch)
-    number = len(score.groups)
-    before = _run_reference(score, trials, number, batch, 0, reference[0])
-    both = []
-    for first, calls in zip((0, candidate[0]), candidate, strict=True):
-        _wake(score, trials, CANDIDATE)
-        delivery = trials.run_candidate(batch, first, calls)
-        score.deliveries.append(delivery)
-        both.append(_block(number, CANDIDATE, calls, delivery.times))
-    after = _run_reference(score, trials, number, batch, reference[0], reference[1])
-    return [replace(block, **asdict(score.clocks)) for block in (before, *both, after)]
-
-
-def _run_reference(score: Score, trials: Trials, group: int, batch: Batch, first: int, calls: int) -> Block:
-    _wake(score, trials, REFERENCE)
-    return _block(group, REFERENCE, calls, trials.run_reference(batch, first, calls))
-
-
-def _wake(score: Score, trials: Trials, side: str) -> None:
-    """Measure a hand-over, right before a block: who has not run for some milliseconds needs up to 100 µs more for the
-    next thing that it does (H200), and of the four blocks of a group two follow one of the same side."""
-    seat = trials.reference if side == REFERENCE else trials.candidate
-    score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
-
-
-def _block(group: int, side: str, calls: int, times: Times) -> Block:
-    settled_us = None if times.settled_ns is None else times.settled_ns / 1000
-    return Block(
-        group=group, side=side, calls=calls, wall_us=times.wall_ns / 1000, claimed_us=times.claimed_ns / 1000,
-        settled_us=settled_us,
-    )  # fmt: skip
 
 
 def _stop_reason(score: Score, spent: float) -> str:

@@ -28,12 +28,9 @@ from workers.referee.lease import Lease
 
 REFERENCE, CANDIDATE = SIDES = ("reference", "candidate")
 
-ROOM = 1.5
-"""A block may turn out to have so many times the calls that were planned; inputs and memory for its outputs are there
-beforehand.  Drawing them is most of what a contest costs the others."""
-
 HANDOVER_SHARE = 0.1
-"""Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to `ROOM` times."""
+LONGEST = 1.5
+"""Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to so many times."""
 
 LEFT_OVER_US = 40.0
 """So much of what is left over is the noise of asking."""
@@ -67,8 +64,6 @@ class Score:
     """Spent on making inputs and on verifying outputs."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
-    drawn_again: bool = False
-    """Whether a round ended early because its blocks would all have been short."""
 
     def handover_us(self, side: str) -> float:
         """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""
@@ -119,7 +114,7 @@ class Score:
     @property
     def lasting_us(self) -> float:
         """What a block should last, now that the hand-over may be known."""
-        return min(ROOM * self.block_us, max(self.block_us, self.handover_us(REFERENCE) / HANDOVER_SHARE))
+        return min(LONGEST * self.block_us, max(self.block_us, self.handover_us(REFERENCE) / HANDOVER_SHARE))
 
     @contextmanager
     def beside(self, lease: Lease) -> Iterator[None]:

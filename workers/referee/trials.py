@@ -45,9 +45,6 @@ TURN_US = 500.0
 SETTLING_S = 0.1
 """Longer than that nobody waits for the device to come to rest; what it still does makes answers wrong, or late."""
 
-PROBES = 3
-"""Blocks that say how long a call takes, before any that count."""
-
 LINGER_WRONG_S = 0.15
 """The same where an output is wrong: was it merely late?"""
 
@@ -268,21 +265,6 @@ class Trials:
             seat.room = count if seat.delivering == Delivering.HOLD else seat.room
             seat.process.freeze()
         return True
-
-    def probe(self, seat: Seat, count: int) -> float:
-        """Microseconds per call, hand-over included, of a block that is verified like any other and does not count.
-
-        On a GPU, where others compute at the same time, the shortest of some: one that met somebody else's turn at the
-        device would make every later block too short."""
-        batch = self.draw(count)
-        probes = PROBES if self.surveys else 1
-        if seat is self.reference:
-            walls_ns = [self.run_reference(batch, 0, count).wall_ns for _ in range(probes)]
-        else:
-            deliveries = [self.run_candidate(batch, 0, count) for _ in range(probes)]
-            self.verify(*deliveries)
-            walls_ns = [delivery.times.wall_ns for delivery in deliveries]
-        return min(walls_ns) / 1000 / count
 
     def patience(self, seat: Seat, count: int) -> float:
         """Seconds for so many calls."""
