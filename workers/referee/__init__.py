@@ -35,9 +35,10 @@ The protocol, for whoever wants to attack it
                      that of the request; rows of fixed size; text, which is only shown.  A number that is no outcome,
                      a message of another size or a wrong sequence number ends the evaluation as `crashed`.
     A call           freeze the candidate (SIGSTOP to all its processes, until each stands) · write inputs that no call
-                     has seen · poison the output slots · read away what is in the second-level cache · send the
-                     request · start the clock · let it run · stop the clock at its reply · copy the outputs · let it
-                     run for a secret moment · freeze · see whether inputs or outputs have changed since · compare.
+                     has seen · poison the output slots · read away what is in the second-level cache · see that all
+                     still stands · send the request · start the clock · let it run · stop the clock at its reply · copy
+                     the outputs · let it run for a secret moment · freeze · see whether inputs or outputs have changed
+                     since · compare.
     The clock        is ours (clock.py).  The time that the candidate claims is stored, and evidence against it only.
     What is secret   Seeds are drawn from os.urandom for each batch and handed to the reference alone; block sizes are
                      drawn for each block.  A candidate sees inputs of the block that is about to run, and no later.

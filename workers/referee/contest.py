@@ -22,7 +22,6 @@ from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score
 from workers.referee.trials import Trials
 from workers.sandbox.spawn import Stopwatch
 from workers.sandbox.wakeful import Wakeful
-from workers.wire import Delivering
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
@@ -62,14 +61,14 @@ were off by on an H200, 0.5 % of a block of 2.3 ms."""
 MOSTLY_HANDOVER_US = 200.0
 """In a block of a few calls, one that takes less is for a good part the hand-over."""
 
-CRAMPED = 0.7
-"""Of the calls that a block should have, as few as this are too few."""
+PROBED = 16
+"""Calls that say what one takes, each with a copy of its outputs."""
 
 SPREAD = 1.25
 """A block has up to so many times the calls that are planned (blocks.py)."""
 
-WAKINGS = 2
-"""Hand-overs of each side before the groups of a round, on the cores on which they will be."""
+SURVEYED = 1.5
+"""Memory for so many times the outputs: without the copies that were made so far, calls take less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +117,10 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
         reference = trials.run_reference(before.batch, before.first, before.count)
     score.guess_us = (_guess(reference, before.count), _guess(before.times, before.count))
     _find_out(score, trials, place)
+    _survey(score, trials, place.lease)
     spent_s = 0.0
-    while _make_room(score, trials, place.lease):
-        groups = _draw_round(score, trials, place.lease, terms)
+    while not trials.failed:
+        groups = _draw_round(score, trials, place.lease, terms, spent_s)
         with place.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
             with trials.timed_by(place.stopwatch):
@@ -131,6 +131,7 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
             return None
         if score.disturbed and score.repeats < MAX_REPEATS:
             score.start_again()
+            spent_s = 0.0
             place.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
             continue
         if len(score.groups) >= statistics.RANK_FROM and score.beside_s >= PATIENCE * terms.budget_s:
@@ -144,17 +145,23 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
 def _find_out(score: Score, trials: Trials, place: Venue) -> None:
     """What a call takes, with the device to itself: among others it may seem to take many times as long, and then every
     block would be too short.  Calls of which one makes a block need none of it."""
-    calls = (_reserve(score, trials, score.guess_us[0]), _reserve(score, trials, score.guess_us[1]))
-    for seat, count in zip((trials.reference, trials.candidate), calls, strict=True):
-        with place.lease.shared():
-            trials.survey(seat, count)
-    if trials.failed or max(calls) == 1:
+    most = min(PROBED, trials.slots)
+    reference, candidate = (min(most, math.ceil(score.block_us / guess_us)) for guess_us in score.guess_us)
+    if max(reference, candidate) == 1:
         return
     with place.lease.shared():
-        batch = trials.draw(max(calls))
+        batch = trials.draw(max(reference, candidate))
     with place.lease.exclusive(), place.alone(trials), trials.timed_by(place.stopwatch):
-        probe(score, trials, batch, calls)
+        probe(score, trials, batch, (reference, candidate))
     _verify(score, trials, place.lease)
+
+
+def _survey(score: Score, trials: Trials, lease: Lease) -> None:
+    """Where outputs can stay where they are computed, memory for those of a block."""
+    for seat, per_call_us in zip((trials.reference, trials.candidate), score.guess_us, strict=True):
+        if not trials.failed:
+            with lease.shared():
+                trials.survey(seat, _reserve(score, trials, per_call_us, SURVEYED))
 
 
 def _verify(score: Score, trials: Trials, lease: Lease) -> None:
@@ -176,27 +183,15 @@ def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]
         yield bundle
 
 
-def _make_room(score: Score, trials: Trials, lease: Lease) -> bool:
-    """Where outputs stay where they are computed, memory for those of as many calls as a block should have: the first
-    guess was of a moment at which others had the device.  False if the candidate gave a wrong answer."""
-    if not score.groups:
-        for seat, per_call_us in zip((trials.reference, trials.candidate), score.per_call_us, strict=True):
-            wanted = _calls(trials, score.lasting_us / per_call_us)
-            if seat.delivering == Delivering.HOLD and seat.room < CRAMPED * wanted:
-                with lease.shared():
-                    trials.survey(seat, _reserve(score, trials, per_call_us))
-    return not trials.failed
-
-
-def _reserve(score: Score, trials: Trials, per_call_us: float) -> int:
-    """Calls for which there should be inputs, and memory for outputs: blocks turn out longer than what is planned."""
-    return _calls(trials, SPREAD * score.lasting_us / per_call_us)
+def _reserve(score: Score, trials: Trials, per_call_us: float, share: float) -> int:
+    """Calls for which there should be inputs, or memory for outputs: `share` times what is planned for a block."""
+    return _calls(trials, share * score.lasting_us / per_call_us)
 
 
 def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budget_s: float) -> str:
     """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone."""
     score.watch()
-    for side in (CANDIDATE, REFERENCE) * WAKINGS:
+    for side in (CANDIDATE, REFERENCE):
         wake(score, trials, side)
     reason = ""
     for group in groups:
@@ -223,15 +218,20 @@ def _most(trials: Trials) -> int:
     return max(2, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
 
 
-def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms) -> list[Batch]:
-    """Fresh inputs for the groups of a round.  A candidate that looks slow gets a short one: it may be decided."""
+def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms, spent_s: float) -> list[Batch]:
+    """Fresh inputs for the groups of a round: for no more than there is time for.  A candidate that looks slow gets a
+    short one, because it may be decided."""
     reference_us, candidate_us = score.per_call_us
-    slow = not score.groups and candidate_us > 4 * reference_us
-    wanted = DECIDED_GROUPS if slow else ROUND_GROUPS
-    calls = _reserve(score, trials, min(reference_us, candidate_us))
+    wanted = ROUND_GROUPS
+    if score.groups:
+        in_time = math.ceil((terms.budget_s - spent_s) / spent_s * len(score.groups))
+        wanted = max(1, min(wanted, max(in_time, statistics.RANK_FROM - len(score.groups))))
+    elif candidate_us > 4 * reference_us:
+        wanted = DECIDED_GROUPS
+    calls = _reserve(score, trials, min(reference_us, candidate_us), SPREAD)
     batches: list[Batch] = []
     while len(batches) < wanted and (
-        len(batches) < 2 or len(batches) * 2 * calls * trials.bytes_per_call <= terms.round_bytes
+        len(batches) < 2 or (len(batches) + 1) * 2 * calls * trials.bytes_per_call <= terms.round_bytes
     ):
         with score.beside(lease):
             batches.append(trials.draw(2 * calls))
@@ -239,7 +239,8 @@ def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms) -> lis
 
 
 def _stop_reason(score: Score, spent: float) -> str:
-    """Why to stop, or nothing.  `spent`: share of the budget, which counts only while the device is ours alone."""
+    """Why to stop, or nothing.  `spent`: share of the budget, which counts only while the device is ours alone; a group
+    of which less than half fits into it is not begun."""
     ratios = score.ratios
     groups = len(ratios)
     if groups < 2:
@@ -252,7 +253,7 @@ def _stop_reason(score: Score, spent: float) -> str:
     if groups >= MAX_GROUPS:
         return "groups"
     enough = groups >= statistics.RANK_FROM or spent >= OVERDRAFT
-    return "budget" if spent >= 1 and enough else ""
+    return "budget" if spent + spent / groups / 2 >= 1 and enough else ""
 
 
 def _canary(score: Score) -> Canary | None:

@@ -234,6 +234,8 @@ class Trials:
         if self.stopwatch is not None:
             self._flush_caches()
         settle(self._device)
+        if self.stopwatch is not None and seat is self.candidate:
+            seat.process.require_standing()
 
     def survey(self, seat: Seat, count: int) -> bool:
         """Find out where the outputs of `count` calls come to lie, and map that, so that timed blocks need not copy
