@@ -15,6 +15,10 @@ from workers.referee.batches import Batch, Times
 from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score, per_call
 from workers.referee.trials import Trials
 
+FEINTS = 3
+"""In one block of so many the inputs are preceded by others (Trials.run_candidate), which nobody is told: of two that
+follow one of their own side, or of two that do not, one of each side.  Whoever prepared an answer has the wrong one."""
+
 
 def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) -> None:
     """Find out what a call takes, by a block of each side of so many calls; of one call nothing more is found out."""
@@ -46,15 +50,18 @@ def hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
     them in its cache."""
     reference, candidate = _sizes(score, trials, batch)
     number = len(score.groups)
-    before = _block(number, REFERENCE, reference[0], trials.run_reference(batch, 0, reference[0]))
+    after_own, after_other = (secrets.randbelow(FEINTS) == 0 for _ in range(2))
+    times = trials.run_reference(batch, 0, reference[0], feint=after_own)
+    before = _block(number, REFERENCE, reference[0], times)
     wake(score, trials, CANDIDATE)
     both = []
-    for first, calls in zip((0, candidate[0]), candidate, strict=True):
-        delivery = trials.run_candidate(batch, first, calls)
+    for first, calls, feint in zip((0, candidate[0]), candidate, (after_other, after_own), strict=True):
+        delivery = trials.run_candidate(batch, first, calls, feint=feint)
         score.deliveries.append(delivery)
         both.append(_block(number, CANDIDATE, calls, delivery.times))
     wake(score, trials, REFERENCE)
-    after = _block(number, REFERENCE, reference[1], trials.run_reference(batch, reference[0], reference[1]))
+    times = trials.run_reference(batch, reference[0], reference[1], feint=after_other)
+    after = _block(number, REFERENCE, reference[1], times)
     return [replace(block, **asdict(score.clocks)) for block in (before, *both, after)]
 
 

@@ -45,6 +45,9 @@ TURN_US = 500.0
 SETTLING_S = 0.1
 """Longer than that nobody waits for the device to come to rest; what it still does makes answers wrong, or late."""
 
+FEINT_S = 0.0003
+"""For whatever waits for inputs on a device that has nothing else to do."""
+
 LINGER_WRONG_S = 0.15
 """The same where an output is wrong: was it merely late?"""
 
@@ -223,12 +226,21 @@ class Trials:
         if self._flush is not None:
             torch.sum(self._flush)
 
-    def _fill(self, seat: Seat, batch: Batch, first: int, count: int) -> None:
+    def _fill(self, seat: Seat, batch: Batch, first: int, count: int, *, feint: bool = False) -> None:
         """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
 
-        The process is frozen meanwhile: what it could see before the clock starts it could answer before."""
+        The process is frozen meanwhile: what it could see before the clock starts it could answer before.  On a GPU it
+        may have left something there that waits for them (a stream's wait for a value, in a context that nobody waits
+        for), which no signal stops.  `feint`: every slot holds another's inputs first, for a moment in which whatever
+        waits begins."""
         seat.process.freeze()
-        seat.region(self.place.inputs, first, count).copy_(batch.inputs[first : first + count])
+        slots, inputs = seat.region(self.place.inputs, first, count), batch.inputs[first : first + count]
+        if feint and self.surveys and count > 1:
+            slots[1:].copy_(inputs[:-1])
+            slots[:1].copy_(inputs[-1:])
+            settle(self._device)
+            time.sleep(FEINT_S)
+        slots.copy_(inputs)
         if seat.delivering != Delivering.HOLD:
             seat.region(self.place.outputs, first, count)[:] = batch.poison
         if self.stopwatch is not None:
@@ -290,10 +302,10 @@ class Trials:
             return False
         return True
 
-    def run_reference(self, batch: Batch, first: int, count: int) -> Times:
-        """`count` calls of the reference."""
+    def run_reference(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Times:
+        """`count` calls of the reference; `feint`: see `_fill`, for the sake of what the other side gets."""
         with _reference_side(), self.reference.party.lock:
-            self._fill(self.reference, batch, first, count)
+            self._fill(self.reference, batch, first, count, feint=feint)
             delivering = self.reference.delivering
             wall_ns, busy_ns = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, self.stopwatch)
             times = Times(wall_ns, busy_ns, self._settled_ns())
@@ -388,9 +400,10 @@ class Trials:
             found += [all(calls) for calls in zip(*per_output, strict=True)]
         return found or [True] * batch.slots
 
-    def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
-        """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
-        self._fill(self.candidate, batch, first, count)
+    def run_candidate(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Delivery:
+        """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified.
+        `feint`: see `_fill`."""
+        self._fill(self.candidate, batch, first, count, feint=feint)
         delivering = self.candidate.delivering
         timeout_s = self.patience(self.candidate, count)
         times = Times(*self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch))
