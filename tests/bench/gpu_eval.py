@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
@@ -102,9 +102,13 @@ class Fleet:
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:
         """Rows in the order of the specs, and seconds from the first to the last."""
         began = time.perf_counter()
-        with ThreadPoolExecutor(self.slots) as pool:
-            rows = list(pool.map(self._one, specs))
+        rows = list(self.each(specs))
         return rows, time.perf_counter() - began
+
+    def each(self, specs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Rows in the order of the specs, as they come."""
+        with ThreadPoolExecutor(self.slots) as pool:
+            yield from pool.map(self._one, specs)
 
     def _one(self, spec: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
@@ -419,9 +423,11 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> None:
         if case.runs_on(device_class) and (not prefixes or case.name.startswith(tuple(prefixes)))
     ]  # fmt: skip
     chosen.sort(key=lambda case: -_patience_s(case))  # compilers first, so that they run beside the others
-    rows, _ = fleet.run([_spec(case, budget=0.3, timeout=_patience_s(case)) for case in chosen])
+    specs = [_spec(case, budget=0.3, timeout=_patience_s(case)) for case in chosen]
+    rows: list[dict[str, Any]] = []
     astray = 0
-    for case, row in zip(chosen, rows, strict=True):
+    for case, row in zip(chosen, fleet.each(specs), strict=True):
+        rows.append(row)
         timing = row["timing"]
         speed = f"×{timing['speedup']:.3f} [{timing['ci_low']:.3f}, {timing['ci_high']:.3f}]" if timing else ""
         wanted = case.expected(device_class)

@@ -1,8 +1,7 @@
-"""The blocks of a contest, one after the other: reference, candidate, candidate, reference.
+"""The blocks of a contest, one after the other, each with the device to itself.
 
 Whoever has not run for some milliseconds, or follows the other side, needs up to 100 µs more for the next thing that it
-does (H200).  So a block follows either one of its own side or a hand-over of its own side, which is measured anyway;
-each side has one of both in a group."""
+does (H200).  So each block follows a hand-over of its own side, which is measured anyway."""
 
 from __future__ import annotations
 
@@ -15,54 +14,87 @@ from workers.referee.batches import Batch, Times
 from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score, per_call
 from workers.referee.trials import Trials
 
+PROBES = 3
+
 FEINTS = 3
-"""In one block of so many the inputs are preceded by others (Trials.run_candidate), which nobody is told: of two that
-follow one of their own side, or of two that do not, one of each side.  Whoever prepared an answer has the wrong one."""
+"""In one block of so many the inputs are preceded by others (Trials.run_candidate), which nobody is told, and the same
+is done to the other side.  Whoever has prepared an answer has the wrong one."""
 
 
 def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) -> None:
-    """Find out what a call takes, by a block of each side of so many calls; of one call nothing more is found out."""
-    wakings = [wake(score, trials, side) for side, count in zip(SIDES, calls, strict=True) if count > 1]
-    handover_us = min(block.wall_us for block in wakings)
-    reference_us, candidate_us = score.guess_us
-    if calls[0] > 1:
-        count = min(calls[0], trials.reference.room)
-        times = trials.run_reference(batch, 0, count)
-        reference_us = per_call(times.wall_ns / 1000, handover_us, count)
-    if calls[1] > 1:
-        delivery = trials.run_candidate(batch, 0, min(calls[1], trials.candidate.room))
-        score.deliveries.append(delivery)
-        candidate_us = per_call(delivery.times.wall_ns / 1000, handover_us, delivery.count)
+    """Find out what a call takes, by the fastest of some blocks of so many calls: the first on these cores takes
+    milliseconds more.  Of one call nothing more is found out."""
+    walls_us = {}
+    for side, count in zip(SIDES, calls, strict=True):
+        if count > 1:
+            firsts = range(0, min(PROBES * count, batch.slots - count + 1), count)
+            walls_us[side] = min(_woken(score, trials, batch, side, first, count) for first in firsts)
+    score.guess_us = _taken(score, walls_us, calls, score.guess_us)
+
+
+def warm_up(score: Score, trials: Trials, batch: Batch) -> None:
+    """A block of each side that does not count: both are new to the caches of their cores.  If it shows that calls take
+    less than what is known, that was a disturbed look: nothing makes them faster."""
+    reference, candidate = _sizes(score, trials, batch)
+    calls = (reference[0], candidate[0])
+    walls_us = {
+        side: _woken(score, trials, batch, side, 0, count) for side, count in zip(SIDES, calls, strict=True)
+    }  # fmt: skip
+    reference_us, candidate_us = map(
+        min, zip(_taken(score, walls_us, calls, score.guess_us), score.guess_us, strict=True)
+    )
     score.guess_us = (reference_us, candidate_us)
 
 
-def wake(score: Score, trials: Trials, side: str) -> Block:
+def _taken(
+    score: Score, walls_us: dict[str, float], calls: tuple[int, int], otherwise: tuple[float, float]
+) -> tuple[float, float]:
+    """Microseconds per call of both sides, by blocks that lasted so long."""
+    handover_us = min(map(score.handover_us, walls_us))
+    reference_us, candidate_us = (
+        per_call(walls_us[side], handover_us, count) if side in walls_us else other_us
+        for side, count, other_us in zip(SIDES, calls, otherwise, strict=True)
+    )
+    return reference_us, candidate_us
+
+
+def _woken(score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int) -> float:
+    """Microseconds that a block takes after a hand-over."""
+    _wake(score, trials, side)
+    return _run(score, trials, batch, side, first, count).wall_ns / 1000
+
+
+def _run(
+    score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int, *, feint: bool = False
+) -> Times:
+    """One block; what the candidate delivers is verified later."""
+    if side == REFERENCE:
+        return trials.run_reference(batch, first, count, feint=feint)
+    score.deliveries.append(trials.run_candidate(batch, first, count, feint=feint))
+    return score.deliveries[-1].times
+
+
+def _wake(score: Score, trials: Trials, side: str) -> None:
     """Measure a hand-over, which is a block of no calls."""
     seat = trials.reference if side == REFERENCE else trials.candidate
     score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
-    return score.handovers[-1]
 
 
 def hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
-    """A group.  The first block follows one of its own side, or a hand-over.
+    """A group: reference, candidate, candidate, reference.
 
     Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
     them in its cache."""
     reference, candidate = _sizes(score, trials, batch)
-    number = len(score.groups)
-    after_own, after_other = (secrets.randbelow(FEINTS) == 0 for _ in range(2))
-    times = trials.run_reference(batch, 0, reference[0], feint=after_own)
-    before = _block(number, REFERENCE, reference[0], times)
-    wake(score, trials, CANDIDATE)
-    both = []
-    for first, calls, feint in zip((0, candidate[0]), candidate, (after_other, after_own), strict=True):
-        delivery = trials.run_candidate(batch, first, calls, feint=feint)
-        score.deliveries.append(delivery)
-        both.append(_block(number, CANDIDATE, calls, delivery.times))
-    wake(score, trials, REFERENCE)
-    times = trials.run_reference(batch, reference[0], reference[1], feint=after_other)
-    after = _block(number, REFERENCE, reference[1], times)
-    return [replace(block, **asdict(score.clocks)) for block in (before, *both, after)]
+    feints = [secrets.randbelow(FEINTS) == 0 for _ in range(2)]
+    order = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
+    found = []
+    for side, place in order:
+        sizes = reference if side == REFERENCE else candidate
+        _wake(score, trials, side)
+        times = _run(score, trials, batch, side, place * sizes[0], sizes[place], feint=feints[place])
+        found.append(_block(len(score.groups), side, sizes[place], times))
+    return [replace(block, **asdict(score.clocks)) for block in found]
 
 
 def _sizes(score: Score, trials: Trials, batch: Batch) -> tuple[list[int], list[int]]:

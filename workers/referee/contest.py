@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from app.domain.evaluation import Canary, Timing
 from workers.referee import statistics
 from workers.referee.batches import Batch, Delivery, Times
-from workers.referee.blocks import hold, probe, wake
+from workers.referee.blocks import PROBES, hold, probe, warm_up
 from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.lease import Lease
+from workers.referee.party import Seat
 from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score
 from workers.referee.trials import Trials
 from workers.sandbox.spawn import Stopwatch
 from workers.sandbox.wakeful import Wakeful
+from workers.wire import Delivering
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
@@ -63,6 +65,9 @@ MOSTLY_HANDOVER_US = 200.0
 
 PROBED = 16
 """Calls that say what one takes, each with a copy of its outputs."""
+
+TOO_SHORT = 0.7
+"""Of the calls that a block should have, as few as this are too few: the guess was wrong that they were drawn by."""
 
 SPREAD = 1.25
 """A block has up to so many times the calls that are planned (blocks.py)."""
@@ -117,9 +122,8 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
         reference = trials.run_reference(before.batch, before.first, before.count)
     score.guess_us = (_guess(reference, before.count), _guess(before.times, before.count))
     _find_out(score, trials, place)
-    _survey(score, trials, place.lease)
     spent_s = 0.0
-    while not trials.failed:
+    while _make_room(score, trials, place.lease):
         groups = _draw_round(score, trials, place.lease, terms, spent_s)
         with place.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
@@ -145,23 +149,43 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
 def _find_out(score: Score, trials: Trials, place: Venue) -> None:
     """What a call takes, with the device to itself: among others it may seem to take many times as long, and then every
     block would be too short.  Calls of which one makes a block need none of it."""
-    most = min(PROBED, trials.slots)
-    reference, candidate = (min(most, math.ceil(score.block_us / guess_us)) for guess_us in score.guess_us)
+    reference, candidate = (
+        min(PROBED, max(1, trials.slots // PROBES), math.ceil(score.block_us / guess_us)) for guess_us in score.guess_us
+    )
     if max(reference, candidate) == 1:
         return
     with place.lease.shared():
-        batch = trials.draw(max(reference, candidate))
+        batch = trials.draw(min(trials.slots, PROBES * max(reference, candidate)))
     with place.lease.exclusive(), place.alone(trials), trials.timed_by(place.stopwatch):
         probe(score, trials, batch, (reference, candidate))
     _verify(score, trials, place.lease)
 
 
-def _survey(score: Score, trials: Trials, lease: Lease) -> None:
-    """Where outputs can stay where they are computed, memory for those of a block."""
-    for seat, per_call_us in zip((trials.reference, trials.candidate), score.guess_us, strict=True):
-        if not trials.failed:
-            with lease.shared():
-                trials.survey(seat, _reserve(score, trials, per_call_us, SURVEYED))
+def _make_room(score: Score, trials: Trials, lease: Lease) -> bool:
+    """Where outputs can stay where they are computed, memory for those of a block.  False if the candidate gave a wrong
+    answer."""
+    if not score.groups:
+        for seat, per_call_us in _seats(score, trials):
+            if not trials.failed and (
+                seat.delivering == Delivering.COPY or _is_cramped(score, trials, seat, per_call_us)
+            ):
+                with lease.shared():
+                    trials.survey(seat, _reserve(score, trials, per_call_us, SURVEYED))
+    return not trials.failed
+
+
+def _seats(score: Score, trials: Trials) -> Iterator[tuple[Seat, float]]:
+    return zip((trials.reference, trials.candidate), score.per_call_us, strict=True)
+
+
+def _is_cramped(score: Score, trials: Trials, seat: Seat, per_call_us: float) -> bool:
+    """Whether a block would end early for want of memory for its outputs."""
+    return seat.delivering == Delivering.HOLD and seat.room < TOO_SHORT * _enough(score, trials, per_call_us)
+
+
+def _enough(score: Score, trials: Trials, per_call_us: float) -> int:
+    """Calls with which a block lasts as long as it should."""
+    return _calls(trials, score.lasting_us / per_call_us)
 
 
 def _verify(score: Score, trials: Trials, lease: Lease) -> None:
@@ -189,10 +213,16 @@ def _reserve(score: Score, trials: Trials, per_call_us: float, share: float) -> 
 
 
 def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budget_s: float) -> str:
-    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone."""
+    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone.
+
+    Where memory allows no more than two groups in a round, calls are so long that only the first round is warmed up
+    for.  If its blocks show that all would be too short, it ends there; once."""
     score.watch()
-    for side in (CANDIDATE, REFERENCE):
-        wake(score, trials, side)
+    if not score.groups or len(groups) > 2:
+        warm_up(score, trials, groups.pop())
+    if not score.groups and not score.drawn_again and _too_short(score, trials, groups):
+        score.drawn_again = True
+        return ""
     reason = ""
     for group in groups:
         score.groups.append(hold(score, trials, group))
@@ -200,6 +230,13 @@ def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budg
             break
     score.watch()
     return reason
+
+
+def _too_short(score: Score, trials: Trials, groups: list[Batch]) -> bool:
+    """Whether every block of this round would be shorter than need be, and those of another need not."""
+    there = min(batch.slots // 2 for batch in groups)
+    cramped = any(_is_cramped(score, trials, *each) for each in _seats(score, trials))
+    return cramped or there < TOO_SHORT * _enough(score, trials, min(score.guess_us))
 
 
 def _guess(times: Times, calls: int) -> float:
@@ -230,7 +267,7 @@ def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms, spent_
         wanted = DECIDED_GROUPS
     calls = _reserve(score, trials, min(reference_us, candidate_us), SPREAD)
     batches: list[Batch] = []
-    while len(batches) < wanted and (
+    while len(batches) < 1 + wanted and (  # one does not count
         len(batches) < 2 or (len(batches) + 1) * 2 * calls * trials.bytes_per_call <= terms.round_bytes
     ):
         with score.beside(lease):

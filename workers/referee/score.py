@@ -64,6 +64,8 @@ class Score:
     """Spent on making inputs and on verifying outputs."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
+    drawn_again: bool = False
+    """Whether a round ended early because its blocks would all have been short."""
 
     def handover_us(self, side: str) -> float:
         """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""

@@ -1,0 +1,135 @@
+"""A whole contest against made-up sides, whose blocks are disturbed as those on a GPU host are."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from app.domain.evaluation import Timing
+from workers.referee import contest
+from workers.referee.batches import Batch, Delivery, Times
+from workers.referee.health import Health
+from workers.wire import Delivering
+
+HANDOVER_US = 180.0
+NOTHING = torch.zeros(0)
+
+
+@dataclass
+class Side:
+    """A seat."""
+
+    call_us: float
+    room: int = 1 << 16
+    delivering: Delivering = Delivering.COPY
+    new_to_its_core: bool = True
+    process: Any = field(default_factory=lambda: SimpleNamespace(pid=0))
+
+
+class Sides:
+    """Trials of which nothing is computed; time is what the sides say it is."""
+
+    def __init__(self, reference_us: float, candidate_us: float, *, slots: int, noise: random.Random) -> None:
+        self.reference, self.candidate = Side(reference_us), Side(candidate_us)
+        self.slots = slots
+        self.bytes_per_call = 1 << 20
+        self.draw_us = 40.0
+        self.failed: list[object] = []
+        self.record = SimpleNamespace(calls_at_once=1000)
+        self.deadline = SimpleNamespace(left_s=60.0)
+        self.surveyed: list[int] = []
+        self.drawn = 0
+        self.verified = 0
+        self.alone = False
+        self._noise = noise
+
+    @contextmanager
+    def timed_by(self, stopwatch: object) -> Iterator[None]:
+        self.alone = True
+        self.reference.new_to_its_core = self.candidate.new_to_its_core = True
+        yield
+        self.alone = False
+
+    def draw(self, count: int) -> Batch:
+        assert count <= self.slots
+        self.drawn += count
+        inputs = torch.zeros(count, 1)
+        return Batch(number=0, seed=b"", inputs=inputs, expected=[], baseline=[], poison=NOTHING)
+
+    def survey(self, side: Side, count: int) -> bool:
+        self.surveyed.append(count)
+        side.room, side.delivering = count, Delivering.HOLD
+        return True
+
+    def verify(self, *deliveries: Delivery) -> bool:
+        self.verified += sum(delivery.count for delivery in deliveries)
+        return True
+
+    def _block(self, side: Side, calls: int) -> Times:
+        assert 0 < calls <= side.room
+        wall_us = HANDOVER_US + calls * (side.call_us + (3.0 if side.delivering == Delivering.COPY else 0.0))
+        if not self.alone:  # others take turns at the device
+            wall_us += self._noise.uniform(0, 4000)
+        elif side.new_to_its_core:
+            wall_us += self._noise.uniform(500, 5000)
+            side.new_to_its_core = False
+        elif self._noise.random() < 0.1:  # a stall
+            wall_us += self._noise.uniform(50, 5000)
+        time.sleep(wall_us / 1e6)
+        return Times(round(wall_us * 1000), round(wall_us * 1000))
+
+    def hand_over(self, side: Side) -> Times:
+        late_us = self._noise.uniform(0, 500) if self._noise.random() < 0.2 else self._noise.uniform(0, 5)
+        wall_ns = round((HANDOVER_US + late_us) * 1000)
+        return Times(wall_ns, wall_ns)
+
+    def run_reference(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Times:
+        assert first + count <= batch.slots
+        return self._block(self.reference, count)
+
+    def run_candidate(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Delivery:
+        assert first + count <= batch.slots
+        times = self._block(self.candidate, count)
+        none: list[tuple[int, ...]] = [()] * count
+        return Delivery(
+            batch=batch, first=first, count=count, times=times, outputs=NOTHING, pointers=[], changed=none, late=none
+        )  # fmt: skip
+
+
+def _contest(sides: Sides, budget_s: float = 0.08) -> Timing:
+    lease: Any = SimpleNamespace(shared=nullcontext, exclusive=nullcontext, wait_for_those_apart=lambda seconds: None)
+    place = contest.Venue(
+        lease=lease, wakeful=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
+        stopwatch=None, cores=None,  # type: ignore[arg-type]
+    )  # fmt: skip
+    terms = contest.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+    few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
+    timing = contest.run(sides, place, terms, before=few)  # type: ignore[arg-type]
+    assert timing is not None
+    return timing
+
+
+@pytest.mark.parametrize(("reference_us", "candidate_us"), [(25, 25), (12, 25), (60, 50), (400, 320), (3000, 2400)])
+def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_were(
+    reference_us: float, candidate_us: float
+) -> None:
+    for seed in range(4):
+        sides = Sides(reference_us, candidate_us, slots=128, noise=random.Random(seed))
+        timing = _contest(sides)
+        counted = [block for block in timing.blocks if block.calls]
+        assert timing.groups >= 6
+        assert timing.speedup == pytest.approx(reference_us / candidate_us, rel=0.03)
+        most_us = 64 * min(reference_us, candidate_us)  # as there is room for
+        wall_us = statistics.median(block.wall_us for block in counted) - HANDOVER_US
+        assert 0.6 * min(2000, most_us) <= wall_us <= 2 * max(2000, reference_us), seed
+        assert max(sides.surveyed) <= 64
+        assert len(sides.surveyed) <= 4
