@@ -13,15 +13,15 @@ from workers.referee import compare
 
 TOGETHER_BYTES = 64 << 20
 LARGE_CALLS = 2
-"""Of an output: what is larger is held to the rule one answer after the other, for want of memory, and in so many calls,
-for want of time."""
+"""Of an output: what is larger is held to the rule one answer after the other, for want of memory, and in so many
+calls, for want of time."""
 
 
 def null_answers(
     expected: Sequence[torch.Tensor], baseline: Sequence[torch.Tensor], rule: compare.Rule = compare.OURS
 ) -> tuple[str, ...]:
-    """Which of `zeros`, `mean` and `another_call` are within tolerance in every output of every call, or of the first of
-    large ones.
+    """Which of `zeros`, `mean` and `another_call` are within tolerance in every output of every call; where outputs are
+    large, of the first calls.
 
     `expected`, `baseline`: one a leaf of the outputs, (calls, elements), in fp64 and in the output's own type."""
     if not any(leaf.numel() for leaf in baseline):
