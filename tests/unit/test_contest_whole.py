@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import pytest
 import torch
 
 from app.domain.evaluation import Timing
-from workers.referee import contest
+from workers.referee import contest, score
 from workers.referee.batches import Batch, Delivery, Times
 from workers.referee.health import Health
 from workers.wire import Delivering
@@ -50,6 +49,8 @@ class Sides:
         self.drawn = 0
         self.verified = 0
         self.alone = False
+        self.now = 0.0
+        """Seconds, of a clock that nothing else turns."""
         self._noise = noise
 
     @contextmanager
@@ -84,11 +85,12 @@ class Sides:
             side.new_to_its_core = False
         elif self._noise.random() < 0.1:  # a stall
             wall_us += self._noise.uniform(50, 5000)
-        time.sleep(wall_us / 1e6)
+        self.now += wall_us / 1e6
         return Times(round(wall_us * 1000), round(wall_us * 1000))
 
     def hand_over(self, side: Side) -> Times:
         late_us = self._noise.uniform(0, 500) if self._noise.random() < 0.2 else self._noise.uniform(0, 5)
+        self.now += 0.001
         wall_ns = round((HANDOVER_US + late_us) * 1000)
         return Times(wall_ns, wall_ns)
 
@@ -113,7 +115,11 @@ def _contest(sides: Sides, budget_s: float = 0.08) -> Timing:
     )  # fmt: skip
     terms = contest.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
-    timing = contest.run(sides, place, terms, before=few)  # type: ignore[arg-type]
+    clock = SimpleNamespace(monotonic=lambda: sides.now)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contest, "time", clock)
+        patch.setattr(score, "time", clock)
+        timing = contest.run(sides, place, terms, before=few)  # type: ignore[arg-type]
     assert timing is not None
     return timing
 
@@ -133,3 +139,24 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
         assert 0.6 * min(2000, most_us) <= wall_us <= 2 * max(2000, reference_us), seed
         assert max(sides.surveyed) <= 64
         assert len(sides.surveyed) <= 4
+
+
+def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:
+    sides = Sides(700, 500, slots=2, noise=random.Random(1))
+    timing = _contest(sides, budget_s=0.3)
+    assert timing.groups >= 6
+    assert timing.speedup == pytest.approx(1.4, rel=0.2)
+    assert {block.calls for block in timing.blocks} == {0, 1}
+
+
+def test_a_slow_candidate_is_decided_by_three_groups() -> None:
+    timing = _contest(Sides(100, 9000, slots=128, noise=random.Random(2)))
+    assert (timing.stop_reason, timing.groups) == ("decided", 3)
+    assert timing.speedup < 1 / 5
+
+
+def test_what_is_drawn_is_hardly_more_than_what_is_used() -> None:
+    sides = Sides(30, 30, slots=128, noise=random.Random(3))
+    timing = _contest(sides)
+    assert timing.groups <= 7
+    assert sides.drawn <= 2.5 * timing.calls_per_side
