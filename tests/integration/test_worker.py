@@ -113,7 +113,7 @@ def test_draining_lets_finish_and_quarantine_does_not(client: Client, start_work
     log = tmp_path / "log"
     start_worker(module="fake_worker")
     (slow,) = submit(client, f"log {log} slow\nslow 3")
-    until(lambda: state(client, slow) is JobState.RUNNING)
+    until(lambda: state(client, slow) is JobState.RUNNING and bool(listed(client)))  # which comes first is open
     (name,) = {device.device for device in listed(client)}
     with client.database.begin() as connection:
         devices.drain(connection, name, reason="new driver", changed_by="test")
