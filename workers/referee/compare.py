@@ -227,7 +227,8 @@ def _errors(
         wrong = (got != expected).sum(dim=1)
         share = wrong.double() / got.shape[1]
         return share, share, torch.zeros_like(wrong)
-    x, r = got.to(wide), expected.to(wide)
+    r = expected.to(wide)
+    x = got.to(wide) if careful or got.itemsize == 1 else got  # else it is widened as it is subtracted, in one pass
     difference = x - r
     bad = torch.zeros(len(got), dtype=torch.int64, device=got.device)
     if careful:
