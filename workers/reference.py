@@ -238,8 +238,7 @@ class Shim:
         session.place, session.arena, session.recording = place, arena, None
         session.slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
         regions = (place.inputs, place.baseline, place.expected)
-        if self._device.type == "cuda":
-            torch.cuda.synchronize()
+        self._settle()
         session.views = [tuple(region.views(arena, slot) for region in regions) for slot in range(slots)]  # type: ignore[misc]
         return Reply(Outcome.DONE)
 
@@ -252,9 +251,13 @@ class Shim:
         else:
             for views in session.views[first : first + count]:
                 self._fill(session, views)
+        self._settle()
+        return Reply(Outcome.DONE)
+
+    def _settle(self) -> None:
+        """Until the device has done what was asked of it: the referee reads it then."""
         if self._device.type == "cuda":
             torch.cuda.synchronize()
-        return Reply(Outcome.DONE)
 
     def _recorded(self, session: Session, count: int) -> playback.Recording | None:
         """Where a session draws much, from here on."""
@@ -274,8 +277,7 @@ class Shim:
         for variant in Variant:
             if wanted >> variant & 1 and self._can_fill(session, slot, variant):
                 slot, made = slot + 1, made | 1 << variant
-        if self._device.type == "cuda":
-            torch.cuda.synchronize()
+        self._settle()
         return Reply(Outcome.DONE, made)
 
     def _can_fill(self, session: Session, slot: int, variant: Variant) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
-from app.domain.evaluation import Evaluation
+from app.domain.evaluation import Block, Evaluation
 from app.domain.profile import KernelRow, Profile
 from app.domain.verdict import Finding, Subject
 
@@ -32,6 +32,11 @@ class Detector(Protocol):
 
         The label is a proposal: what the finding weighs where the policy does not say otherwise."""
         ...
+
+
+def per_call_us(blocks: Iterable[Block], side: str, handover_us: float) -> list[float]:
+    """Microseconds per call, block by block, of the blocks of one side that count."""
+    return [(block.wall_us - handover_us) / block.calls for block in blocks if block.side == side and block.calls]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from statistics import fmean, pvariance
 
-from app.domain.evaluation import Block
+from app.detectors import base
 from app.domain.verdict import Finding, Label, Subject
 
 GAP = 6.0
@@ -50,8 +50,9 @@ class BimodalTimes:
         if timing is None:
             return
         handover_us = min(timing.handover_us, timing.candidate_handover_us)
-        found = modes(_per_call_us(timing.blocks, "candidate", handover_us))
-        usual = modes(_per_call_us(timing.blocks, "reference", handover_us))
+        # Of blocks long enough that the hand-over is the smaller part.
+        blocks = [block for block in timing.blocks if block.wall_us > 2 * handover_us]
+        found, usual = (modes(base.per_call_us(blocks, side, handover_us)) for side in ("candidate", "reference"))
         if not _apart(found) or found is None or _apart(usual):
             return
         yield Finding(
@@ -89,12 +90,3 @@ def _apart(found: Modes | None) -> bool:
         and found.smaller_share >= SHARE
         and found.slow_us > RATIO * max(found.fast_us, 0.0)
     )
-
-
-def _per_call_us(blocks: Sequence[Block], side: str, handover_us: float) -> list[float]:
-    """Of blocks long enough that the hand-over is the smaller part."""
-    return [
-        (block.wall_us - handover_us) / block.calls
-        for block in blocks
-        if block.side == side and block.calls and block.wall_us > 2 * handover_us
-    ]

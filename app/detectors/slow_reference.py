@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Timing
+from app.detectors import base
 from app.domain.verdict import Finding, Label, Subject
 
 SLOWER = 1.7
@@ -29,7 +29,8 @@ class SlowReference:
         timing, environment = subject.evaluation.timing, subject.evaluation.environment
         if environment.device_class == "cpu" or timing is None or timing.reference_usual_us is None:
             return
-        quickest_us = min(_times_us(timing), default=timing.reference_us)
+        times_us = base.per_call_us(timing.blocks, "reference", timing.handover_us)
+        quickest_us = min(times_us, default=timing.reference_us)
         if quickest_us <= SLOWER * timing.reference_usual_us or timing.reference_usual_us < SHORT_US:
             return
         yield Finding(
@@ -40,10 +41,3 @@ class SlowReference:
                 "quickest_us": quickest_us, "reference_us": timing.reference_us, "usual_us": timing.reference_usual_us,
             },
         )  # fmt: skip
-
-
-def _times_us(timing: Timing) -> Iterator[float]:
-    """Per call, of the blocks of the reference that count."""
-    for block in timing.blocks:
-        if block.side == "reference" and block.calls:
-            yield (block.wall_us - timing.handover_us) / block.calls

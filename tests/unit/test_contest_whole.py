@@ -66,10 +66,9 @@ class Sides:
         inputs = torch.zeros(count, 1)
         return Batch(number=0, seed=b"", inputs=inputs, expected=[], baseline=[], poison=NOTHING)
 
-    def survey(self, side: Side, count: int) -> bool:
+    def survey(self, side: Side, count: int) -> None:
         self.surveyed.append(count)
         side.room, side.delivering = count, Delivering.HOLD
-        return True
 
     def verify(self, *deliveries: Delivery) -> bool:
         self.verified += sum(delivery.count for delivery in deliveries)

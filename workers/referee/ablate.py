@@ -118,6 +118,11 @@ def _drawn(alone: Trials, count: int) -> list[Batch]:
 def _is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
     """Whether a call is right with that in place of the launches."""
     alone.candidate.ask(Command.ABLATE, alone.patience(alone.candidate, 1), a=pretence)
+    return _passes(alone, batch)
+
+
+def _passes(alone: Trials, batch: Batch) -> bool:
+    """Whether calls on these inputs are right, whatever was before."""
     alone.failed.clear()
     alone.try_calls(batch)
     return not alone.failed
@@ -136,9 +141,7 @@ def _stays_right_on_spikes(emptied: Trials, whole: Trials) -> bool:
     spiked = whole.unusual(Variant.SPIKED, whole.draw(1))
     if spiked is None or not _is_right(whole, Pretence.HONEST, spiked):
         return True
-    emptied.failed.clear()
-    emptied.try_calls(spiked)
-    return not emptied.failed
+    return _passes(emptied, spiked)
 
 
 def _are_replayable(alone: Trials, usual: Batch, other: Batch) -> bool:
@@ -188,6 +191,5 @@ def _is_right_at_last(alone: Trials, lease: Lease, calls: int) -> bool:
     if calls > 1:
         with lease.shared():
             for _ in range(calls - 1):
-                alone.failed.clear()
-                alone.try_calls(alone.draw(1))
+                _passes(alone, alone.draw(1))
     return not alone.failed

@@ -5,6 +5,7 @@ precision (`CLOSE` times), with a floor for the cases in which that error happen
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -56,28 +57,27 @@ class Rule:
 OURS = Rule()
 
 
+@dataclass(frozen=True, kw_only=True)
 class Compared:
     """One output of several calls, compared."""
 
-    def __init__(
-        self, index: int, shape: tuple[int, ...], rule: Rule, got: torch.Tensor, poison: torch.Tensor,
-        rows: list[tuple[float, ...]],
-    ) -> None:  # fmt: skip
-        """`rows`: per call the errors of the candidate, those of the reference in its own precision, and, where the
-        rule has a tolerance, how many elements are beyond it."""
-        self._index = index
-        self._shape = shape
-        self._rule = rule
-        self._got = got
-        self._poison = poison
-        self._rows = rows
-        self._floors = FLOORS.get(got.dtype, (0.0, 0.0))
-        self.ok = [self._is_right(*row) for row in rows]
+    index: int
+    shape: tuple[int, ...]
+    rule: Rule
+    got: torch.Tensor
+    poison: torch.Tensor
+    rows: list[tuple[float, ...]]
+    """Per call the errors of the candidate, those of the reference in its own precision, and, where the rule has a
+    tolerance, how many elements are beyond it."""
+
+    @functools.cached_property
+    def ok(self) -> list[bool]:
         """Per call, whether it counts as right."""
+        return [self._is_right(*row) for row in self.rows]
 
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
-        gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self._rule.gross else (0.0, 0.0)
-        floor_l2, floor_max = self._floors
+        gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self.rule.gross else (0.0, 0.0)
+        floor_l2, floor_max = FLOORS.get(self.got.dtype, (0.0, 0.0))
         return (
             max(floor_l2, CLOSE_L2 * _finite(base_l2), gross_l2),
             max(floor_max, CLOSE_MAX * _finite(base_norm), gross_max),
@@ -88,26 +88,26 @@ class Compared:
     ) -> bool:
         if bad:
             return False
-        if self._rule.tolerance is not None:
+        if self.rule.tolerance is not None:
             return not outside
         limit_l2, limit_max = self._limits(base_l2, base_norm)
         return l2 <= limit_l2 and norm <= limit_max
 
     def rel_l2(self, call: int) -> float | None:
         """Relative L2 error of a call; None where it is not finite."""
-        l2, _, bad = self._rows[call][:3]
+        l2, _, bad = self.rows[call][:3]
         return None if bad else _number(l2)
 
     def check(self, call: int) -> OutputCheck:
         """All that is known of a call."""
-        _, norm, bad, base_l2, base_norm = self._rows[call][:5]
+        _, norm, bad, base_l2, base_norm = self.rows[call][:5]
         limit_l2, limit_max = self._limits(base_l2, base_norm)
         ok = self.ok[call]
         return OutputCheck(
-            index=self._index, dtype=str(self._got.dtype).removeprefix("torch."), shape=self._shape, ok=ok,
+            index=self.index, dtype=str(self.got.dtype).removeprefix("torch."), shape=self.shape, ok=ok,
             rel_l2=self.rel_l2(call), rel_l2_limit=limit_l2,
             max_norm=None if bad else _number(norm), max_norm_limit=limit_max, nonfinite_mismatches=int(bad),
-            unwritten=0 if ok else _unwritten(self._got[call], self._poison.reshape(-1)), stale_call=None,
+            unwritten=0 if ok else _unwritten(self.got[call], self.poison.reshape(-1)), stale_call=None,
         )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def outputs(
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
     rows = _known((got, expected), (baseline, expected), more=beyond)
-    return Compared(index, tensor_shape, rule, got, poison, rows)
+    return Compared(index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows)
 
 
 def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:

@@ -221,6 +221,7 @@ class Seat:
         self.place: spec.Arena | None = None
         self._session = session
         self._arena: memory.Memory | None = None
+        self._read: torch.cuda.Event | None = None
 
     def ask(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, int]:
         """See Party.ask."""
@@ -263,6 +264,17 @@ class Seat:
         assert self._arena is not None
         start = region.start + first * region.slot_bytes
         return self._arena.whole[start : start + count * region.slot_bytes].view(count, region.slot_bytes)
+
+    def note_readers(self) -> None:
+        """What has been asked of the device so far reads the arena; see `wait_for_readers`."""
+        if self.party.device.type == "cuda":
+            self._read = self._read or torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._read.record()
+
+    def wait_for_readers(self) -> None:
+        """Before the process writes where somebody may still be reading: until all that were noted have read."""
+        if self._read is not None:
+            self._read.synchronize()
 
     @property
     def prefix(self) -> torch.Tensor:

@@ -97,8 +97,6 @@ class Trials:
         self._device = reference.party.device
         self.surveys = self._device.type == "cuda"
         """Whether outputs can be read where they lie: the memory of a process on the CPU cannot be mapped."""
-        self._copied = torch.cuda.Event() if self.surveys else None  # type: ignore[no-untyped-call]
-        """When the input sets that were drawn last have been copied."""
         self._flush = _flusher(self._device)
         self._tiny = torch.zeros(1, device=self._device)
         self._seed = seed
@@ -127,7 +125,7 @@ class Trials:
         """Have the reference make `count` new input sets and their expected outputs, under a seed of their own."""
         seed = self._next_seed()
         with _reference_side(), self.reference.party.lock:
-            self._wait_for_copies()
+            self.reference.wait_for_readers()
             began = time.perf_counter()
             self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, seed=seed)
             self.draw_us = min(self.draw_us, (time.perf_counter() - began) * 1e6 / count)
@@ -138,7 +136,7 @@ class Trials:
         none of them."""
         seed = self._next_seed()
         with _reference_side():
-            self._wait_for_copies()
+            self.reference.wait_for_readers()
             made, _ = self.reference.ask(
                 Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=sum(1 << variant for variant in wanted), seed=seed
             )
@@ -159,14 +157,8 @@ class Trials:
             baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
             poison=self._poison,
         )  # fmt: skip
-        if self._copied is not None:
-            self._copied.record()
+        reference.note_readers()
         return batch
-
-    def _wait_for_copies(self) -> None:
-        """Before the reference writes the next inputs where the last were."""
-        if self._copied is not None:
-            self._copied.synchronize()
 
     def _make_poison(self) -> torch.Tensor:
         """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold."""
@@ -249,19 +241,19 @@ class Trials:
         if self.stopwatch is not None and seat is self.candidate:
             seat.process.require_standing()
 
-    def survey(self, seat: Seat, count: int) -> bool:
+    def survey(self, seat: Seat, count: int) -> None:
         """Find out where the outputs of `count` calls come to lie, and map that, so that timed blocks need not copy
         them; afterwards the process has as much memory as such a block needs.
 
         Outputs of which one overwrites another (a model that returns the same buffer again and again) are copied in
-        timed blocks, too.  False where the candidate gave a wrong answer."""
+        timed blocks, too; and so are those of a candidate that gives a wrong answer."""
         if not self.surveys or count * len(self.place.outputs.leaves) * 8 > POINTERS_BYTES:
-            return True
+            return
         batch = self.draw(count)
         with seat.party.lock:
-            return self._survey(seat, batch, count)
+            self._survey(seat, batch, count)
 
-    def _survey(self, seat: Seat, batch: Batch, count: int) -> bool:
+    def _survey(self, seat: Seat, batch: Batch, count: int) -> None:
         self._fill(seat, batch, 0, count)
         on_trial = seat is self.candidate
         with nullcontext() if on_trial else _reference_side():
@@ -269,16 +261,15 @@ class Trials:
             seat.process.freeze()
         addresses = seat.pointers(count)
         if on_trial and not self.verify(self._delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):
-            return False
+            return
         sizes = [spec.size_of(leaf) for leaf in self.place.outputs.leaves] * count
         spans = sorted((at, at + size) for at, size in zip(addresses, sizes, strict=True) if at and size)
         if not spans or any(span[1] > following[0] for span, following in itertools.pairwise(spans)):
-            return True
+            return
         with nullcontext() if on_trial else _reference_side():
             seat.delivering = Delivering.HOLD if self._map(seat, spans) else Delivering.COPY
             seat.room = count if seat.delivering == Delivering.HOLD else seat.room
             seat.process.freeze()
-        return True
 
     def patience(self, seat: Seat, count: int) -> float:
         """Seconds for so many calls."""
@@ -424,14 +415,11 @@ class Trials:
 
     def _delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
         """What the candidate has delivered by now, and what changes while it runs on for a moment."""
-        if self.stopwatch is None:
-            snapshot = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
-            settle(self._device)
+        snapshot = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
+        settle(self._device)
+        if self.stopwatch is None:  # else it stands still already
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
-        else:  # it stands still already
-            snapshot = self.candidate.delivered(first, count, pointers)
-            settle(self._device)
         given = batch.inputs[first : first + count]
         inputs = self.candidate.region(self.place.inputs, first, count)
         late, overwritten = torch.stack([snapshot.differs(), torch.ne(given, inputs).any()]).tolist()
