@@ -78,7 +78,7 @@ class Sides:
         assert 0 < calls <= side.room
         wall_us = HANDOVER_US + calls * (side.call_us + (3.0 if side.delivering == Delivering.COPY else 0.0))
         if not self.alone:  # others take turns at the device
-            wall_us += self._noise.uniform(0, 4000)
+            wall_us += self._noise.choice([self._noise.uniform(0, 4000), self._noise.uniform(0, 40_000)])
         elif side.new_to_its_core:
             wall_us += self._noise.uniform(500, 5000)
             side.new_to_its_core = False
@@ -127,7 +127,7 @@ def _contest(sides: Sides, budget_s: float = 0.08) -> Timing:
 def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_were(
     reference_us: float, candidate_us: float
 ) -> None:
-    for seed in range(4):
+    for seed in range(40):
         sides = Sides(reference_us, candidate_us, slots=128, noise=random.Random(seed))
         timing = _contest(sides)
         counted = [block for block in timing.blocks if block.calls]

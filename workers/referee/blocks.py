@@ -15,6 +15,8 @@ from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score, per_call
 from workers.referee.trials import Trials
 
 PROBES = 3
+UNDISTURBED_US = 20_000.0
+"""What disturbs a look is shorter: who takes so long is not looked at once more."""
 
 FEINTS = 3
 """In one block of so many the inputs are preceded by others (Trials.run_candidate), which nobody is told, and the same
@@ -27,8 +29,10 @@ def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) ->
     walls_us = {}
     for side, count in zip(SIDES, calls, strict=True):
         if count > 1:
-            firsts = range(0, min(PROBES * count, batch.slots - count + 1), count)
-            walls_us[side] = min(_woken(score, trials, batch, side, first, count) for first in firsts)
+            looks: list[float] = []
+            while len(looks) < min(PROBES, batch.slots // count) and sum(looks) < UNDISTURBED_US:
+                looks.append(_woken(score, trials, batch, side, len(looks) * count, count))
+            walls_us[side] = min(looks)
     score.guess_us = _taken(score, walls_us, calls, score.guess_us)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from app.domain.evaluation import Canary, Timing
 from workers.referee import statistics
 from workers.referee.batches import Batch, Delivery, Times
-from workers.referee.blocks import PROBES, hold, probe, warm_up
+from workers.referee.blocks import PROBES, UNDISTURBED_US, hold, probe, warm_up
 from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.lease import Lease
@@ -63,11 +63,15 @@ were off by on an H200, 0.5 % of a block of 2.3 ms."""
 MOSTLY_HANDOVER_US = 200.0
 """In a block of a few calls, one that takes less is for a good part the hand-over."""
 
-PROBED = 16
-"""Calls that say what one takes, each with a copy of its outputs."""
+PROBED, PROBED_AT_LEAST = 16, 4
+"""Calls that say what one takes, each with a copy of its outputs.  Among others a call of some microseconds may seem to
+take milliseconds: so there are several even where one would make a block."""
 
 TOO_SHORT = 0.7
 """Of the calls that a block should have, as few as this are too few: the guess was wrong that they were drawn by."""
+
+ROUND_SHARE = 0.6
+"""Of a budget, what the blocks of a first round may take; the rest is for hand-overs, warming up, and more groups."""
 
 SPREAD = 1.25
 """A block has up to so many times the calls that are planned (blocks.py)."""
@@ -112,6 +116,13 @@ class Terms:
     """Roofline floor, passed on into the Timing."""
 
 
+def block_us(budget_s: float, bounds: tuple[float, float]) -> float:
+    """What a block should last, in microseconds: the more time there is, the smaller the hand-over's jitter against it
+    (some 60 µs on an H200: 3 % of a block of 2 ms, and six groups of them leave 0.7 % of it)."""
+    least, most = bounds
+    return min(most, max(least, ROUND_SHARE * budget_s * 1e6 / (4 * ROUND_GROUPS)))
+
+
 def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timing | None:
     """Measure until precise, decided or out of budget.  None as soon as a timed call is wrong.
 
@@ -148,9 +159,11 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
 
 def _find_out(score: Score, trials: Trials, place: Venue) -> None:
     """What a call takes, with the device to itself: among others it may seem to take many times as long, and then every
-    block would be too short.  Calls of which one makes a block need none of it."""
+    block would be too short."""
+    most = min(PROBED, max(1, trials.slots // PROBES))
     reference, candidate = (
-        min(PROBED, max(1, trials.slots // PROBES), math.ceil(score.block_us / guess_us)) for guess_us in score.guess_us
+        1 if guess_us > UNDISTURBED_US else min(most, max(PROBED_AT_LEAST, math.ceil(score.block_us / guess_us)))
+        for guess_us in score.guess_us
     )
     if max(reference, candidate) == 1:
         return
@@ -216,15 +229,15 @@ def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budg
     """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone.
 
     Where memory allows no more than two groups in a round, calls are so long that only the first round is warmed up
-    for.  If its blocks show that all would be too short, it ends there; once."""
+    for.  If its first blocks show that all would be too short, it ends there; once."""
     score.watch()
     if not score.groups or len(groups) > 2:
         warm_up(score, trials, groups.pop())
-    if not score.groups and not score.drawn_again and _too_short(score, trials, groups):
-        score.drawn_again = True
-        return ""
     reason = ""
     for group in groups:
+        if len(score.groups) <= 1 and not score.drawn_again and _too_short(score, trials, groups):
+            score.draw_again()
+            break
         score.groups.append(hold(score, trials, group))
         if reason := _stop_reason(score, (time.monotonic() - began) / budget_s):
             break
@@ -236,7 +249,7 @@ def _too_short(score: Score, trials: Trials, groups: list[Batch]) -> bool:
     """Whether every block of this round would be shorter than need be, and those of another need not."""
     there = min(batch.slots // 2 for batch in groups)
     cramped = any(_is_cramped(score, trials, *each) for each in _seats(score, trials))
-    return cramped or there < TOO_SHORT * _enough(score, trials, min(score.guess_us))
+    return cramped or there < TOO_SHORT * _enough(score, trials, min(score.per_call_us))
 
 
 def _guess(times: Times, calls: int) -> float:

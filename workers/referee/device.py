@@ -47,8 +47,8 @@ class Device:
     """Input sets at a time, whatever fits."""
     room_bytes: int | None
     """What evaluations in flight may take together; None where one referee has one evaluation at a time."""
-    block_us: float
-    """What a timed block should last at the least: the hand-over's jitter must be small against it."""
+    block_us: tuple[float, float]
+    """What a timed block should last, at the least and at the most (contest.block_us)."""
     precompiles: bool
     """Whether kernels that ran are compiled for a GPU besides."""
     references_kept: int
@@ -98,7 +98,7 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
             device_class="cpu", torch_device=torch.device("cpu"),
             environment={**_SINGLE, "TRITON_INTERPRET": "1", "EVALUATION_DEVICE": "cpu"},
             binds_to_core=True, limits_memory=True, arena_bytes=128 << 20, max_slots=64,
-            block_us=3000.0, precompiles=True, references_kept=4, spares=1, room_bytes=None,
+            block_us=(3000.0, 3000.0), precompiles=True, references_kept=4, spares=1, room_bytes=None,
         )  # fmt: skip
     if not torch.cuda.is_available():
         raise ValueError(f"device class {device_class!r}: expected a GPU, and torch {torch.__version__} sees none")
@@ -107,7 +107,7 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
     return Device(
         device_class=device_class, torch_device=torch.device("cuda", 0),
         environment={**_SINGLE, **_ON_GPU, "CUDA_VISIBLE_DEVICES": visible, **_library_path()},
-        binds_to_core=False, limits_memory=False, max_slots=128, block_us=2000.0,
+        binds_to_core=False, limits_memory=False, max_slots=128, block_us=(2000.0, 8000.0),
         arena_bytes=int(memory * MEMORY_SHARE / ARENAS), precompiles=False,
         references_kept=16, spares=_spares(slots, memory * slots), room_bytes=int(memory * slots * ROOM_SHARE),
     )  # fmt: skip

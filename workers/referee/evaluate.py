@@ -189,8 +189,9 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
     _require_correct(trials, agreed, job)
     if job.options.timing_budget_s > 0:
         terms = contest.Terms(
-            budget_s=job.options.timing_budget_s, block_us=host.device.block_us, round_bytes=host.device.arena_bytes,
-            floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
+            budget_s=job.options.timing_budget_s,
+            block_us=contest.block_us(job.options.timing_budget_s, host.device.block_us),
+            round_bytes=host.device.arena_bytes, floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
         )  # fmt: skip
         venue = contest.Venue(
             lease=host.lease, wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch,

@@ -65,7 +65,7 @@ class Score:
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
     drawn_again: bool = False
-    """Whether a round ended early because its blocks would all have been short."""
+    """Whether a round ended early because its blocks were all short."""
 
     def handover_us(self, side: str) -> float:
         """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""
@@ -137,6 +137,12 @@ class Score:
         """Whether somebody else was there, as the canary of this round says, or the device's answers."""
         busy = statistics.median(self._reference_settled_us or [0.0]) > BUSY_US
         return busy or not all(map(self.health.alone, self.canary_us[-2:]))
+
+    def draw_again(self) -> None:
+        """What was drawn makes short blocks; they do not count, except for what a call takes."""
+        self.drawn_again = True
+        self.guess_us = self.per_call_us
+        self.groups.clear()
 
     def start_again(self) -> None:
         """Nothing so far counts."""
