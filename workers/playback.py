@@ -1,7 +1,7 @@
 """GENERATE on a GPU: what the device does for one input set, recorded as a CUDA graph and played again for each.
 
 Of a small problem nearly all of drawing is Python, which launches a few dozen tiny kernels: 230 µs an input set, of
-which a contest takes a thousand (H200).  Played, some at a time, it is a sixth of that.
+which a contest takes a thousand (H200).  Played, some at a time and side by side, it is a small part of that.
 
 A recording repeats what the device did, not what Python did.  So it is used only where it agrees, bit for bit, with
 what Python makes under another seed: numbers that a problem draws from other generators than the device's, and whatever
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ LARGEST_BYTES = 16 << 20
 """Of a slot: what is larger keeps the device busy for longer than Python takes, and its temporaries would be kept."""
 
 SETS = 4
-"""Input sets in a recording."""
+"""Input sets in a recording, each on a stream of its own: a small problem's kernels leave most of the device free."""
 
 
 class Playback:
@@ -39,7 +39,8 @@ class Playback:
     def __init__(self, device: torch.device) -> None:
         """Takes no memory as yet."""
         self._device = device
-        self._stream: torch.cuda.Stream | None = None
+        self._streams: list[torch.cuda.Stream] = []
+        """Those on which is captured: the first forks into the others."""
         self._pool = torch.cuda.graph_pool_handle()
         self._anchor: torch.cuda.CUDAGraph | None = None
         """Keeps the pool, which would go with the last graph in it."""
@@ -47,25 +48,27 @@ class Playback:
         """Whether this problem cannot be recorded.  Then nothing that was is played any more: a capture that fails
         leaves the generator in disorder."""
 
-    def record(self, place: spec.Arena, arena: Memory, fill: Fill) -> Recording | None:
+    def record(self, place: spec.Arena, arena: Memory, fill: Fill, models: Iterable[object]) -> Recording | None:
         """None where it cannot be recorded, or would not be the same.  Leaves the generators in some state or other.
 
-        Raises what `fill` raises."""
+        `models`: those that `fill` calls.  Whichever writes into a tensor that it keeps has its input sets made one
+        after the other.  Raises what `fill` raises."""
         if place.inputs.slot_bytes + place.baseline.slot_bytes + place.expected.slot_bytes > LARGEST_BYTES:
             return None
         scratch = Scratch(place, self._device)
-        for views in scratch.views:
-            fill(views)
-        graph = self._captured(scratch, fill)
+        before = _versions(models)
+        fill(scratch.views[0])
+        graph = self._captured(scratch, fill, SETS if _versions(models) == before else 1)
         recording = Recording(graph, scratch, place, arena) if graph is not None else None
         self.given_up = recording is None or not _agree(recording, scratch, fill)
         return None if self.given_up else recording
 
-    def _captured(self, scratch: Scratch, fill: Fill) -> torch.cuda.CUDAGraph | None:
+    def _captured(self, scratch: Scratch, fill: Fill, lanes: int) -> torch.cuda.CUDAGraph | None:
         """None where the host waits for the device in the middle of it, or where something is kept.
 
         It is done once before, where it is captured: what is made only once (handles, workspaces) is there then."""
-        stream = self._opened(scratch)
+        streams = self._opened(scratch)[:lanes]
+        stream = streams[0]
         generator = torch.cuda.default_generators[self._device.index or 0]
         state = generator.clone_state()
         stream.wait_stream(torch.cuda.current_stream())
@@ -73,12 +76,11 @@ class Playback:
         with torch.cuda.stream(stream), _without_collection():
             try:
                 with _refusing_to_wait():
-                    fill(scratch.views[0])
+                    _fill_all(scratch, fill, streams)
                 before = torch.cuda.memory_allocated()
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
-                    for views in scratch.views:
-                        fill(views)
+                    _fill_all(scratch, fill, streams)
                 finally:
                     graph.capture_end()
             except Exception:  # noqa: BLE001 (whatever the driver, torch or the problem say: it is not for this)
@@ -88,16 +90,40 @@ class Playback:
         # What is kept lies in the pool, where another recording would write over it.
         return graph if torch.cuda.memory_allocated() == before else None
 
-    def _opened(self, scratch: Scratch) -> torch.cuda.Stream:
-        """The stream on which is captured, with a first graph in the pool, which stays."""
-        if self._stream is None:
-            self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+    def _opened(self, scratch: Scratch) -> list[torch.cuda.Stream]:
+        """The streams on which is captured, with a first graph in the pool, which stays."""
+        if not self._streams:
+            self._streams = [torch.cuda.Stream(self._device) for _ in range(SETS)]  # type: ignore[no-untyped-call]
             self._anchor = torch.cuda.CUDAGraph()
-            with torch.cuda.stream(self._stream):
+            with torch.cuda.stream(self._streams[0]):
                 self._anchor.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 scratch.whole.zero_()
                 self._anchor.capture_end()
-        return self._stream
+        return self._streams
+
+
+def _fill_all(scratch: Scratch, fill: Fill, streams: list[torch.cuda.Stream]) -> None:
+    """One slot after the other, in turn on these streams; the first, which is current, goes before and after all."""
+    first, *others = streams
+    for stream in others:
+        stream.wait_stream(first)
+    for slot, views in enumerate(scratch.views):
+        with torch.cuda.stream(streams[slot % len(streams)]):
+            fill(views)
+    for stream in others:
+        first.wait_stream(stream)
+
+
+def _versions(models: Iterable[object]) -> list[int | object]:
+    """Of every tensor that the models keep, how often it was written into; what nobody counts is never the same."""
+    found: list[int | object] = []
+    for model in models:
+        for part in model.modules() if isinstance(model, torch.nn.Module) else (model,):
+            own = getattr(part, "__dict__", {})
+            for table in (own, own.get("_parameters") or {}, own.get("_buffers") or {}):
+                tensors = [value for value in table.values() if isinstance(value, torch.Tensor)]
+                found += [object() if tensor.is_inference() else tensor._version for tensor in tensors]
+    return found
 
 
 class Scratch:

@@ -267,7 +267,8 @@ class Shim:
             assert session.place is not None
             assert session.arena is not None
             fill = functools.partial(self._fill, session)
-            session.recording = self._playback.record(session.place, session.arena, fill)
+            models = (session.model, session.twin)
+            session.recording = self._playback.record(session.place, session.arena, fill, models)
         return session.recording
 
     def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:

@@ -41,19 +41,58 @@ def _waiting() -> object:
     return x * (2.0 if x.sum().item() > 0 else 1.0)
 
 
+class Softmax(torch.nn.Module):
+    """Keeps nothing."""
+
+    def forward(self, x: object) -> object:
+        return torch.softmax(x, 1)
+
+
+class Product(torch.nn.Module):
+    """A library that has a workspace for each stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(33, 33, device="cuda"))
+
+    def forward(self, x: object) -> object:
+        with torch.no_grad():
+            return x @ self.weight.to(x.dtype)  # type: ignore[attr-defined,operator]
+
+
+class Reusing(torch.nn.Module):
+    """Writes every answer into the same memory, slowly: side by side, one would overwrite another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = torch.zeros(64, 33, dtype=torch.float64, device="cuda")
+
+    def forward(self, x: object) -> object:
+        self.memory.copy_(x)  # type: ignore[arg-type]
+        torch.cuda._sleep(100_000)
+        return (self.memory * 2).to(x.dtype)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
-    ("draw", "recorded"),
-    [(_drawn, True), (_of_the_host, False), (_brought_from_the_host, False), (_waiting, False)],
-)
-def test_what_is_played_is_what_would_be_made(draw: Callable[[], object], recorded: bool) -> None:
+    ("draw", "model", "recorded"),
+    [
+        (_drawn, Softmax, True), (_drawn, Product, True), (_drawn, Reusing, True), (_of_the_host, Softmax, False),
+        (_brought_from_the_host, Softmax, False), (_waiting, Softmax, False),
+    ],
+)  # fmt: skip
+def test_what_is_played_is_what_would_be_made(
+    draw: Callable[[], object], model: type[torch.nn.Module], recorded: bool
+) -> None:
     from workers import spec
     from workers.playback import Playback, Views
+
+    module = model()
 
     def fill(views: Views) -> None:
         x = draw()
         views[0][0].copy_(x)  # type: ignore[arg-type]
-        views[1][0].copy_(torch.softmax(x, 1))
-        views[2][0].copy_(torch.softmax(x.double(), 1))  # type: ignore[attr-defined]
+        views[1][0].copy_(module(x))
+        views[2][0].copy_(module(x.double()))  # type: ignore[attr-defined]
 
     node = spec.describe([torch.zeros(64, 33, device="cuda")])
     agreed = spec.Spec(
@@ -67,7 +106,7 @@ def test_what_is_played_is_what_would_be_made(draw: Callable[[], object], record
         for slot in range(SLOTS)
     ]
     playback = Playback(torch.device("cuda", 0))
-    recording = playback.record(place, arena, fill)
+    recording = playback.record(place, arena, fill, (module,))
     assert (recording is not None) is recorded
     assert playback.given_up is not recorded
     torch.manual_seed(3)

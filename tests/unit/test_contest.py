@@ -94,9 +94,10 @@ def test_a_device_that_somebody_keeps_busy_is_noticed() -> None:
 
 
 def test_blocks_are_longer_where_the_handover_is_but_not_without_end() -> None:
-    assert _contest(_block(REFERENCE, 0, 170)).lasting_us == 2000
-    assert _contest(_block(REFERENCE, 0, 250)).lasting_us == pytest.approx(2500)
-    assert _contest(_block(REFERENCE, 0, 1000)).lasting_us == 3000
+    assert _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 180)).lasting_us == 2000
+    assert _contest(_block(REFERENCE, 0, 250), _block(CANDIDATE, 0, 260)).lasting_us == pytest.approx(2500)
+    assert _contest(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 250)).lasting_us == pytest.approx(2500)
+    assert _contest(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 990)).lasting_us == 3000
 
 
 def test_a_repetition_forgets_everything() -> None:

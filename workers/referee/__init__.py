@@ -55,8 +55,8 @@ The protocol, for whoever wants to attack it
                      goes on all the same makes that wait (Block.settled_us); a detector compares both sides.
     The lease        Loading, compiling and checking share the device, timing has it alone.  A canary kernel of known
                      time runs before and after every round; where one of them is slow, all is measured again.
-    Alike            Every block follows a hand-over of its own side: who has not run for some milliseconds, or follows
-                     the other side, needs longer for the next thing that it does.
+    Alike            Where sides change, a hand-over of the next one comes before its block: who has not run for some
+                     milliseconds, or follows the other side, needs longer for the next thing that it does.
     Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow
                      candidate is decided, or when its budget is spent.  The interval includes what the hand-over of the
                      device may be off by on each side, which no number of groups averages out.

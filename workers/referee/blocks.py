@@ -1,20 +1,20 @@
 """The blocks of a contest, one after the other, each with the device to itself.
 
 Whoever has not run for some milliseconds, or follows the other side, needs up to 100 µs more for the next thing that it
-does (H200).  So each block follows a hand-over of its own side, which is measured anyway."""
+does (H200).  So where sides change, a hand-over of the next one comes first, which is to be measured anyway."""
 
 from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from app.domain.evaluation import Block
 from workers.referee.batches import Batch, Times
 from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score, per_call
 from workers.referee.trials import Trials
 
-PROBES = 3
+PROBES = 2
 UNDISTURBED_US = 20_000.0
 """What disturbs a look is shorter: who takes so long is not looked at once more."""
 
@@ -22,93 +22,88 @@ FEINTS = 3
 """In one block of so many the inputs are preceded by others (Trials.run_candidate), which nobody is told, and the same
 is done to the other side.  Whoever has prepared an answer has the wrong one."""
 
+ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
+
+LONGER = 1.5
+"""A block that was planned when calls seemed to take less is cut where it would last so many times as long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Inputs for a group, and the secret sizes of its blocks: two of each side."""
+
+    batch: Batch
+    reference: tuple[int, int]
+    candidate: tuple[int, int]
+
+    def sizes(self, side: str) -> tuple[int, int]:
+        """Calls in both blocks of that side."""
+        return self.reference if side == REFERENCE else self.candidate
+
+
+def plan(score: Score, trials: Trials, most: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Sizes of a group's blocks of reference and candidate, at most `most`: of the candidate's choosing neither, of the
+    reference as many calls as last as long."""
+    reference_us, candidate_us = score.per_call_us
+    candidate = [_secret_size(score.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
+    most = min(most, trials.reference.room)
+    reference = [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate]
+    return (reference[0], reference[1]), (candidate[0], candidate[1])
+
 
 def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) -> None:
-    """Find out what a call takes, by the fastest of some blocks of so many calls: the first on these cores takes
+    """Find out what a call takes, by the faster of two blocks of so many calls: the first on these cores takes
     milliseconds more.  Of one call nothing more is found out."""
     walls_us = {}
     for side, count in zip(SIDES, calls, strict=True):
         if count > 1:
             looks: list[float] = []
             while len(looks) < min(PROBES, batch.slots // count) and sum(looks) < UNDISTURBED_US:
-                looks.append(_woken(score, trials, batch, side, len(looks) * count, count))
+                looks.append(_run(score, trials, batch, side, len(looks) * count, count).wall_ns / 1000)
             walls_us[side] = min(looks)
-    score.guess_us = _taken(score, walls_us, calls, score.guess_us)
-
-
-def warm_up(score: Score, trials: Trials, batch: Batch) -> None:
-    """A block of each side that does not count: both are new to the caches of their cores.  If it shows that calls take
-    less than what is known, that was a disturbed look: nothing makes them faster."""
-    reference, candidate = _sizes(score, trials, batch)
-    calls = (reference[0], candidate[0])
-    walls_us = {
-        side: _woken(score, trials, batch, side, 0, count) for side, count in zip(SIDES, calls, strict=True)
-    }  # fmt: skip
-    reference_us, candidate_us = map(
-        min, zip(_taken(score, walls_us, calls, score.guess_us), score.guess_us, strict=True)
+    handover_us = min(map(score.handover_us, walls_us))
+    reference_us, candidate_us = (
+        per_call(walls_us[side], handover_us, count) if side in walls_us else guess_us
+        for side, count, guess_us in zip(SIDES, calls, score.guess_us, strict=True)
     )
     score.guess_us = (reference_us, candidate_us)
 
 
-def _taken(
-    score: Score, walls_us: dict[str, float], calls: tuple[int, int], otherwise: tuple[float, float]
-) -> tuple[float, float]:
-    """Microseconds per call of both sides, by blocks that lasted so long."""
-    handover_us = min(map(score.handover_us, walls_us))
-    reference_us, candidate_us = (
-        per_call(walls_us[side], handover_us, count) if side in walls_us else other_us
-        for side, count, other_us in zip(SIDES, calls, otherwise, strict=True)
-    )
-    return reference_us, candidate_us
-
-
-def _woken(score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int) -> float:
-    """Microseconds that a block takes after a hand-over."""
-    _wake(score, trials, side)
-    return _run(score, trials, batch, side, first, count).wall_ns / 1000
+def warm_up(score: Score, trials: Trials, group: Group) -> None:
+    """A block of each side that does not count: both are new to the caches of their cores.  The side that begins a
+    group is the last."""
+    for side in reversed(SIDES):
+        _run(score, trials, group.batch, side, 0, group.sizes(side)[0])
 
 
 def _run(
     score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int, *, feint: bool = False
 ) -> Times:
-    """One block; what the candidate delivers is verified later."""
+    """One block, after a hand-over where the other side ran last; what the candidate delivers is verified later."""
+    if score.ran_last != side:
+        seat = trials.reference if side == REFERENCE else trials.candidate
+        score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
+        score.ran_last = side
     if side == REFERENCE:
         return trials.run_reference(batch, first, count, feint=feint)
     score.deliveries.append(trials.run_candidate(batch, first, count, feint=feint))
     return score.deliveries[-1].times
 
 
-def _wake(score: Score, trials: Trials, side: str) -> None:
-    """Measure a hand-over, which is a block of no calls."""
-    seat = trials.reference if side == REFERENCE else trials.candidate
-    score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
-
-
-def hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
+def hold(score: Score, trials: Trials, group: Group) -> list[Block]:
     """A group: reference, candidate, candidate, reference.
 
     Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
     them in its cache."""
-    reference, candidate = _sizes(score, trials, batch)
+    longest = dict(zip(SIDES, (LONGER * score.lasting_us / call_us for call_us in score.per_call_us), strict=True))
     feints = [secrets.randbelow(FEINTS) == 0 for _ in range(2)]
-    order = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
     found = []
-    for side, place in order:
-        sizes = reference if side == REFERENCE else candidate
-        _wake(score, trials, side)
-        times = _run(score, trials, batch, side, place * sizes[0], sizes[place], feint=feints[place])
-        found.append(_block(len(score.groups), side, sizes[place], times))
+    for side, place in ORDER:
+        sizes = group.sizes(side)
+        calls = max(1, min(sizes[place], math.ceil(longest[side])))
+        times = _run(score, trials, group.batch, side, place * sizes[0], calls, feint=feints[place])
+        found.append(_block(len(score.groups), side, calls, times))
     return [replace(block, **asdict(score.clocks)) for block in found]
-
-
-def _sizes(score: Score, trials: Trials, batch: Batch) -> tuple[list[int], list[int]]:
-    """Secret block sizes for one group: of the candidate's choosing neither, of the reference as many calls as last as
-    long.  Told at the last moment, when the most is known about how long a call takes."""
-    most = batch.slots // 2
-    reference_us, candidate_us = score.per_call_us
-    candidate = [_secret_size(score.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
-    most = min(most, trials.reference.room)
-    return [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate], candidate
 
 
 def _secret_size(enough: float, most: int) -> int:

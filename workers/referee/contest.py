@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from app.domain.evaluation import Canary, Timing
 from workers.referee import statistics
-from workers.referee.batches import Batch, Delivery, Times
-from workers.referee.blocks import PROBES, UNDISTURBED_US, hold, probe, warm_up
+from workers.referee.batches import Delivery, Times
+from workers.referee.blocks import PROBES, UNDISTURBED_US, Group, hold, plan, probe, warm_up
 from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.lease import Lease
@@ -74,7 +74,7 @@ ROUND_SHARE = 0.6
 """Of a budget, what the blocks of a first round may take; the rest is for hand-overs, warming up, and more groups."""
 
 SPREAD = 1.25
-"""A block has up to so many times the calls that are planned (blocks.py)."""
+"""A block has up to so many times the calls that make it last as long as it should (blocks.py)."""
 
 SURVEYED = 1.5
 """Memory for so many times the outputs: without the copies that were made so far, calls take less."""
@@ -116,6 +116,15 @@ class Terms:
     """Roofline floor, passed on into the Timing."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What is drawn at a time."""
+
+    warming: Group | None
+    """Of which a block of each side is held that does not count."""
+    groups: list[Group]
+
+
 def block_us(budget_s: float, bounds: tuple[float, float]) -> float:
     """What a block should last, in microseconds: the more time there is, the smaller the hand-over's jitter against it
     (some 60 µs on an H200: 3 % of a block of 2 ms, and six groups of them leave 0.7 % of it)."""
@@ -135,12 +144,12 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
     _find_out(score, trials, place)
     spent_s = 0.0
     while _make_room(score, trials, place.lease):
-        groups = _draw_round(score, trials, place.lease, terms, spent_s)
-        with place.lease.exclusive(), place.alone(trials):
+        round_ = _draw_round(score, trials, place.lease, terms, spent_s)
+        with score.alone(place.lease), place.alone(trials):
             began = time.monotonic() - spent_s
             with trials.timed_by(place.stopwatch):
-                reason = _round(score, trials, groups, began, terms.budget_s)
-            spent_s = time.monotonic() - began
+                reason = _hold_round(score, trials, round_, began, terms.budget_s)
+            spent_s = time.monotonic() - began if score.groups else 0.0
         _verify(score, trials, place.lease)
         if trials.failed:
             return None
@@ -169,7 +178,7 @@ def _find_out(score: Score, trials: Trials, place: Venue) -> None:
         return
     with place.lease.shared():
         batch = trials.draw(min(trials.slots, PROBES * max(reference, candidate)))
-    with place.lease.exclusive(), place.alone(trials), trials.timed_by(place.stopwatch):
+    with score.alone(place.lease), place.alone(trials), trials.timed_by(place.stopwatch):
         probe(score, trials, batch, (reference, candidate))
     _verify(score, trials, place.lease)
 
@@ -178,12 +187,12 @@ def _make_room(score: Score, trials: Trials, lease: Lease) -> bool:
     """Where outputs can stay where they are computed, memory for those of a block.  False if the candidate gave a wrong
     answer."""
     if not score.groups:
-        for seat, per_call_us in _seats(score, trials):
-            if not trials.failed and (
-                seat.delivering == Delivering.COPY or _is_cramped(score, trials, seat, per_call_us)
-            ):
-                with lease.shared():
-                    trials.survey(seat, _reserve(score, trials, per_call_us, SURVEYED))
+        cramped = [
+            (seat, _reserve(score, trials, per_call_us, SURVEYED))
+            for seat, per_call_us in _seats(score, trials)
+            if seat.delivering == Delivering.COPY or _is_cramped(score, trials, seat, per_call_us)
+        ]
+        trials.survey(lease, cramped)
     return not trials.failed
 
 
@@ -225,31 +234,33 @@ def _reserve(score: Score, trials: Trials, per_call_us: float, share: float) -> 
     return _calls(trials, share * score.lasting_us / per_call_us)
 
 
-def _round(score: Score, trials: Trials, groups: list[Batch], began: float, budget_s: float) -> str:
+def _hold_round(score: Score, trials: Trials, round_: Round, began: float, budget_s: float) -> str:
     """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone.
 
-    Where memory allows no more than two groups in a round, calls are so long that only the first round is warmed up
-    for.  If its first blocks show that all would be too short, it ends there; once."""
+    If its first group shows that all would be too short, it ends there; once."""
     score.watch()
-    if not score.groups or len(groups) > 2:
-        warm_up(score, trials, groups.pop())
+    if round_.warming is not None:
+        warm_up(score, trials, round_.warming)
     reason = ""
-    for group in groups:
-        if len(score.groups) <= 1 and not score.drawn_again and _too_short(score, trials, groups):
+    for group in round_.groups:
+        score.groups.append(hold(score, trials, group))
+        if len(score.groups) == 1 and not score.drawn_again and _too_short(score, trials, round_.groups):
             score.draw_again()
             break
-        score.groups.append(hold(score, trials, group))
         if reason := _stop_reason(score, (time.monotonic() - began) / budget_s):
             break
     score.watch()
     return reason
 
 
-def _too_short(score: Score, trials: Trials, groups: list[Batch]) -> bool:
-    """Whether every block of this round would be shorter than need be, and those of another need not."""
-    there = min(batch.slots // 2 for batch in groups)
-    cramped = any(_is_cramped(score, trials, *each) for each in _seats(score, trials))
-    return cramped or there < TOO_SHORT * _enough(score, trials, min(score.per_call_us))
+def _too_short(score: Score, trials: Trials, groups: list[Group]) -> bool:
+    """Whether blocks were planned that would be shorter than need be, by what is known now."""
+    reference_us, candidate_us = score.per_call_us
+    reference, candidate = (
+        statistics.median([sum(group.sizes(side)) / 2 for group in groups]) for side in (REFERENCE, CANDIDATE)
+    )
+    alike = min(_most(trials) // 2, candidate * candidate_us / reference_us)
+    return candidate < TOO_SHORT * _enough(score, trials, candidate_us) or reference < TOO_SHORT * alike
 
 
 def _guess(times: Times, calls: int) -> float:
@@ -268,9 +279,12 @@ def _most(trials: Trials) -> int:
     return max(2, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
 
 
-def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms, spent_s: float) -> list[Batch]:
+def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms, spent_s: float) -> Round:
     """Fresh inputs for the groups of a round: for no more than there is time for.  A candidate that looks slow gets a
-    short one, because it may be decided."""
+    short one, because it may be decided.
+
+    Where memory allows no more than two groups in a round, calls are so long that only the first round is warmed up
+    for."""
     reference_us, candidate_us = score.per_call_us
     wanted = ROUND_GROUPS
     if score.groups:
@@ -279,13 +293,19 @@ def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms, spent_
     elif candidate_us > 4 * reference_us:
         wanted = DECIDED_GROUPS
     calls = _reserve(score, trials, min(reference_us, candidate_us), SPREAD)
-    batches: list[Batch] = []
-    while len(batches) < 1 + wanted and (  # one does not count
-        len(batches) < 2 or (len(batches) + 1) * 2 * calls * trials.bytes_per_call <= terms.round_bytes
-    ):
-        with score.beside(lease):
-            batches.append(trials.draw(2 * calls))
-    return batches
+    most = max(2, terms.round_bytes // (2 * calls * trials.bytes_per_call))
+    first = not score.groups
+    warming = _draw_group(score, trials, lease, blocks=1) if first or most > 2 else None
+    wanted = min(wanted, most - (warming is not None))
+    return Round(warming=warming, groups=[_draw_group(score, trials, lease) for _ in range(wanted)])
+
+
+def _draw_group(score: Score, trials: Trials, lease: Lease, *, blocks: int = 2) -> Group:
+    """Plan a group and draw its inputs; or those of its first blocks."""
+    reference, candidate = plan(score, trials, _most(trials) // 2)
+    with score.beside(lease):
+        batch = trials.draw(max(sum(reference[:blocks]), sum(candidate[:blocks])))
+    return Group(batch=batch, reference=reference, candidate=candidate)
 
 
 def _stop_reason(score: Score, spent: float) -> str:

@@ -53,6 +53,8 @@ class Score:
     """Blocks of no calls."""
     groups: list[list[Block]] = field(default_factory=list)
     """Reference, candidate, candidate, reference: those that count."""
+    ran_last: str = ""
+    """The side that ran last since the device is ours alone."""
     deliveries: list[Delivery] = field(default_factory=list)
     """Outputs of this round, not yet verified."""
     health: Health
@@ -116,7 +118,8 @@ class Score:
     @property
     def lasting_us(self) -> float:
         """What a block should last, now that the hand-over may be known."""
-        return min(LONGEST * self.block_us, max(self.block_us, self.handover_us(REFERENCE) / HANDOVER_SHARE))
+        handover_us = min(map(self.handover_us, SIDES))
+        return min(LONGEST * self.block_us, max(self.block_us, handover_us / HANDOVER_SHARE))
 
     @contextmanager
     def beside(self, lease: Lease) -> Iterator[None]:
@@ -125,6 +128,13 @@ class Score:
             began = time.monotonic()
             yield
             self.beside_s += time.monotonic() - began
+
+    @contextmanager
+    def alone(self, lease: Lease) -> Iterator[None]:
+        """The device to ourselves; nobody has run there yet."""
+        with lease.exclusive():
+            self.ran_last = ""
+            yield
 
     def watch(self) -> None:
         """Run the canary.  Raises DeviceUnhealthyError where the driver has reported a fault."""

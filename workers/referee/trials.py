@@ -241,17 +241,21 @@ class Trials:
         if self.stopwatch is not None and seat is self.candidate:
             seat.process.require_standing()
 
-    def survey(self, seat: Seat, count: int) -> None:
-        """Find out where the outputs of `count` calls come to lie, and map that, so that timed blocks need not copy
+    def survey(self, lease: Lease, wanted: Sequence[tuple[Seat, int]]) -> None:
+        """Find out where the outputs of so many calls come to lie, and map that, so that timed blocks need not copy
         them; afterwards the process has as much memory as such a block needs.
 
         Outputs of which one overwrites another (a model that returns the same buffer again and again) are copied in
         timed blocks, too; and so are those of a candidate that gives a wrong answer."""
-        if not self.surveys or count * len(self.place.outputs.leaves) * 8 > POINTERS_BYTES:
+        leaves = len(self.place.outputs.leaves)
+        fit = [(seat, count) for seat, count in wanted if count * leaves * 8 <= POINTERS_BYTES]
+        if not self.surveys or not fit:
             return
-        batch = self.draw(count)
-        with seat.party.lock:
-            self._survey(seat, batch, count)
+        with lease.shared():
+            batch = self.draw(max(count for _, count in fit))
+        for seat, count in fit:
+            with lease.shared(), seat.party.lock:
+                self._survey(seat, batch, count)
 
     def _survey(self, seat: Seat, batch: Batch, count: int) -> None:
         self._fill(seat, batch, 0, count)
