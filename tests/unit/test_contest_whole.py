@@ -108,7 +108,7 @@ class Sides:
         )  # fmt: skip
 
 
-def _contest(sides: Sides, budget_s: float = 0.08) -> Timing:
+def _contest(sides: Sides, budget_s: float = 0.08, reference_us: float | None = None) -> Timing:
     lease: Any = SimpleNamespace(shared=nullcontext, exclusive=nullcontext, wait_for_those_apart=lambda seconds: None)
     place = contest.Venue(
         lease=lease, wakeful=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ def _contest(sides: Sides, budget_s: float = 0.08) -> Timing:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contest, "time", clock)
         patch.setattr(score, "time", clock)
-        timing = contest.run(sides, place, terms, before=few)  # type: ignore[arg-type]
+        timing = contest.run(sides, place, terms, before=few, reference_us=reference_us)  # type: ignore[arg-type]
     assert timing is not None
     return timing
 
@@ -140,6 +140,16 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
         assert 0.6 * min(2000, most_us) <= wall_us <= 2 * max(2000, reference_us), seed
         assert max(sides.surveyed) <= 64
         assert len(sides.surveyed) <= 4
+
+
+@pytest.mark.parametrize("known_us", [20, 25, 300])
+def test_what_is_known_of_a_reference_need_not_be_right(known_us: float) -> None:
+    for seed in range(10):
+        sides = Sides(25, 30, slots=128, noise=random.Random(seed))
+        timing = _contest(sides, reference_us=known_us)
+        assert timing.groups >= 6
+        assert timing.speedup == pytest.approx(25 / 30, rel=0.03)
+        assert statistics.median(block.calls for block in timing.blocks if block.calls) > 40
 
 
 def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:

@@ -13,9 +13,12 @@ TIMING = Timing(
 )  # fmt: skip
 
 
+def _job(problem: bytes) -> Job:
+    return Job(job_id=uuid.uuid4(), reference=problem, candidate=b"", backend="triton")
+
+
 def _usual_us(usual: Usual, reference_us: float, problem: bytes = b"a") -> float | None:
-    job = Job(job_id=uuid.uuid4(), reference=problem, candidate=b"", backend="triton")
-    return usual.compared(job, replace(TIMING, reference_us=reference_us)).reference_usual_us
+    return usual.compared(_job(problem), replace(TIMING, reference_us=reference_us)).reference_usual_us
 
 
 def test_a_contest_is_compared_with_those_before_it() -> None:
@@ -39,3 +42,11 @@ def test_problems_do_not_know_of_each_other_and_the_oldest_go() -> None:
     for number in range(KEPT_PROBLEMS):
         _usual_us(usual, 1.0, problem=str(number).encode())
     assert _usual_us(usual, 100.0) is None
+
+
+def test_the_last_contest_is_known_from_the_first_on() -> None:
+    usual = Usual()
+    assert usual.last_us(_job(b"a")) is None
+    _usual_us(usual, 12.0)
+    _usual_us(usual, 10.0)
+    assert (usual.last_us(_job(b"a")), usual.last_us(_job(b"b"))) == (10.0, None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from app.domain.evaluation import Block
 from workers.referee.batches import Batch, Times
@@ -23,32 +23,6 @@ FEINTS = 3
 is done to the other side.  Whoever has prepared an answer has the wrong one."""
 
 ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
-
-LONGER = 1.5
-"""A block that was planned when calls seemed to take less is cut where it would last so many times as long."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Inputs for a group, and the secret sizes of its blocks: two of each side."""
-
-    batch: Batch
-    reference: tuple[int, int]
-    candidate: tuple[int, int]
-
-    def sizes(self, side: str) -> tuple[int, int]:
-        """Calls in both blocks of that side."""
-        return self.reference if side == REFERENCE else self.candidate
-
-
-def plan(score: Score, trials: Trials, most: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Sizes of a group's blocks of reference and candidate, at most `most`: of the candidate's choosing neither, of the
-    reference as many calls as last as long."""
-    reference_us, candidate_us = score.per_call_us
-    candidate = [_secret_size(score.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
-    most = min(most, trials.reference.room)
-    reference = [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate]
-    return (reference[0], reference[1]), (candidate[0], candidate[1])
 
 
 def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) -> None:
@@ -69,11 +43,12 @@ def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) ->
     score.guess_us = (reference_us, candidate_us)
 
 
-def warm_up(score: Score, trials: Trials, group: Group) -> None:
+def warm_up(score: Score, trials: Trials, batch: Batch) -> None:
     """A block of each side that does not count: both are new to the caches of their cores.  The side that begins a
     group is the last."""
-    for side in reversed(SIDES):
-        _run(score, trials, group.batch, side, 0, group.sizes(side)[0])
+    reference, candidate = _sizes(score, trials, batch.slots)
+    for side, calls in ((CANDIDATE, candidate), (REFERENCE, reference)):
+        _run(score, trials, batch, side, 0, calls[0])
 
 
 def _run(
@@ -90,20 +65,28 @@ def _run(
     return score.deliveries[-1].times
 
 
-def hold(score: Score, trials: Trials, group: Group) -> list[Block]:
+def hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
     """A group: reference, candidate, candidate, reference.
 
     Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
     them in its cache."""
-    longest = dict(zip(SIDES, (LONGER * score.lasting_us / call_us for call_us in score.per_call_us), strict=True))
+    reference, candidate = _sizes(score, trials, batch.slots // 2)
     feints = [secrets.randbelow(FEINTS) == 0 for _ in range(2)]
     found = []
     for side, place in ORDER:
-        sizes = group.sizes(side)
-        calls = max(1, min(sizes[place], math.ceil(longest[side])))
-        times = _run(score, trials, group.batch, side, place * sizes[0], calls, feint=feints[place])
-        found.append(_block(len(score.groups), side, calls, times))
+        sizes = reference if side == REFERENCE else candidate
+        times = _run(score, trials, batch, side, place * sizes[0], sizes[place], feint=feints[place])
+        found.append(_block(len(score.groups), side, sizes[place], times))
     return [replace(block, **asdict(score.clocks)) for block in found]
+
+
+def _sizes(score: Score, trials: Trials, most: int) -> tuple[list[int], list[int]]:
+    """Secret block sizes for one group, at most `most`: of the candidate's choosing neither, of the reference as many
+    calls as last as long.  Told at the last moment, when the most is known about how long a call takes."""
+    reference_us, candidate_us = score.per_call_us
+    candidate = [_secret_size(score.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
+    most = min(most, trials.reference.room)
+    return [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate], candidate
 
 
 def _secret_size(enough: float, most: int) -> int:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from app.domain.evaluation import Canary, Timing
 from workers.referee import statistics
-from workers.referee.batches import Delivery, Times
-from workers.referee.blocks import PROBES, UNDISTURBED_US, Group, hold, plan, probe, warm_up
+from workers.referee.batches import Batch, Delivery, Times
+from workers.referee.blocks import PROBES, UNDISTURBED_US, hold, probe, warm_up
 from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.lease import Lease
@@ -120,9 +120,9 @@ class Terms:
 class Round:
     """What is drawn at a time."""
 
-    warming: Group | None
-    """Of which a block of each side is held that does not count."""
-    groups: list[Group]
+    warming: Batch | None
+    """For a block of each side that does not count."""
+    groups: list[Batch]
 
 
 def block_us(budget_s: float, bounds: tuple[float, float]) -> float:
@@ -132,16 +132,21 @@ def block_us(budget_s: float, bounds: tuple[float, float]) -> float:
     return min(most, max(least, ROUND_SHARE * budget_s * 1e6 / (4 * ROUND_GROUPS)))
 
 
-def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timing | None:
+def run(
+    trials: Trials, place: Venue, terms: Terms, *, before: Delivery, reference_us: float | None = None
+) -> Timing | None:
     """Measure until precise, decided or out of budget.  None as soon as a timed call is wrong.
 
-    `before`: a block of a few calls, which says how long they take.  Raises DeviceUnhealthyError, and what the parties
-    raise."""
+    `before`: a block of a few calls, which says how long they take; `reference_us`: what a call of the reference took
+    in an earlier contest.  Raises DeviceUnhealthyError, and what the parties raise."""
     score = Score(block_us=terms.block_us, health=place.health)
-    with place.lease.shared():
-        reference = trials.run_reference(before.batch, before.first, before.count)
-    score.guess_us = (_guess(reference, before.count), _guess(before.times, before.count))
-    _find_out(score, trials, place)
+    if reference_us is None:
+        with place.lease.shared():
+            times = trials.run_reference(before.batch, before.first, before.count)
+        score.guess_us = (_guess(times, before.count), _guess(before.times, before.count))
+    else:
+        score.guess_us = (reference_us, _guess(before.times, before.count))
+    _find_out(score, trials, place, known=reference_us is not None)
     spent_s = 0.0
     while _make_room(score, trials, place.lease):
         round_ = _draw_round(score, trials, place.lease, terms, spent_s)
@@ -166,14 +171,15 @@ def run(trials: Trials, place: Venue, terms: Terms, *, before: Delivery) -> Timi
     return None
 
 
-def _find_out(score: Score, trials: Trials, place: Venue) -> None:
+def _find_out(score: Score, trials: Trials, place: Venue, *, known: bool) -> None:
     """What a call takes, with the device to itself: among others it may seem to take many times as long, and then every
-    block would be too short."""
+    block would be too short.  `known`: of the reference it is."""
     most = min(PROBED, max(1, trials.slots // PROBES))
     reference, candidate = (
         1 if guess_us > UNDISTURBED_US else min(most, max(PROBED_AT_LEAST, math.ceil(score.block_us / guess_us)))
         for guess_us in score.guess_us
     )
+    reference = 1 if known else reference
     if max(reference, candidate) == 1:
         return
     with place.lease.shared():
@@ -253,14 +259,11 @@ def _hold_round(score: Score, trials: Trials, round_: Round, began: float, budge
     return reason
 
 
-def _too_short(score: Score, trials: Trials, groups: list[Group]) -> bool:
-    """Whether blocks were planned that would be shorter than need be, by what is known now."""
-    reference_us, candidate_us = score.per_call_us
-    reference, candidate = (
-        statistics.median([sum(group.sizes(side)) / 2 for group in groups]) for side in (REFERENCE, CANDIDATE)
-    )
-    alike = min(_most(trials) // 2, candidate * candidate_us / reference_us)
-    return candidate < TOO_SHORT * _enough(score, trials, candidate_us) or reference < TOO_SHORT * alike
+def _too_short(score: Score, trials: Trials, groups: list[Batch]) -> bool:
+    """Whether every block of this round would be shorter than need be, and those of another need not."""
+    there = min(batch.slots // 2 for batch in groups)
+    cramped = any(_is_cramped(score, trials, *each) for each in _seats(score, trials))
+    return cramped or there < TOO_SHORT * _enough(score, trials, min(score.per_call_us))
 
 
 def _guess(times: Times, calls: int) -> float:
@@ -294,18 +297,13 @@ def _draw_round(score: Score, trials: Trials, lease: Lease, terms: Terms, spent_
         wanted = DECIDED_GROUPS
     calls = _reserve(score, trials, min(reference_us, candidate_us), SPREAD)
     most = max(2, terms.round_bytes // (2 * calls * trials.bytes_per_call))
-    first = not score.groups
-    warming = _draw_group(score, trials, lease, blocks=1) if first or most > 2 else None
-    wanted = min(wanted, most - (warming is not None))
-    return Round(warming=warming, groups=[_draw_group(score, trials, lease) for _ in range(wanted)])
-
-
-def _draw_group(score: Score, trials: Trials, lease: Lease, *, blocks: int = 2) -> Group:
-    """Plan a group and draw its inputs; or those of its first blocks."""
-    reference, candidate = plan(score, trials, _most(trials) // 2)
-    with score.beside(lease):
-        batch = trials.draw(max(sum(reference[:blocks]), sum(candidate[:blocks])))
-    return Group(batch=batch, reference=reference, candidate=candidate)
+    warmed = not score.groups or most > 2
+    groups = [2 * calls] * min(wanted, most - warmed)
+    drawn = []
+    for slots in [calls, *groups] if warmed else groups:
+        with score.beside(lease):
+            drawn.append(trials.draw(slots))
+    return Round(warming=drawn.pop(0) if warmed else None, groups=drawn)
 
 
 def _stop_reason(score: Score, spent: float) -> str:

@@ -198,7 +198,8 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
             cores=host.quiet_cores,
         )  # fmt: skip
         with progress.stages.stage("timing"):
-            timing = contest.run(trials, venue, terms, before=together)
+            last_us = host.usual.last_us(job)
+            timing = contest.run(trials, venue, terms, before=together, reference_us=last_us)
         _require_correct(trials, agreed, job)
         progress.timing = timing and host.usual.compared(job, timing)
         if job.options.protocol == "kernelgym":

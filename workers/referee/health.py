@@ -29,7 +29,7 @@ HELD_S = 600.0
 ends in that time and must not be believed.  Later the device's quarantine, which a person ends, keeps jobs away."""
 
 _SIZE = 2048
-_RUNS = 10
+_RUNS = 6
 _LEAD_CYCLES = 200_000
 
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0  # nvmlClockType_t NVML_CLOCK_SM, nvmlTemperatureSensors_t

@@ -30,7 +30,7 @@ class Usual:
 
     def compared(self, job: Job, timing: Timing) -> Timing:
         """The timing with what its reference took in earlier contests, after which it is one of them."""
-        key = sha256(job.reference + b"\0" + job.entry_point.encode())
+        key = _key(job)
         with self._lock:
             before = self._times_us.setdefault(key, deque(maxlen=KEPT_CONTESTS))
             self._times_us.move_to_end(key)
@@ -40,3 +40,13 @@ class Usual:
             if len(self._times_us) > KEPT_PROBLEMS:
                 self._times_us.popitem(last=False)
         return replace(timing, reference_usual_us=usual_us)
+
+    def last_us(self, job: Job) -> float | None:
+        """What a call of the reference took in the last contest."""
+        with self._lock:
+            known = self._times_us.get(_key(job))
+            return known[-1] if known else None
+
+
+def _key(job: Job) -> str:
+    return sha256(job.reference + b"\0" + job.entry_point.encode())
