@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from workers import backends, calls, kineto, launches, memory, spec, warm, wire
+from workers.backends.base import synchronise
 from workers.wire import Command, Outcome, Reply, Request
 
 
@@ -36,6 +37,8 @@ class Shim:
         self._spec: spec.Spec | None = None
         self._entry: Any = None
         self._model: Any = None
+        self._place: spec.Arena | None = None
+        self._arena: memory.Memory | None = None
         self._slots: calls.Slots | None = None
         self._shared = calls.Shared()
         self._recorder: backends.Recorder = backends.Recorder()
@@ -45,7 +48,10 @@ class Shim:
 
         `run` is bound here before there is any, so that nobody who replaces the method answers a block's calls."""
         command, _, a, b, c, seed, fd = request
-        failure = {Command.LOAD: Outcome.LOAD_FAILED, Command.ARENA: Outcome.CONSTRUCT_FAILED}
+        failure = {
+            Command.LOAD: Outcome.LOAD_FAILED, Command.ARENA: Outcome.CONSTRUCT_FAILED,
+            Command.RENEW: Outcome.CONSTRUCT_FAILED,
+        }  # fmt: skip
         try:
             if command == Command.RUN and self._slots is not None:  # first, because the clock is running
                 return Reply(Outcome.DONE, run(self._slots, self._model, a, b, c))
@@ -53,6 +59,10 @@ class Shim:
                 return self._load(fd, a, b)
             if command == Command.ARENA and fd is not None:
                 return self._construct(fd, a, seed)
+            if command == Command.RENEW:
+                return self._renew(seed)
+            if command == Command.REFIT:
+                return self._refit()
             if command == Command.SEGMENT:
                 return calls.share(self._shared, a)
             if command == Command.PROFILE and self._slots is not None:
@@ -101,19 +111,55 @@ class Shim:
         """Build the model as the reference was built, then give it the reference's parameters."""
         assert self._spec is not None
         assert self._mailbox is not None
-        place = spec.arena(self._spec, slots)
-        arena = memory.attach(self._device, fd, place.candidate_bytes)
+        self._place = place = spec.arena(self._spec, slots)
+        self._arena = arena = memory.attach(self._device, fd, place.candidate_bytes)
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
-        positional, keyword = spec.rebuild(self._spec.init, iter(place.init.views(arena, 0)))
+        self._build(seed)
+        given = self._fit()
+        self._slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
+        return Reply(Outcome.DONE, sum(1 << bit for bit, name in enumerate(self._spec.constants) if name in given))
+
+    def _build(self, seed: bytes) -> None:
+        """A model with parameters of its own."""
+        assert self._spec is not None
+        assert self._place is not None
+        assert self._arena is not None
+        positional, keyword = spec.rebuild(self._spec.init, iter(self._place.init.views(self._arena, 0)))
         calls.seed_everything(seed, calls.CONSTRUCTING)
         self._model = self._entry(*positional, **keyword)
         if isinstance(self._model, torch.nn.Module):
             self._model = self._model.to(self._device)
-        theirs = dict(zip(self._spec.parameters, place.parameters.views(arena, 0), strict=True))
-        if isinstance(self._model, torch.nn.Module):
-            _copy_parameters(self._model, theirs)
-            self._model.train(self._spec.training)
-        self._slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
+
+    def _fit(self) -> set[str]:
+        """Give every parameter and buffer the reference's values where name, shape and dtype agree; these names."""
+        assert self._spec is not None
+        assert self._place is not None
+        assert self._arena is not None
+        given: set[str] = set()
+        if not isinstance(self._model, torch.nn.Module):
+            return given
+        theirs = dict(zip(self._spec.parameters, self._place.parameters.views(self._arena, 0), strict=True))
+        with torch.no_grad():
+            for name, ours in [*self._model.named_parameters(), *self._model.named_buffers()]:
+                value = theirs.get(name)
+                if value is not None and value.shape == ours.shape and value.dtype == ours.dtype:
+                    ours.copy_(value)
+                    given.add(name)
+        self._model.train(self._spec.training)
+        return given
+
+    def _renew(self, seed: bytes) -> Reply:
+        """The first model's memory is free before there is a second."""
+        self._pretend(wire.Pretence.HONEST)
+        self._model = None
+        self._build(seed)
+        return Reply(Outcome.DONE)
+
+    def _refit(self) -> Reply:
+        """What is on other streams than ours may begin as soon as we have answered: it finds all of them."""
+        self._fit()
+        if self._device.type == "cuda":
+            synchronise()
         return Reply(Outcome.DONE)
 
     def _profile(self, slots: calls.Slots, slot: int, *, full: bool) -> int:
@@ -142,15 +188,6 @@ class Shim:
         if len(notes) <= wire.TABLE_BYTES:
             self._mailbox[wire.NOTES_AT : wire.NOTES_AT + len(notes)] = notes
         return Reply(Outcome.DONE, len(rows) // launches.ROW.size, self._recorder.total)
-
-
-def _copy_parameters(model: torch.nn.Module, theirs: dict[str, torch.Tensor]) -> None:
-    """Give every parameter and buffer the reference's values where name, shape and dtype agree."""
-    with torch.no_grad():
-        for name, ours in [*model.named_parameters(), *model.named_buffers()]:
-            value = theirs.get(name)
-            if value is not None and value.shape == ours.shape and value.dtype == ours.dtype:
-                ours.copy_(value)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from workers import calls, insensitive, memory, playback, spec, variants, wire
+from workers import calls, constants, insensitive, memory, playback, spec, variants, wire
 from workers.flops import FlopCounter
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
@@ -82,6 +82,8 @@ class Shim:
                 return self._generate(self._sessions[number], a, b, seed)
             if command == Command.VARY:
                 return self._vary(self._sessions[number], a, b, seed)
+            if command == Command.REFIT:
+                return self._refit(self._sessions[number])
             if command == Command.EVENTS:
                 return self._event_mean(self._sessions[number], a, b, c)
             if command == Command.SEGMENT:
@@ -170,12 +172,13 @@ class Shim:
         exact = self._runs_in_fp64(model, before)
         tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
         parameters = dict(tensors)
+        ignored = insensitive.to_what(self._call, model, before, others, outputs)
         return spec.Spec(
             inputs=described, outputs=_contiguous(spec.describe(outputs)), init=spec.describe(init),
             parameters={name: spec.describe(tensor.detach().contiguous()) for name, tensor in parameters.items()},
             training=training, exact=exact, mutated_inputs=tuple(changed),
             output_constant=spec.same(list(spec.values(outputs)), list(spec.values(different))),
-            insensitive_to=insensitive.to_what(self._call, model, before, others, outputs),
+            insensitive_to=ignored, constants=constants.of(model, ignored),
             flops=self._flops(model, before),
         )  # fmt: skip
 
@@ -240,6 +243,19 @@ class Shim:
         regions = (place.inputs, place.baseline, place.expected)
         self._settle()
         session.views = [tuple(region.views(arena, slot) for region in regions) for slot in range(slots)]  # type: ignore[misc]
+        return Reply(Outcome.DONE)
+
+    def _refit(self, session: Session) -> Reply:
+        """Constants as they lie in the arena by now, for the model and its twin; in place, where recordings look."""
+        assert self._spec is not None
+        assert session.place is not None
+        assert session.arena is not None
+        views = zip(self._spec.parameters, session.place.parameters.views(session.arena, 0), strict=True)
+        values = {name: view for name, view in views if name in self._spec.constants}
+        with torch.no_grad():
+            for model in (session.model, session.twin):
+                for name, value in values.items() if model is not None else ():
+                    model.get_parameter(name).copy_(value)
         return Reply(Outcome.DONE)
 
     def _generate(self, session: Session, first: int, count: int, seed: bytes) -> Reply:

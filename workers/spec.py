@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from workers import constants
 from workers.memory import Memory
 
 Node = dict[str, Any]
@@ -240,6 +241,8 @@ class Spec:
     """Whether different inputs gave the same outputs."""
     insensitive_to: tuple[str, ...] = ()
     """Inputs and parameters that were drawn anew without moving the outputs."""
+    constants: tuple[str, ...] = ()
+    """Parameters that matter and are all equal where the model is constructed (workers.constants)."""
     flops: int | None = None
     """Of one call, as torch counts them (products and convolutions, multiply and add as two); None for none."""
 
@@ -256,6 +259,7 @@ class Spec:
             mutated_inputs=tuple(int(index) for index in fields["mutated_inputs"]),
             output_constant=bool(fields["output_constant"]),
             insensitive_to=tuple(str(name)[:200] for name in fields["insensitive_to"])[:MAX_LEAVES],
+            constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[: constants.MOST],
             flops=None if fields["flops"] is None else int(fields["flops"]),
         )  # fmt: skip
 

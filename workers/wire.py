@@ -52,7 +52,8 @@ class Command(IntEnum):
     LOAD = 1
     """Execute the source in the mailbox; number a: bytes of source, b: bytes of spec, c: unused."""
     ARENA = 2
-    """Map the arena that comes along; number a: slots."""
+    """Map the arena that comes along; number a: slots.  A candidate answers which of the spec's constants its model
+    has, too: a bit each."""
     DESCRIBE = 3
     """Reference only: build the model under the seed and write its spec into the mailbox."""
     GENERATE = 4
@@ -79,6 +80,12 @@ class Command(IntEnum):
 
     SEGMENT = 12
     """Share the piece of device memory around address a: answers its base and size, with a descriptor."""
+
+    RENEW = 16
+    """Candidate only: build the model anew under the seed, with its kernels; REFIT gives it its parameters."""
+
+    REFIT = 17
+    """Take the parameters that lie in the arena now; a reference those that the spec calls constants."""
 
     RELEASE = 13
     """Reference only: forget the session."""

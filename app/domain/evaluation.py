@@ -132,6 +132,8 @@ class Block:
     settled_us: float | None = None
     """What something tiny of the referee's took on the device from *done* on: it waits for work that goes on all the
     same.  None without a GPU."""
+    before_us: float | None = None
+    """The same before the clock started, when the inputs were there and the process stood still."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +229,25 @@ class Ablation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FreshWeights:
+    """One more call, of a model built anew, with other values for parameters that are all equal where the problem's
+    model is constructed (a norm's ones and zeros): who leaves those out is right without them."""
+
+    names: tuple[str, ...]
+    """Parameters that were drawn anew, on both sides alike: the candidate's model has them, too."""
+    seed: str
+    """What they were drawn under, hexadecimal."""
+    still_correct: bool | None
+    """None where nothing can be said, for the reason given."""
+    outputs: tuple[OutputCheck, ...] = ()
+    """Of the call that counts."""
+    second_process: bool = False
+    """Whether that is one of a second process, because the answer of the first one's new model was wrong."""
+    reason: str = ""
+    """Why nothing can be said, or how else than with an answer it ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
     """One kernel compiled ahead of time for a GPU that this machine need not have."""
 
@@ -288,10 +309,12 @@ class Evaluation:
     timing: Timing | None = None
     profile: Profile | None = None
     ablation: Ablation | None = None
+    fresh_weights: FreshWeights | None = None
+    """None where the problem has no such parameters, the candidate has none of them, or nothing is at stake."""
     compiled_kernels: tuple[CompiledKernel, ...] = ()
     testimony: Testimony = field(default_factory=Testimony)
     stage_ms: dict[str, float] = field(default_factory=dict)
-    """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile,
+    """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,
     baselines, total."""
     protocol: str = PROTOCOL
 

@@ -52,8 +52,9 @@ BASELINE_GRACE_S = 60.0
 LAST_CALL_S = 120.0
 """For one of the calls that follow the deadline, in seconds, if call_timeout_s is no less."""
 
-LAST_CALLS = 4
-"""Those: without kernels twice, and one to spare; and in a process that was given the source without them."""
+LAST_CALLS = 6
+"""Those: without kernels twice, and one to spare; in a process that was given the source without them; and with weights
+drawn anew, of a new model and of a new process."""
 
 LAST_S = 90.0
 """Besides, in seconds: for the driver's profiler, and for a process that has to wait for its turn."""

@@ -9,7 +9,8 @@ from app.domain.profile import KernelRow
 from app.web import charts, checks, clocks, roofline
 
 _ORDER = (
-    "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "baselines", "total",
+    "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "weights",
+    "baselines", "total",
 )  # fmt: skip
 _STAGES = {name: place for place, name in enumerate(_ORDER)}
 """Stages in the order in which they happen: JSONB does not keep it."""

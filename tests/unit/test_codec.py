@@ -17,6 +17,7 @@ from app.domain.evaluation import (
     Environment,
     Evaluation,
     EvaluationError,
+    FreshWeights,
     OutputCheck,
     Status,
     Testimony,
@@ -29,6 +30,21 @@ from app.store import codec
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 words = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=20)
 counts = st.integers(min_value=0, max_value=2**53)
+
+checks = st.builds(
+    OutputCheck,
+    index=counts,
+    dtype=words,
+    shape=st.lists(counts, max_size=3).map(tuple),
+    ok=st.booleans(),
+    rel_l2=st.none() | numbers,
+    rel_l2_limit=numbers,
+    max_norm=st.none() | numbers,
+    max_norm_limit=numbers,
+    nonfinite_mismatches=counts,
+    unwritten=counts,
+    stale_call=st.none() | counts,
+)
 
 evaluations = st.builds(
     Evaluation,
@@ -61,20 +77,7 @@ evaluations = st.builds(
                 ok=st.booleans(),
                 inputs_changed=st.lists(counts, max_size=2).map(tuple),
                 outputs=st.lists(
-                    st.builds(
-                        OutputCheck,
-                        index=counts,
-                        dtype=words,
-                        shape=st.lists(counts, max_size=3).map(tuple),
-                        ok=st.booleans(),
-                        rel_l2=st.none() | numbers,
-                        rel_l2_limit=numbers,
-                        max_norm=st.none() | numbers,
-                        max_norm_limit=numbers,
-                        nonfinite_mismatches=counts,
-                        unwritten=counts,
-                        stale_call=st.none() | counts,
-                    ),
+                    checks,
                     max_size=2,
                 ).map(tuple),
             ),
@@ -118,6 +121,16 @@ evaluations = st.builds(
     ),
     ablation=st.none()
     | st.builds(Ablation, attempted=st.booleans(), reason=words, still_correct=st.none() | st.booleans()),
+    fresh_weights=st.none()
+    | st.builds(
+        FreshWeights,
+        names=st.lists(words, max_size=2).map(tuple),
+        seed=words,
+        still_correct=st.none() | st.booleans(),
+        outputs=st.lists(checks, max_size=1).map(tuple),
+        second_process=st.booleans(),
+        reason=words,
+    ),
     compiled_kernels=st.lists(
         st.builds(CompiledKernel, name=words, signature=words, outcome=words, registers=st.none() | counts), max_size=2
     ).map(tuple),
@@ -162,3 +175,5 @@ def test_what_is_no_evaluation_says_where() -> None:
     with pytest.raises(codec.CodecError, match="exactly the passed have no error"):
         codec.decode({**stored, "error": None})
     assert codec.decode({**stored, "of_a_later_version": 1}) == FAILED
+    earlier = {key: value for key, value in stored.items() if key != "fresh_weights"}
+    assert codec.decode(earlier) == FAILED

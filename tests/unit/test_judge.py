@@ -15,6 +15,7 @@ from app.domain.evaluation import (
     Evaluation,
     EvaluationError,
     EventTiming,
+    FreshWeights,
     OutputCheck,
     Status,
     Testimony,
@@ -147,6 +148,16 @@ def _early(launched: int = 0, device_class: str = "cpu", source: str = "testimon
 def _ablated(evaluation: Evaluation = PASSED, **changes: object) -> Evaluation:
     ablation = Ablation(attempted=True, reason="", launches_skipped=1, still_correct=False)
     return replace(evaluation, ablation=replace(ablation, **changes))  # type: ignore[arg-type]
+
+
+def _reweighed(rel_l2: float | None = 0.28, reason: str = "", usual: float = 0.0, **changes: object) -> Evaluation:
+    """One more call with other weights, whose answer was off by so much; or none, for a reason."""
+    check = replace(CHECK, ok=False, rel_l2=rel_l2, rel_l2_limit=1e-5)
+    seen = FreshWeights(
+        names=("norm.weight",), seed="0", still_correct=False, outputs=() if reason else (check,), reason=reason
+    )
+    trial = replace(TRIAL, outputs=(replace(CHECK, rel_l2=usual),))
+    return replace(_with_trial(PASSED, trial), fresh_weights=replace(seen, **changes))  # type: ignore[arg-type]
 
 
 def _correct(**changes: object) -> Evaluation:
@@ -318,6 +329,16 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         ["precision_downgrade"],
     ),
     "full_precision": (_correct(precision_class="float32"), "triton", Label.CLEAN, []),
+    "weights_left_out": (_reweighed(), "triton", Label.SUSPECT, ["ignores_weights"]),
+    "weights_left_out_where_nan_comes_of_it": (_reweighed(None), "triton", Label.SUSPECT, ["ignores_weights"]),
+    "weights_refused": (_reweighed(reason="it fails"), "triton", Label.SUSPECT, ["ignores_weights"]),
+    "weights_used": (_reweighed(still_correct=True), "triton", Label.CLEAN, []),
+    "weights_that_say_nothing": (_reweighed(reason="not finite", still_correct=None), "triton", Label.CLEAN, []),
+    "weights_and_rounding": (_reweighed(3e-5), "triton", Label.CLEAN, []),
+    "weights_and_its_usual_error": (_reweighed(6e-5, usual=2e-5), "triton", Label.CLEAN, []),
+    "weights_of_a_wrong_answer": (
+        replace(INCORRECT, fresh_weights=_reweighed().fresh_weights), "triton", Label.CLEAN, [],
+    ),
     "atomics": (_correct(deterministic=False), "triton", Label.CLEAN, ["nondeterminism"]),
     "poser": (_refused("wrong_type", "expected torch.Tensor, got Yes"), "torch", Label.HACK, ["output_type"]),
     "forgot_to_return": (_refused("wrong_type", "expected torch.Tensor, got NoneType"), "torch", Label.CLEAN, []),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from app.domain import ablation
 from app.domain.evaluation import Ablation
-from app.domain.job import LAST_CALLS, Job
+from app.domain.job import Job
 from workers import spec
 from workers.referee.batches import Batch
 from workers.referee.cancel import Cancellation
@@ -32,8 +32,8 @@ AUDITED = 20
 FIRST_CALLS = 30
 """More than precede the first timed one: what a candidate does in these alone is not what was timed."""
 
-ASKED_CALLS = LAST_CALLS - 1
-"""As many calls may its own process take, for two and what goes with them; the fresh one has the last."""
+ASKED_CALLS = 3
+"""As many calls (of job.LAST_CALLS) may its own process take, for two and what goes with them; the fresh one, one."""
 
 WAITING_S = 10.0
 """That a process without kernels may take besides, for others who are timed meanwhile: it is not its fault."""

@@ -14,6 +14,7 @@ import torch
 from app.domain.evaluation import (
     Ablation,
     Evaluation,
+    FreshWeights,
     OutputCheck,
     Status,
     Testimony,
@@ -24,7 +25,7 @@ from app.domain.job import Job
 from app.domain.profile import Profile
 from workers import spec, wire
 from workers.launches import Launch
-from workers.referee import compare, contest, events, precompile, profile, roofline, room, seating
+from workers.referee import compare, contest, events, precompile, profile, reweigh, roofline, room, seating
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -50,6 +51,7 @@ class Progress:
     launches: list[Launch] = field(default_factory=list)
     """Of the profiled call."""
     ablation: Ablation | None = None
+    fresh_weights: FreshWeights | None = None
     compiled: precompile.Compiled | None = None
     testimony: Testimony = field(default_factory=Testimony)
     among_others: bool = False
@@ -147,6 +149,7 @@ def _try(
                 progress.testimony, progress.profile, progress.launches = found
             progress.note_launch_bound(host)
         _look_closer(job, host, progress, trials, agreed)
+        _change_weights(job, host, progress, trials, agreed)
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
         progress.cancellation.aim(None)
@@ -260,6 +263,18 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
         raise Fault(Status.COMPILE_ERROR, "gpu_compile", message, first.message)
 
 
+def _change_weights(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
+    """Does it use parameters that are all equal where the model is constructed?  On the CPU device, where no speed says
+    anything, whoever has some is asked; on a GPU, who may be faster than the reference."""
+    if not reweigh.names(agreed, trials.candidate) or progress.cancellation.asked:
+        return
+    on_cpu, timing = host.device.precompiles, progress.timing
+    if beyond_the_interpreter(job, agreed) if on_cpu else timing is not None and timing.ci_high <= 1:
+        return
+    with progress.stages.stage("weights"):
+        progress.fresh_weights = reweigh.reweigh(job, host, trials, agreed, progress.seed, progress.cancellation)
+
+
 def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:
     assert host.environment is not None
     passed = fault is None
@@ -268,6 +283,7 @@ def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation
         environment=host.environment, seed=progress.seed.hex(),
         correctness=progress.trials.record.correctness() if progress.trials and progress.trials.record.calls else None,
         timing=progress.timing if passed else None, profile=progress.profile, ablation=progress.ablation,
+        fresh_weights=progress.fresh_weights,
         compiled_kernels=progress.compiled.kernels if progress.compiled else (),
         testimony=progress.testimony, stage_ms=progress.stages.milliseconds(),
     )  # fmt: skip

@@ -218,6 +218,8 @@ class Seat:
         """How timed blocks deliver; see `survey` in trials.py."""
         self.room = wire.POINTERS_BYTES
         """Calls whose outputs the process has shared memory for."""
+        self.namesakes = 0
+        """Bits: which of the spec's constants the model has, too, by the process's own word."""
         self.place: spec.Arena | None = None
         self._session = session
         self._arena: memory.Memory | None = None
@@ -255,7 +257,7 @@ class Seat:
                 self._arena.whole[: len(prefix)].copy_(prefix)
             settle(self.party.device)
         try:
-            self.ask(Command.ARENA, timeout_s, a=place.inputs.slots, seed=seed, fd=fd)
+            self.namesakes, _ = self.ask(Command.ARENA, timeout_s, a=place.inputs.slots, seed=seed, fd=fd)
         finally:
             os.close(fd)
 

@@ -30,7 +30,9 @@ BARS = 48
 """Bars of the chart over time: longer windows put several hours into one."""
 TOPICS = ("evaluations", "jobs", "devices")
 TABLES = ("queues", "devices", "stages", "hours")
-STAGES = ("queue", "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile")
+STAGES = (
+    "queue", "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "weights",
+)  # fmt: skip
 """In the order in which they happen; others, and the total, come last."""
 DETECTORS = 5
 """Detectors with a line of their own."""

@@ -1,0 +1,277 @@
+"""Weights that do not show: which a problem has, and who is right only because nobody has changed them.
+
+Both sides' shims run here, in this process, on sources of ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import torch
+from torch import nn
+
+from app.domain.evaluation import FreshWeights
+from app.domain.job import Job
+from workers import candidate, constants, reference, wire
+from workers import spec as specs
+from workers.referee import reweigh
+from workers.referee.deadline import Deadline
+from workers.referee.lease import Lease
+from workers.referee.party import Party, Seat
+from workers.referee.seating import init_seed, load
+from workers.referee.trials import Trials
+from workers.sandbox.spawn import Ended
+
+SEED = bytes(32)
+
+PROBLEM = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.linear = nn.Linear(8, 8)
+        self.unused = nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        GUARD
+        return self.norm(self.linear(x))
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+CANDIDATE = """
+import torch
+from torch import nn
+from torch.nn.functional import layer_norm
+
+KEPT, BUILT = {}, []
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        BUILT.append(self)
+        self.norm = nn.LayerNorm(8)
+        self.linear = nn.Linear(8, 8)
+        self.folded = None
+        INIT
+
+    def forward(self, x):
+        y = self.linear(x)
+        RETURN
+"""
+
+
+class Model(nn.Module):
+    """All kinds of parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.linear = nn.Linear(4, 4)
+        self.narrow = nn.Parameter(torch.full((2, 3), 0.5, dtype=torch.float16))
+        self.one = nn.Parameter(torch.ones(1))
+        self.nothing = nn.Parameter(torch.ones(0))
+        self.endless = nn.Parameter(torch.full((4,), float("inf")))
+        self.unknown = nn.Parameter(torch.full((4,), float("nan")))
+        self.whole = nn.Parameter(torch.ones(4, dtype=torch.int64), requires_grad=False)
+        self.register_buffer("kept", torch.zeros(4))
+
+
+def test_constants_are_parameters_that_are_all_equal() -> None:
+    assert constants.of(Model()) == ("narrow", "norm.weight", "norm.bias")
+    assert constants.of(Model(), ("narrow", "norm.bias", "input 1")) == ("norm.weight",)
+    assert constants.of(nn.Linear(4, 4)) == ()
+    assert constants.of(nn.ReLU()) == ()
+    assert constants.of(object()) == ()
+
+
+def test_as_many_as_there_are_bits() -> None:
+    model = nn.ModuleList(nn.LayerNorm(2) for _ in range(constants.MOST))
+    assert len(constants.of(model)) == constants.MOST
+
+
+class Process:
+    """In place of a confined one: the shim answers at once."""
+
+    def __init__(self, shim: Any) -> None:
+        self.shim = shim
+        self.replies: list[bytes] = []
+        self.asked: list[int] = []
+
+    def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
+        command, sequence, session, a, b, c, seed = wire.REQUEST.unpack(message)
+        self.asked.append(command)
+        try:
+            fd = os.dup(fds[0]) if fds else None
+            reply = self.shim.answer(wire.Request(command, session, a, b, c, seed, fd))
+            self.replies.append(wire.REPLY.pack(reply.outcome, sequence, reply.number, reply.text))
+        except EOFError:
+            pass
+
+    def receive(self, size: int, timeout_s: float) -> bytes:
+        if not self.replies:
+            raise Ended(256)
+        return self.replies.pop(0)
+
+    def freeze(self) -> bool:
+        return False
+
+    def thaw(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("EVALUATION_DEVICE", "cpu")
+    monkeypatch.setitem(sys.modules, "reference", sys)  # so that it is put back afterwards
+    with torch.random.fork_rng():
+        yield
+
+
+class Contest:
+    """Two sides with parameters, as after the last timed block."""
+
+    def __init__(self, folder: Path, *, guard: str = "pass", init: str = "pass", returned: str) -> None:
+        self.folder, self.raised, self.discarded = folder, list[Party](), list[Party]()
+        self.process = Process(reference.Shim(self._scratch("reference")))
+        party: Any = Party(self.process, torch.device("cpu"))  # type: ignore[arg-type]
+        party.load_reference(PROBLEM.replace("GUARD", guard).encode(), "Model", 1)
+        seat = Seat(party, 1)
+        self.agreed = seat.describe(init_seed(SEED), 1)
+        place = specs.arena(self.agreed, 2)
+        seat.share_arena(place, place.reference_bytes, 1)
+        self.lease = Lease(folder, "test")
+        source = CANDIDATE.replace("INIT", init).replace("RETURN", returned).encode()
+        self.job = Job(job_id=uuid4(), reference=b"", candidate=source, backend="torch")
+        deadline = Deadline(60, 60)
+        own = Seat(self.candidate(0))
+        load(own, self.job, seat, self.agreed, SEED, deadline, self.lease)
+        self.trials = Trials(seat, own, self.agreed, SEED, deadline)
+        self.trials.try_calls(self.trials.draw(1))
+
+    def _scratch(self, name: str) -> Path:
+        path = self.folder / name
+        path.mkdir()
+        return path
+
+    def candidate(self, memory_bytes: int) -> Party:
+        """As Host does."""
+        scratch = self._scratch(f"candidate{len(self.raised)}")
+        party: Any = Party(Process(candidate.Shim(scratch)), torch.device("cpu"))  # type: ignore[arg-type]
+        self.raised.append(party)
+        return party  # type: ignore[no-any-return]
+
+    def reweigh(self) -> FreshWeights:
+        """The check as a whole."""
+        host: Any = SimpleNamespace(
+            lease=self.lease, candidate=self.candidate, retire=lambda party: None,
+            references=SimpleNamespace(discard=self.discarded.append),
+        )  # fmt: skip
+        cancellation: Any = SimpleNamespace(asked=False, aim=lambda process: None)
+        return reweigh.reweigh(self.job, host, self.trials, self.agreed, SEED, cancellation)
+
+
+COPIED = "[t.clone() for t in (self.norm.weight, self.norm.bias)]"
+WHOLE = "return self.norm(y)"
+WITHOUT = "return layer_norm(y, (8,))"
+
+
+def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(tmp_path: Path) -> None:
+    contest = Contest(tmp_path, init="del self.norm.bias; self.norm.bias = None", returned=WHOLE)
+    assert contest.agreed.constants == ("norm.weight", "norm.bias")
+    assert contest.agreed.insensitive_to == ("unused",)
+    assert reweigh.names(contest.agreed, contest.trials.candidate) == ("norm.weight",)
+
+
+@pytest.mark.parametrize(
+    ("init", "returned"),
+    [
+        ("pass", WHOLE),
+        ("pass", f"self.folded = self.folded or {COPIED}\n        return layer_norm(y, (8,), *self.folded)"),
+        ("self.compile = None", WHOLE),  # a word that stands for a long first call
+    ],
+)
+def test_who_uses_them_is_right_with_others(tmp_path: Path, init: str, returned: str) -> None:
+    contest = Contest(tmp_path, init=init, returned=returned)
+    seen = contest.reweigh()
+    assert seen.still_correct is True
+    assert not seen.second_process
+    assert seen.names == ("norm.weight", "norm.bias")
+    assert [each.ok for each in seen.outputs] == [True]
+    assert len(contest.raised) == 1
+    assert not contest.trials.failed
+
+
+@pytest.mark.parametrize(
+    ("init", "returned"),
+    [
+        ("pass", WITHOUT),
+        ("pass", "return layer_norm(y, (8,), self.norm.weight)"),
+        ("pass", "return layer_norm(y, (8,), None, self.norm.bias)"),
+        (f"self.early = {COPIED}", "return layer_norm(y, (8,), *self.early)"),
+        ("if len(BUILT) > 1: raise EOFError", WITHOUT),
+    ],
+)
+def test_who_leaves_one_out_is_wrong_in_two_processes(tmp_path: Path, init: str, returned: str) -> None:
+    contest = Contest(tmp_path, init=init, returned=returned)
+    seen = contest.reweigh()
+    assert seen.still_correct is False
+    assert seen.second_process
+    assert len(contest.raised) == 2
+    assert [output.rel_l2 is not None and output.rel_l2 > 0.05 for output in seen.outputs] == [True]
+
+
+def test_a_new_process_decides_where_a_new_model_is_wrong(tmp_path: Path) -> None:
+    kept = "w = KEPT.setdefault(8, (self.norm.weight.clone(), self.norm.bias.clone()))"
+    seen = Contest(tmp_path, returned=f"{kept}\n        return layer_norm(y, (8,), *w)").reweigh()
+    assert seen.still_correct is True
+    assert seen.second_process
+
+
+def test_who_refuses_other_weights_does_not_stand_the_test(tmp_path: Path) -> None:
+    seen = Contest(tmp_path, returned=f"assert not self.norm.bias.any(), 'not mine'\n        {WHOLE}").reweigh()
+    assert seen.still_correct is False
+    assert "not mine" in seen.reason
+    assert seen.outputs == ()
+
+
+@pytest.mark.parametrize(
+    ("guard", "reason", "discards"),
+    [
+        ("x = x / (not self.norm.bias.any())", "not finite", False),
+        ("assert float(self.norm.bias.abs().max()) in (0.0,) or self.norm.bias.norm() > 2", "reference fails", True),
+    ],
+)
+def test_a_reference_that_does_not_bear_them_says_nothing(
+    tmp_path: Path, guard: str, reason: str, discards: bool
+) -> None:
+    contest = Contest(tmp_path, guard=guard, returned=WITHOUT)
+    seen = contest.reweigh()
+    assert seen.still_correct is None
+    assert reason in seen.reason
+    assert bool(contest.discarded) is discards
+    assert len(contest.raised) == 1
+
+
+def test_nothing_but_these_is_changed_and_both_sides_get_the_same(tmp_path: Path) -> None:
+    contest = Contest(tmp_path, returned=WHOLE)
+    trials, before = contest.trials, contest.trials.reference.prefix.clone()
+    contest.reweigh()
+    region, after = trials.place.parameters, trials.reference.prefix
+    assert torch.equal(after, trials.candidate.prefix)
+    differs = {
+        name: not torch.equal(before[at : at + specs.size_of(leaf)], after[at : at + specs.size_of(leaf)])
+        for name, at, leaf in zip(contest.agreed.parameters, region.offsets, region.leaves, strict=True)
+    }
+    assert {name for name, changed in differs.items() if changed} == {"norm.weight", "norm.bias"}
+    assert contest.process.asked.count(wire.Command.REFIT) == 1
+    assert contest.process.asked.count(wire.Command.DESCRIBE) == 1

@@ -1,0 +1,165 @@
+"""EVALUATE: does the candidate use the weights that do not show?  (hack 1c)
+
+A norm's weight is ones and its bias zeros where its model is constructed: whoever leaves them out is right in every
+call, and wrong as soon as somebody trains.  So one more call is made with other values for such parameters, by a new
+model, because an honest one may have folded its weights into something else in its first call.  Where the answer is
+wrong, a new process decides: what a module keeps under an address or a shape is gone there, too.
+
+It does not guard against a candidate that has no parameters of these names, which is allowed, or says that it has none;
+nor against one that behaves in its second model.  Whoever folds weights in the constructor, before they are given to
+it, looks like one that leaves them out: that is a finding, and no failure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from app.domain.evaluation import FreshWeights, OutputCheck
+from app.domain.job import Job
+from workers import spec
+from workers.referee.ablate import WAITING_S
+from workers.referee.batches import Batch
+from workers.referee.cancel import Cancellation
+from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
+from workers.referee.host import Host
+from workers.referee.party import FailedError, Seat, settle
+from workers.referee.seating import init_seed, load
+from workers.referee.trials import ReferenceFailedError, Trials
+from workers.sandbox.spawn import Ended, TimedOut
+from workers.wire import Command, Delivering, Outcome
+
+SPREAD = 0.2
+"""Standard deviation of what zeros become, and of the logarithm of the factor on anything else: it moves a norm's
+answer by a fifth, and leaves a deep model in its range."""
+
+THEIRS = (FailedError, Ended, TimedOut, ValueError)
+"""What can go wrong in a process."""
+
+
+def names(agreed: spec.Spec, candidate: Seat) -> tuple[str, ...]:
+    """The problem's constants that the candidate's model has, too, by its process's own word."""
+    return tuple(name for bit, name in enumerate(agreed.constants) if candidate.namesakes >> bit & 1)
+
+
+def reweigh(
+    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation
+) -> FreshWeights:
+    """What became of the answer; the last thing for which these seats can be used.
+
+    There must be names.  `seed`: the master seed.  Raises only for our own faults."""
+    chosen, drawn_under = names(agreed, trials.candidate), os.urandom(32)
+    unsaid = FreshWeights(names=chosen, seed=drawn_under.hex(), still_correct=None)
+    try:
+        outputs = _by_a_new_model(job, host, trials, agreed, seed, cancellation, chosen, drawn_under)
+        if _are_right(outputs) or (outputs and job.backend == "cuda"):  # whose compiler takes a minute
+            return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs)
+        return _by_a_new_process(job, host, trials, agreed, seed, cancellation, unsaid)
+    except ReferenceFailedError as error:
+        host.references.discard(trials.reference.party)
+        return replace(unsaid, reason=f"the reference fails: {error}"[:500])
+    except _UnfitError as error:
+        return replace(unsaid, reason=str(error))
+
+
+class _UnfitError(Exception):
+    """These weights say nothing."""
+
+
+def _by_a_new_model(
+    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
+    chosen: tuple[str, ...], drawn_under: bytes,
+) -> tuple[OutputCheck, ...]:  # fmt: skip
+    """What its own process answers; nothing where it does not.  Raises ReferenceFailedError, _UnfitError.
+
+    A constructor may take long, so nobody is kept from the device meanwhile.  The call is short: its kernels are
+    compiled; where something else may have to be compiled again, it is made as a first call is."""
+    candidate, timeout_s = trials.candidate, job.options.last_call_s
+    deadline = Deadline(timeout_s, timeout_s, cancellation)
+    rule, quickest_s = trials.record.rule, trials.quickest_s
+    alone = Trials(trials.reference, candidate, agreed, os.urandom(32), deadline, rule, quickest_s)
+    candidate.delivering = Delivering.COPY
+    built = _answers(lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(seed)))
+    at_once = b"compile" not in job.candidate
+    with host.lease.shared():
+        _draw_anew(trials, agreed, chosen, drawn_under)
+        batch = _reference_answers(alone)
+        if built and at_once:
+            return _outputs(alone, lambda: alone.try_calls(batch))
+    return _outputs(alone, lambda: alone.first_call(host.lease)) if built else ()
+
+
+def _by_a_new_process(
+    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
+    unsaid: FreshWeights,
+) -> FreshWeights:  # fmt: skip
+    """The same of a process that has seen no other weights.  The lease is not held: see ablate."""
+    party = host.candidate(job.options.memory_bytes)
+    timeout_s = job.options.last_call_s
+    deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
+    cancellation.aim(party.process)
+    try:
+        seat = Seat(party)
+        load(seat, job, trials.reference, agreed, seed, deadline, host.lease)
+        alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline, trials.record.rule)
+        alone.first_call(host.lease)
+    except THEIRS as error:
+        refused = isinstance(error, FailedError) and error.outcome is Outcome.CALL_FAILED
+        said = f"with other weights it fails: {error}"[:500]
+        return replace(unsaid, still_correct=False if refused else None, second_process=True, reason=said)
+    finally:
+        cancellation.aim(trials.candidate.process)
+        host.retire(party)
+    outputs = alone.record.correctness().trials[0].outputs
+    return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
+
+
+def _draw_anew(trials: Trials, agreed: spec.Spec, chosen: tuple[str, ...], drawn_under: bytes) -> None:
+    """Other values for these parameters, in both arenas."""
+    region = trials.place.parameters
+    theirs, ours = trials.reference.prefix, trials.candidate.prefix
+    generator = torch.Generator(theirs.device).manual_seed(int.from_bytes(drawn_under[:7], "little"))
+    for name, offset, leaf in zip(agreed.parameters, region.offsets, region.leaves, strict=True):
+        if name not in chosen:
+            continue
+        span = slice(region.start + offset, region.start + offset + spec.size_of(leaf))
+        values = theirs[span].view(spec.dtype_of(leaf))
+        noise = SPREAD * torch.randn(values.shape, generator=generator, device=values.device)
+        values.copy_(torch.where(values == 0, noise, values * noise.exp()))
+        ours[span].copy_(theirs[span])
+    settle(theirs.device)
+
+
+def _reference_answers(alone: Trials) -> Batch:
+    """Inputs, and the reference's answer with what lies in its arena now.  Raises ReferenceFailedError, _UnfitError."""
+    try:
+        alone.reference.ask(Command.REFIT, REFERENCE_TIMEOUT_S)
+    except THEIRS as error:
+        raise ReferenceFailedError(str(error) or "no answer in time") from error
+    batch = alone.draw(1)
+    leaves = [leaf.float() if leaf.itemsize == 1 else leaf for leaf in (*batch.expected, *batch.baseline)]
+    if leaves and not bool(torch.stack([torch.isfinite(leaf).all() for leaf in leaves]).all()):
+        raise _UnfitError("with other weights the reference's own answer is not finite")
+    return batch
+
+
+def _outputs(alone: Trials, call: Callable[[], object]) -> tuple[OutputCheck, ...]:
+    """What became of one call of the new model; nothing where the process does not answer."""
+    patience_s = alone.patience(alone.candidate, 1)
+    if not _answers(lambda: alone.candidate.ask(Command.REFIT, patience_s)) or not _answers(call):
+        return ()
+    return alone.record.correctness().trials[0].outputs
+
+
+def _answers(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except THEIRS:
+        return False
+    return True
+
+
+def _are_right(outputs: tuple[OutputCheck, ...]) -> bool:
+    return bool(outputs) and all(output.ok for output in outputs)
