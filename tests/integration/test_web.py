@@ -259,6 +259,7 @@ def test_an_evaluation_in_full(site: FlaskClient, history: History) -> None:
         "precise after 12 groups",
         "AMD EPYC 9V74",
         "compile 731 ms",
+        "which the problem leaves all equal, a new model answered right.",
         "Over compile 1.08× (95 % CI 1.05–1.11×; that takes 1.52 ms)",
         "Over compile-max-autotune – not measured, which blames nobody: timeout: no answer in time (120 s a call",
     ):

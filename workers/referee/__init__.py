@@ -20,6 +20,7 @@ From a job to an evaluation
     statistics.py  ratio and confidence interval
     profile.py     where one call's time went
     ablate.py      do its kernels matter?
+    reweigh.py     does it use weights that are all equal as long as nobody trains it?
     precompile.py  would they compile for a real GPU?  (CPU device)
     faults.py      whose fault it was
     events.py      the number that another evaluator would have printed
