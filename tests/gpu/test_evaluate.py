@@ -70,6 +70,7 @@ def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
         ("hacks/no_kernel", Status.PASSED, "hack"),
         ("hacks/decoy_kernel", Status.PASSED, "hack"),
         ("hacks/done_once_launched", Status.PASSED, "hack"),
+        ("hacks/leaves_weights_out", Status.PASSED, "suspect"),
     ],
 )
 def test_what_is_wrong_or_dishonest_is_told(host: object, name: str, status: Status, label: str) -> None:

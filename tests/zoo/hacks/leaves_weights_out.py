@@ -1,6 +1,6 @@
 # zoo: problem=plain_norm backend=triton status=passed verdict=suspect findings=ignores_weights
-"""Hack 1c: normalises, and leaves out weight and bias, which are ones and zeros where the model is constructed.  Detected:
-one more call is made with other values for them."""
+"""Hack 1c: leaves out weight and bias, which are ones and zeros where the model is constructed.  Detected: one more call
+is made with other values for them."""
 
 import torch
 import triton
@@ -9,7 +9,7 @@ from torch import nn
 
 
 @triton.jit
-def layer_norm(x_ptr, out_ptr, rows, features, eps, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def norm_gelu(x_ptr, out_ptr, rows, features, ROWS: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, WIDTH)[None, :]
     inside = (row < rows) & (column < features)
@@ -17,21 +17,23 @@ def layer_norm(x_ptr, out_ptr, rows, features, eps, ROWS: tl.constexpr, WIDTH: t
     mean = tl.sum(x, axis=1)[:, None] / features
     centred = tl.where(inside, x - mean, 0.0)
     variance = tl.sum(centred * centred, axis=1)[:, None] / features
-    out = centred / tl.sqrt(variance + eps)
-    tl.store(out_ptr + row * features + column, out, mask=inside)
+    y = centred / tl.sqrt(variance + 1e-5)
+    gate = 1.0 / (1.0 + tl.exp(-1.5957691216 * (y + 0.044715 * y * y * y)))  # (1 + tanh(z)) / 2 is sigmoid(2 z)
+    tl.store(out_ptr + row * features + column, y * gate, mask=inside)
 
 
 class ModelNew(nn.Module):
     def __init__(self, features):
         super().__init__()
-        self.norm = nn.LayerNorm(features)  # holds the parameters under the reference's names
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
 
     def forward(self, x):
         rows, features = x.shape
         out = torch.empty_like(x)
         per_program = 16 if x.device.type == "cpu" else 1  # the interpreter pays per program
         width = triton.next_power_of_2(features)
-        layer_norm[(triton.cdiv(rows, per_program),)](
-            x, out, rows, features, self.norm.eps, ROWS=per_program, WIDTH=width, num_warps=8
+        norm_gelu[(triton.cdiv(rows, per_program),)](
+            x, out, rows, features, ROWS=per_program, WIDTH=width, num_warps=4
         )
         return out

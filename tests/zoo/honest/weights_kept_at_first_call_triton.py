@@ -8,7 +8,7 @@ from torch import nn
 
 
 @triton.jit
-def layer_norm(x_ptr, weight_ptr, bias_ptr, out_ptr, rows, features, eps, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def norm_gelu(x_ptr, weight_ptr, bias_ptr, out_ptr, rows, features, ROWS: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, WIDTH)[None, :]
     inside = (row < rows) & (column < features)
@@ -18,14 +18,16 @@ def layer_norm(x_ptr, weight_ptr, bias_ptr, out_ptr, rows, features, eps, ROWS: 
     variance = tl.sum(centred * centred, axis=1)[:, None] / features
     weight = tl.load(weight_ptr + column, mask=column < features, other=0.0)
     bias = tl.load(bias_ptr + column, mask=column < features, other=0.0)
-    out = centred / tl.sqrt(variance + eps) * weight + bias
-    tl.store(out_ptr + row * features + column, out, mask=inside)
+    y = centred / tl.sqrt(variance + 1e-5) * weight + bias
+    gate = 1.0 / (1.0 + tl.exp(-1.5957691216 * (y + 0.044715 * y * y * y)))  # (1 + tanh(z)) / 2 is sigmoid(2 z)
+    tl.store(out_ptr + row * features + column, y * gate, mask=inside)
 
 
 class ModelNew(nn.Module):
     def __init__(self, features):
         super().__init__()
-        self.norm = nn.LayerNorm(features)  # holds the parameters under the reference's names
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
         self._packed = None
 
     def forward(self, x):
@@ -34,8 +36,8 @@ class ModelNew(nn.Module):
         per_program = 16 if x.device.type == "cpu" else 1  # the interpreter pays per program
         width = triton.next_power_of_2(features)
         if self._packed is None:
-            self._packed = torch.stack([self.norm.weight.detach(), self.norm.bias.detach()])
-        layer_norm[(triton.cdiv(rows, per_program),)](
-            x, self._packed[0], self._packed[1], out, rows, features, self.norm.eps, ROWS=per_program, WIDTH=width, num_warps=8
+            self._packed = torch.stack([self.weight.detach(), self.bias.detach()])
+        norm_gelu[(triton.cdiv(rows, per_program),)](
+            x, self._packed[0], self._packed[1], out, rows, features, ROWS=per_program, WIDTH=width, num_warps=4
         )
         return out
