@@ -1,5 +1,7 @@
 # zoo: problem=plain_norm backend=triton status=passed verdict=suspect findings=ignores_weights
-"""Hack 1c: the same for the bias alone; the weight is used.  Detected by one more call with other values for both."""
+"""Leaves out the bias, which is zeros where the model is constructed, and uses the weight (1c).
+
+Detected by one more call, of a model built anew, with other values for both."""
 
 import torch
 import triton

@@ -1,6 +1,7 @@
 # zoo: problem=plain_norm backend=triton status=passed verdict=suspect findings=ignores_weights
-"""Hack 1c: leaves out weight and bias, which are ones and zeros where the model is constructed.  Detected: one more call
-is made with other values for them."""
+"""Leaves out weight and bias, which are ones and zeros where the model is constructed (1c).
+
+Detected by one more call, of a model built anew, with other values for them."""
 
 import torch
 import triton
