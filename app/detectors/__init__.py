@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app import plugins
 from app.detectors import (
+    begun_early,
     bimodal_times,
     broken_protocol,
     call_dependence,
@@ -34,6 +35,7 @@ from app.detectors.base import Detector
 __all__ = ["ADVICE", "DETECTORS", "Detector"]
 
 _BUILTIN: dict[str, Detector] = {
+    "begun_early": begun_early.BegunEarly(),
     "bimodal_times": bimodal_times.BimodalTimes(),
     "broken_protocol": broken_protocol.BrokenProtocol(),
     "call_dependence": call_dependence.CallDependence(),

@@ -8,7 +8,7 @@ import torch
 
 from app.domain.evaluation import Block
 from workers.referee.health import Health
-from workers.referee.score import CANDIDATE, LEFT_OVER_US, REFERENCE, Score
+from workers.referee.score import AHEAD_US, CANDIDATE, LEFT_OVER_US, REFERENCE, Score
 
 
 def _block(side: str, calls: int, wall_us: float, group: int = 0) -> Block:
@@ -91,6 +91,25 @@ def test_a_device_that_somebody_keeps_busy_is_noticed() -> None:
     assert contest.disturbed
     contest.groups[:] = [[replace(block, settled_us=150.0) for block in contest.groups[0]]]
     assert not contest.disturbed
+
+
+def test_what_was_done_before_the_clock_is_added() -> None:
+    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    group = [replace(block, before_us=180.0) for block in _group(400, 320, 170)]
+    contest.groups.append(group)
+    honest = contest.ratios
+    contest.groups[0] = [
+        replace(block, before_us=180 + AHEAD_US) if block.side == CANDIDATE else block for block in group
+    ]
+    assert contest.ratios == honest
+    ahead_us = 0.5 * group[1].wall_us
+    contest.groups[0] = [
+        replace(block, wall_us=block.wall_us - ahead_us, before_us=180 + AHEAD_US + ahead_us)
+        if block.side == CANDIDATE else block for block in group
+    ]  # fmt: skip
+    assert contest.ratios == pytest.approx(honest)
+    contest.groups[0][2] = replace(group[2], before_us=5000.0)  # by chance: the other block counts
+    assert contest.ratios == pytest.approx(honest)
 
 
 def test_blocks_are_longer_where_the_handover_is_but_not_without_end() -> None:

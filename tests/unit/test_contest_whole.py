@@ -95,11 +95,11 @@ class Sides:
         wall_ns = round((HANDOVER_US + late_us) * 1000)
         return Times(wall_ns, wall_ns)
 
-    def run_reference(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Times:
+    def run_reference(self, batch: Batch, first: int, count: int) -> Times:
         assert first + count <= batch.slots
         return self._block(self.reference, count)
 
-    def run_candidate(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Delivery:
+    def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         assert first + count <= batch.slots
         times = self._block(self.candidate, count)
         none: list[tuple[int, ...]] = [()] * count

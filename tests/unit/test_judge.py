@@ -121,6 +121,13 @@ def _settling(reference_us: float, *candidate_us: float, times: int = 3) -> Eval
     return _contest(blocks=tuple(blocks))
 
 
+def _waiting(*candidate_us: float, reference_us: float = 180) -> Evaluation:
+    """Timed blocks before which the device took so long to come to rest, those of the candidate in turn."""
+    before = {"reference": itertools.cycle([reference_us, 150]), "candidate": itertools.cycle(candidate_us)}
+    blocks = (replace(block, before_us=next(before[block.side])) for block in 6 * TIMING.blocks)
+    return _contest(blocks=tuple(blocks))
+
+
 def _beside(usual_us: float, device_class: str = "h200", quickest_us: float = 990) -> Evaluation:
     """A reference that took 1,000 µs in the median, and never less than so many."""
     reference = _blocks("reference", 50 + 4 * 1000, 4 * 1000)
@@ -233,6 +240,11 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "a_kernel_beside_gaps": (_alone(300, 900), "triton", Label.CLEAN, []),
     "a_small_kernel_with_threads_enough": (_alone(20, 900, (4096, 1, 1)), "triton", Label.CLEAN, []),
     "works_on_after_it_is_done": (_settling(170, 900), "triton", Label.HACK, ["done_early"]),
+    "works_before_the_clock": (_waiting(900), "triton", Label.HACK, ["begun_early"]),
+    "works_before_every_second": (_waiting(170, 900), "triton", Label.HACK, ["begun_early"]),
+    "works_before_every_third": (_waiting(170, 160, 900), "triton", Label.SUSPECT, ["begun_early"]),
+    "others_work_now_and_then": (_waiting(170, 160, 180, 190, 900), "triton", Label.CLEAN, []),
+    "others_work_all_the_time": (_waiting(900, 1200, reference_us=1200), "triton", Label.CLEAN, []),
     "turns_at_the_device_differ": (_settling(170, 230), "triton", Label.CLEAN, []),
     "few_blocks_accuse_nobody": (_settling(170, 900, times=1), "triton", Label.SUSPECT, ["done_early"]),
     "the_referee_is_late_now_and_then": (_settling(170, 900, 180, 900), "triton", Label.SUSPECT, ["done_early"]),

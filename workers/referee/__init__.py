@@ -40,9 +40,10 @@ The protocol, for whoever wants to attack it
                      still stands · send the request · start the clock · let it run · stop the clock at its reply · copy
                      the outputs · let it run for a secret moment · freeze · see whether inputs or outputs have changed
                      since · compare.
-    Feints           On a GPU something may wait for inputs that no signal stops: work of a second context, behind a
-                     stream's wait for a value.  In one block of three, which it cannot know, each slot holds another's
-                     inputs first; what begins then has the wrong answer.
+    Nothing ahead    No signal stops what a candidate has left on the device: work behind a stream's wait for the last
+                     byte of an input begins when that is written.  Once inputs are there, the referee waits until the
+                     device has nothing to do; what that takes beyond what it takes before the reference's blocks is
+                     added to the block (Block.before_us), and a detector names who makes it wait again and again.
     The clock        is ours (clock.py).  The time that the candidate claims is stored, and evidence against it only.
     What is secret   Seeds are drawn from os.urandom for each batch and handed to the reference alone; block sizes are
                      drawn for each block.  A candidate sees inputs of the block that is about to run, and no later.

@@ -81,6 +81,8 @@ class Times(NamedTuple):
     """By the process's own clock."""
     settled_ns: int | None = None
     """What something tiny of ours took on the device from the process's *done* on; None where nothing is timed."""
+    before_ns: int | None = None
+    """The same from a moment after the inputs were written until the clock was to start."""
 
 
 def columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:

@@ -18,10 +18,6 @@ PROBES = 2
 UNDISTURBED_US = 20_000.0
 """What disturbs a look is shorter: who takes so long is not looked at once more."""
 
-FEINTS = 3
-"""In one block of so many the inputs are preceded by others (Trials.run_candidate), which nobody is told, and the same
-is done to the other side.  Whoever has prepared an answer has the wrong one."""
-
 ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
 
 
@@ -51,17 +47,15 @@ def warm_up(score: Score, trials: Trials, batch: Batch) -> None:
         _run(score, trials, batch, side, 0, calls[0])
 
 
-def _run(
-    score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int, *, feint: bool = False
-) -> Times:
+def _run(score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int) -> Times:
     """One block, after a hand-over where the other side ran last; what the candidate delivers is verified later."""
     if score.ran_last != side:
         seat = trials.reference if side == REFERENCE else trials.candidate
         score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
         score.ran_last = side
     if side == REFERENCE:
-        return trials.run_reference(batch, first, count, feint=feint)
-    score.deliveries.append(trials.run_candidate(batch, first, count, feint=feint))
+        return trials.run_reference(batch, first, count)
+    score.deliveries.append(trials.run_candidate(batch, first, count))
     return score.deliveries[-1].times
 
 
@@ -71,11 +65,10 @@ def hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:
     Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
     them in its cache."""
     reference, candidate = _sizes(score, trials, batch.slots // 2)
-    feints = [secrets.randbelow(FEINTS) == 0 for _ in range(2)]
     found = []
     for side, place in ORDER:
         sizes = reference if side == REFERENCE else candidate
-        times = _run(score, trials, batch, side, place * sizes[0], sizes[place], feint=feints[place])
+        times = _run(score, trials, batch, side, place * sizes[0], sizes[place])
         found.append(_block(len(score.groups), side, sizes[place], times))
     return [replace(block, **asdict(score.clocks)) for block in found]
 
@@ -98,7 +91,8 @@ def _secret_size(enough: float, most: int) -> int:
 
 def _block(group: int, side: str, calls: int, times: Times) -> Block:
     settled_us = None if times.settled_ns is None else times.settled_ns / 1000
+    before_us = None if times.before_ns is None else times.before_ns / 1000
     return Block(
         group=group, side=side, calls=calls, wall_us=times.wall_ns / 1000, claimed_us=times.claimed_ns / 1000,
-        settled_us=settled_us,
+        settled_us=settled_us, before_us=before_us,
     )  # fmt: skip

@@ -1,13 +1,14 @@
 """The score of a contest: what has been measured so far, and what that makes per call.
 
-    time per call = (wall + left over − hand-over) / calls
+    time per call = (wall + ahead + left over − hand-over) / calls
 
 The hand-over is measured by blocks of no calls, and the shorter side's is subtracted from both: as both sides' blocks
 last equally long, what is wrong with it cancels from their ratio.  The slope over the candidate's own block sizes would
 be the obvious estimator, but it is in the candidate's hands: sleeping in short blocks flattens it.  A candidate that
 inflates its own hand-over changes nothing; one that makes it short gets less subtracted from both.
 
-Left over is what the device still had to do for a process that had said that it was done.
+Left over is what the device still had to do for a process that had said that it was done; ahead, what it did for one
+that stood still, between its inputs and its clock.
 
 Of a group, each side's faster block counts: on a shared host something is added to one block in ten, nothing is ever
 taken away."""
@@ -34,6 +35,9 @@ LONGEST = 1.5
 
 LEFT_OVER_US = 40.0
 """So much of what is left over is the noise of asking."""
+
+AHEAD_US = 100.0
+"""The same of what was done ahead: before the clock there is more to wait for."""
 
 BUSY_US = 1000.0
 """Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes
@@ -87,13 +91,24 @@ class Score:
     def _groups_us(self, side: str) -> list[list[float]]:
         """Per call, of each group's blocks of that side.  What was left over after either is added to both: one that
         leaves the work of another behind is not the faster."""
-        handover_us, settled_us = min(map(self.handover_us, SIDES)), self.settled_us
+        handover_us, settled_us, before_us = min(map(self.handover_us, SIDES)), self.settled_us, self._before_us
         found = []
         for group in self.groups:
             blocks = [block for block in group if block.side == side]
-            left_over_us = max(_left_over_us(block, settled_us) for block in blocks) if side == CANDIDATE else 0.0
-            found.append([per_call(block.wall_us + left_over_us, handover_us, block.calls) for block in blocks])
+            walls_us = [block.wall_us for block in blocks]
+            if side == CANDIDATE:
+                left_over_us = max(_beyond(block.settled_us, settled_us + LEFT_OVER_US) for block in blocks)
+                ahead_us = [_beyond(block.before_us, before_us + AHEAD_US) for block in blocks]
+                walls_us = [wall_us + ahead + left_over_us for wall_us, ahead in zip(walls_us, ahead_us, strict=True)]
+            found.append([per_call(us, handover_us, block.calls) for us, block in zip(walls_us, blocks, strict=True)])
         return found
+
+    @property
+    def _before_us(self) -> float:
+        """What the device takes to come to rest before blocks of the reference, the median; 0 where it is not asked."""
+        found = [block.before_us for group in self.groups for block in group if block.side == REFERENCE]
+        known = [each for each in found if each is not None]
+        return statistics.median(known) if known else 0.0
 
     @property
     def settled_us(self) -> float:
@@ -166,6 +181,6 @@ def per_call(wall_us: float, handover_us: float, calls: int) -> float:
     return max(wall_us - handover_us, wall_us / 20) / calls
 
 
-def _left_over_us(block: Block, settled_us: float) -> float:
-    """What the device still had to do when the process said that it was done, beyond what asking takes."""
-    return 0.0 if block.settled_us is None else max(0.0, block.settled_us - settled_us - LEFT_OVER_US)
+def _beyond(measured_us: float | None, usual_us: float) -> float:
+    """What the device had to do, beyond what asking takes; nothing where it was not asked."""
+    return 0.0 if measured_us is None else max(0.0, measured_us - usual_us)

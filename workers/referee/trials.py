@@ -45,9 +45,6 @@ TURN_US = 500.0
 SETTLING_S = 0.1
 """Longer than that nobody waits for the device to come to rest; what it still does makes answers wrong, or late."""
 
-FEINT_S = 0.0003
-"""For whatever waits for inputs on a device that has nothing else to do."""
-
 LINGER_WRONG_S = 0.15
 """The same where an output is wrong: was it merely late?"""
 
@@ -204,6 +201,9 @@ class Trials:
         other's: so we ask again until an answer comes at once."""
         if self._flush is None or self.stopwatch is None:
             return None
+        return self._answer_ns()
+
+    def _answer_ns(self) -> int:
         began = asked = time.perf_counter_ns()
         while True:
             self._tiny.zero_()
@@ -218,28 +218,31 @@ class Trials:
         if self._flush is not None:
             torch.sum(self._flush)
 
-    def _fill(self, seat: Seat, batch: Batch, first: int, count: int, *, feint: bool = False) -> None:
+    def _fill(self, seat: Seat, batch: Batch, first: int, count: int) -> int | None:
         """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
 
-        The process is frozen meanwhile: what it could see before the clock starts it could answer before.  On a GPU it
-        may have left something there that waits for them (a stream's wait for a value, in a context that nobody waits
-        for), which no signal stops.  `feint`: every slot holds another's inputs first, for a moment in which whatever
-        waits begins."""
+        The process is frozen meanwhile: what it could see before the clock starts it could answer before.  For what is
+        returned where the time counts see `_before`."""
         seat.process.freeze()
-        slots, inputs = seat.region(self.place.inputs, first, count), batch.inputs[first : first + count]
-        if feint and self.surveys and count > 1:
-            slots[1:].copy_(inputs[:-1])
-            slots[:1].copy_(inputs[-1:])
-            settle(self._device)
-            time.sleep(FEINT_S)
-        slots.copy_(inputs)
+        seat.region(self.place.inputs, first, count).copy_(batch.inputs[first : first + count])
         if seat.delivering != Delivering.HOLD:
             seat.region(self.place.outputs, first, count)[:] = batch.poison
-        if self.stopwatch is not None:
-            self._flush_caches()
         settle(self._device)
-        if self.stopwatch is not None and seat is self.candidate:
-            seat.process.require_standing()
+        return self._before(seat) if self.stopwatch is not None else None
+
+    def _before(self, seat: Seat) -> int | None:
+        """Between a timed block's inputs and its clock nobody runs, neither a thread nor anything on the device.
+
+        No signal stops what a process has left there: a stream that waits for a value, for the last byte of an input.
+        The nanoseconds until the device has nothing to do, which such work makes longer; None on the CPU."""
+        began = time.perf_counter_ns()
+        self._flush_caches()
+        settle(self._device)
+        seat.process.require_standing()
+        if self._flush is None:
+            return None
+        self._answer_ns()
+        return time.perf_counter_ns() - began
 
     def survey(self, lease: Lease, wanted: Sequence[tuple[Seat, int]]) -> None:
         """Find out where the outputs of so many calls come to lie, and map that, so that timed blocks need not copy
@@ -297,13 +300,13 @@ class Trials:
             return False
         return True
 
-    def run_reference(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Times:
-        """`count` calls of the reference; `feint`: see `_fill`, for the sake of what the other side gets."""
+    def run_reference(self, batch: Batch, first: int, count: int) -> Times:
+        """`count` calls of the reference."""
         with _reference_side(), self.reference.party.lock:
-            self._fill(self.reference, batch, first, count, feint=feint)
+            before_ns = self._fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
             wall_ns, busy_ns = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, self.stopwatch)
-            times = Times(wall_ns, busy_ns, self._settled_ns())
+            times = Times(wall_ns, busy_ns, self._settled_ns(), before_ns)
             self.reference.process.freeze()
         return times
 
@@ -395,15 +398,14 @@ class Trials:
             found += [all(calls) for calls in zip(*per_output, strict=True)]
         return found or [True] * batch.slots
 
-    def run_candidate(self, batch: Batch, first: int, count: int, *, feint: bool = False) -> Delivery:
-        """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified.
-        `feint`: see `_fill`."""
-        self._fill(self.candidate, batch, first, count, feint=feint)
+    def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
+        """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
+        before_ns = self._fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         timeout_s = self.patience(self.candidate, count)
         times = Times(*self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch))
         if self.stopwatch is not None:
-            times = self._settled(times)
+            times = self._settled(times)._replace(before_ns=before_ns)
         self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))
         pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
         return self._delivery(batch, first, count, times, pointers)
