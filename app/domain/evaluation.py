@@ -133,7 +133,7 @@ class Block:
     """What something tiny of the referee's took on the device from *done* on: it waits for work that goes on all the
     same.  None without a GPU."""
     before_us: float | None = None
-    """The same before the clock started, when the inputs were there and the process stood still."""
+    """What the device took to come to rest between a block's inputs and its clock, while the process stood still."""
 
 
 @dataclass(frozen=True, kw_only=True)
