@@ -139,7 +139,7 @@ def _try(
     seat = Seat(candidate)
     progress.cancellation.aim(candidate.process)
     try:
-        with Blame(job, agreed):
+        with Blame(job, agreed, host.device):
             with progress.stages.stage("compile"):
                 seating.load(seat, job, reference, agreed, progress.seed, deadline, host.lease)
             trials = progress.trials = Trials(reference, seat, agreed, progress.seed, deadline, _rule(job))
@@ -183,13 +183,13 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
         with host.lease.shared():
             batch = trials.draw(max(1, more))
             together = trials.try_calls(batch)
-        _require_correct(trials, agreed, job)
+        _require_correct(trials, agreed, job, host)
         with host.lease.shared():
             trials.look_twice(together)
             trials.try_nulls(batch)
         if job.options.variants:
             trials.try_variants(host.lease, batch)
-    _require_correct(trials, agreed, job)
+    _require_correct(trials, agreed, job, host)
     if job.options.timing_budget_s > 0:
         terms = contest.Terms(
             budget_s=job.options.timing_budget_s,
@@ -203,17 +203,17 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
         with progress.stages.stage("timing"):
             last_us = host.usual.last_us(job)
             timing = contest.run(trials, venue, terms, before=together, reference_us=last_us)
-        _require_correct(trials, agreed, job)
+        _require_correct(trials, agreed, job, host)
         progress.timing = timing and host.usual.compared(job, timing)
         if job.options.protocol == "kernelgym":
             with progress.stages.stage("events"):
                 progress.timing = events.added(progress.timing, trials, venue)
 
 
-def _require_correct(trials: Trials, agreed: spec.Spec, job: Job) -> None:
+def _require_correct(trials: Trials, agreed: spec.Spec, job: Job, host: Host) -> None:
     if not trials.failed:
         return
-    if beyond_the_interpreter(job, agreed):
+    if beyond_the_interpreter(job, agreed, host.device):
         raise invalid("not_verifiable_on_cpu", f"{BF16} ({_wrong(trials.failed[0])})")
     kind = "stale_output" if any(check.stale_call is not None for check in trials.failed[0].outputs) else "wrong_output"
     count = f"{len(trials.failed)} of {trials.record.calls} calls were wrong; "
@@ -269,7 +269,9 @@ def _change_weights(job: Job, host: Host, progress: Progress, trials: Trials, ag
     if not reweigh.names(agreed, trials.candidate) or progress.cancellation.asked:
         return
     on_cpu, timing = host.device.precompiles, progress.timing
-    if beyond_the_interpreter(job, agreed) if on_cpu else timing is not None and timing.ci_high <= 1:
+    if not on_cpu and timing is not None and timing.ci_high <= 1:
+        return
+    if beyond_the_interpreter(job, agreed, host.device):
         return
     with progress.stages.stage("weights"):
         progress.fresh_weights = reweigh.reweigh(job, host, trials, agreed, progress.seed, progress.cancellation)

@@ -8,6 +8,7 @@ from app.domain.evaluation import EvaluationError, Status
 from app.domain.job import Job
 from workers import spec
 from workers.referee.deadline import REFERENCE_TIMEOUT_S
+from workers.referee.device import Device
 from workers.referee.party import FailedError, Seat
 from workers.referee.references import References
 from workers.sandbox.spawn import Ended, TimedOut
@@ -49,9 +50,11 @@ def is_starved(error: BaseException | None) -> bool:
     return isinstance(error, FailedError) and error.outcome is Outcome.OUT_OF_MEMORY
 
 
-def beyond_the_interpreter(job: Job, agreed: spec.Spec) -> bool:
-    """Whether a failure may be the interpreter's: a right answer is right, but a wrong one in bf16 accuses nobody."""
-    return job.backend == "triton" and (agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
+def beyond_the_interpreter(job: Job, agreed: spec.Spec, device: Device) -> bool:
+    """Whether a failure may be the interpreter's: a right answer is right, but a wrong one in bf16 accuses nobody.  A
+    GPU has none."""
+    bf16 = agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate
+    return device.torch_device.type == "cpu" and job.backend == "triton" and bf16
 
 
 class Unaided:
@@ -80,17 +83,17 @@ class Blame:
     """Turns what the candidate's process does wrong into a Fault.  What the reference does wrong meanwhile is another
     exception (ReferenceFailedError) and passes through."""
 
-    def __init__(self, job: Job, agreed: spec.Spec) -> None:
+    def __init__(self, job: Job, agreed: spec.Spec, device: Device) -> None:
         """For messages, and for what can be blamed on the interpreter."""
         self._job = job
-        self._agreed = agreed
+        self._interpreted = beyond_the_interpreter(job, agreed, device)
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, FailedError):
-            if error.outcome is Outcome.CALL_FAILED and beyond_the_interpreter(self._job, self._agreed):
+            if error.outcome is Outcome.CALL_FAILED and self._interpreted:
                 raise invalid("not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log) from error
             status = _STATUS[error.outcome]
             starved = is_starved(error)
