@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -184,7 +185,12 @@ class DeviceMemory:
         return torch.as_tensor(_Span(self, self._address.value + offset, size), device=self._device)
 
     def __del__(self) -> None:
-        """Unmap; every tensor over it is gone, because each holds its span, and a span holds this."""
+        """Unmap; every tensor over it is gone, because each holds its span, and a span holds this.
+
+        What was asked of the device may still have to read it, where an exception has ended whoever asked: without
+        waiting that is an illegal access, of which a context does not recover (H200)."""
+        with suppress(RuntimeError):  # the context is lost already
+            torch.cuda.current_stream(self._device).synchronize()
         rounded = ctypes.c_size_t(self._rounded)
         _driver("cuMemUnmap", self._address, rounded)
         _driver("cuMemAddressFree", self._address, rounded)

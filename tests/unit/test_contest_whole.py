@@ -90,7 +90,8 @@ class Sides:
         return Times(round(wall_us * 1000), round(wall_us * 1000))
 
     def hand_over(self, side: Side) -> Times:
-        late_us = self._noise.uniform(0, 500) if self._noise.random() < 0.2 else self._noise.uniform(0, 5)
+        late = side.new_to_its_core or self._noise.random() < 0.2
+        late_us = self._noise.uniform(100, 500) if late else self._noise.uniform(0, 5)
         self.now += 0.001
         wall_ns = round((HANDOVER_US + late_us) * 1000)
         return Times(wall_ns, wall_ns)
@@ -134,7 +135,9 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
         timing = _contest(sides)
         counted = [block for block in timing.blocks if block.calls]
         assert timing.groups >= 5
-        assert timing.speedup == pytest.approx(reference_us / candidate_us, rel=0.03)
+        assert timing.ci_low <= reference_us / candidate_us <= timing.ci_high
+        if timing.groups >= 6:  # of fewer it is the mean, and stalls count
+            assert timing.speedup == pytest.approx(reference_us / candidate_us, rel=0.03)
         most_us = 64 * min(reference_us, candidate_us)  # as there is room for
         wall_us = statistics.median(block.wall_us for block in counted) - HANDOVER_US
         assert 0.6 * min(2000, most_us) <= wall_us <= 2 * max(2000, reference_us), seed
@@ -150,6 +153,11 @@ def test_what_is_known_of_a_reference_need_not_be_right(known_us: float) -> None
         assert timing.groups >= 6
         assert timing.speedup == pytest.approx(25 / 30, rel=0.03)
         assert statistics.median(block.calls for block in timing.blocks if block.calls) > 40
+        for group in range(timing.groups):
+            walls_us = [block.wall_us for block in timing.blocks if block.group == group]
+            assert max(walls_us) < 2 * min(walls_us) + 5000  # a stall
+            calls = [block.calls for block in timing.blocks if block.group == group]
+            assert max(calls) <= 2.5 * min(calls), (seed, group)
 
 
 def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:

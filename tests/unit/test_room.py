@@ -1,6 +1,7 @@
 """Device memory for several evaluations at once, and a second try for those that ran out of it among others."""
 
 import threading
+import uuid
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from app.domain.evaluation import Status
+from app.domain.job import Job
 from workers import spec
 from workers.referee import evaluate
 from workers.referee.cancel import Cancellation
@@ -16,7 +18,8 @@ from workers.referee.faults import Fault, invalid
 from workers.referee.room import OVERTAKINGS, Room, needs
 
 GO_S = 10.0
-HOST = SimpleNamespace(room=Room(100))
+HOST: Any = SimpleNamespace(room=Room(100))
+JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
 
 
 class Guest(threading.Thread):
@@ -162,7 +165,7 @@ def test_who_ran_out_of_memory_among_others_tries_again_alone(
 
     monkeypatch.setattr(evaluate, "_measure", measure)
     monkeypatch.setattr(evaluate, "_conclude", lambda host, progress, fault: Concluded())
-    evaluate.evaluate(object(), HOST)  # type: ignore[arg-type]
+    evaluate.evaluate(JOB, HOST)
     assert seen == tries
 
 
@@ -173,4 +176,4 @@ def test_our_own_lack_of_memory_is_our_fault(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(evaluate, "_measure", measure)
     with pytest.raises(torch.OutOfMemoryError):
-        evaluate.evaluate(object(), HOST)  # type: ignore[arg-type]
+        evaluate.evaluate(JOB, HOST)

@@ -60,6 +60,6 @@ The protocol, for whoever wants to attack it
     Alike            Where sides change, a hand-over of the next one comes before its block: who has not run for some
                      milliseconds, or follows the other side, needs longer for the next thing that it does.
     Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow
-                     candidate is decided, or when its budget is spent.  The interval includes what the hand-over of the
-                     device may be off by on each side, which no number of groups averages out.
+                     candidate is decided, or when its budget is spent.  The interval includes what each side's process
+                     may be off by, its hand-over and all its calls, which no number of groups averages out.
     Afterwards       The candidate's process is killed with everything that it started.  No process serves two."""

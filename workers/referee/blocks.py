@@ -23,13 +23,16 @@ ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
 
 def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) -> None:
     """Find out what a call takes, by the faster of two blocks of so many calls: the first on these cores takes
-    milliseconds more.  Of one call nothing more is found out."""
+    milliseconds more.  Of one call nothing more is found out.
+
+    The first hand-over takes longer, too, and with nothing but that to subtract a call would seem to take nothing."""
     walls_us = {}
     for side, count in zip(SIDES, calls, strict=True):
         if count > 1:
             looks: list[float] = []
             while len(looks) < min(PROBES, batch.slots // count) and sum(looks) < UNDISTURBED_US:
                 looks.append(_run(score, trials, batch, side, len(looks) * count, count).wall_ns / 1000)
+            _hand_over(score, trials, side)
             walls_us[side] = min(looks)
     handover_us = min(map(score.handover_us, walls_us))
     reference_us, candidate_us = (
@@ -50,13 +53,18 @@ def warm_up(score: Score, trials: Trials, batch: Batch) -> None:
 def _run(score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int) -> Times:
     """One block, after a hand-over where the other side ran last; what the candidate delivers is verified later."""
     if score.ran_last != side:
-        seat = trials.reference if side == REFERENCE else trials.candidate
-        score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
-        score.ran_last = side
+        _hand_over(score, trials, side)
     if side == REFERENCE:
         return trials.run_reference(batch, first, count)
     score.deliveries.append(trials.run_candidate(batch, first, count))
     return score.deliveries[-1].times
+
+
+def _hand_over(score: Score, trials: Trials, side: str) -> None:
+    """Measure a block of no calls."""
+    seat = trials.reference if side == REFERENCE else trials.candidate
+    score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))
+    score.ran_last = side
 
 
 def hold(score: Score, trials: Trials, batch: Batch) -> list[Block]:

@@ -5,6 +5,7 @@ we do wrong as an exception."""
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ from workers.referee.record import CHECK_BYTES
 from workers.referee.stages import Stages
 from workers.referee.trials import ReferenceFailedError, Trials
 from workers.sandbox import toolchain
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -74,6 +77,8 @@ def evaluate(job: Job, host: Host, cancellation: Cancellation | None = None) -> 
     cancellation = cancellation or Cancellation()
     progress, fault = _attempt(job, host, cancellation, alone=False)
     if progress.among_others and fault is not None and fault.starved and not cancellation.asked:
+        _log.warning("job %s: memory ran out among others, once more alone: %s", job.job_id, fault.error.message)
+        del progress, fault  # and with them the tensors of this attempt, which the next one needs the memory of
         progress, fault = _attempt(job, host, cancellation, alone=True)
     evaluation = _conclude(host, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()

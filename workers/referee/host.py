@@ -111,6 +111,17 @@ class Host:
         """For those who are timed; on the CPU they have a claimed core already."""
         return self.cores if self._on_gpu else None
 
+    @property
+    def lost(self) -> bool:
+        """Whether our own context on the device has failed: no context recovers from that."""
+        if not self._on_gpu:
+            return False
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            return True
+        return False
+
     def _spawn(self, role: str, memory_bytes: int) -> Party:
         zygote = self._builders if role == _BUILDER else self._zygote
         memory_bytes = memory_bytes if self.device.limits_memory or role == _BUILDER else 0

@@ -39,6 +39,8 @@ LEFT_OVER_US = 40.0
 AHEAD_US = 100.0
 """The same of what was done ahead: before the clock there is more to wait for."""
 
+MISJUDGED = math.log(1.5)
+
 BUSY_US = 1000.0
 """Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes
 take turns of some milliseconds, and who computes nothing has none."""
@@ -70,8 +72,8 @@ class Score:
     """Spent on making inputs and on verifying outputs."""
     repeats: int = 0
     """Times that all was thrown away, because the device was not ours alone."""
-    drawn_again: bool = False
-    """Whether a round ended early because its blocks were all short."""
+    corrected: bool = False
+    """Whether the first group has shown that what was believed of calls was wrong."""
 
     def handover_us(self, side: str) -> float:
         """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""
@@ -163,9 +165,16 @@ class Score:
         busy = statistics.median(self._reference_settled_us or [0.0]) > BUSY_US
         return busy or not all(map(self.health.alone, self.canary_us[-2:]))
 
-    def draw_again(self) -> None:
-        """What was drawn makes short blocks; they do not count, except for what a call takes."""
-        self.drawn_again = True
+    @property
+    def misjudged(self) -> bool:
+        """Whether one side's blocks of the first group were much shorter than the other's, because of what calls were
+        believed to take."""
+        believed, found = self.guess_us, self.per_call_us
+        return abs(math.log(believed[0] / believed[1] * found[1] / found[0])) > MISJUDGED
+
+    def correct(self) -> None:
+        """What calls take is what the groups so far show, which do not count otherwise; once."""
+        self.corrected = True
         self.guess_us = self.per_call_us
         self.groups.clear()
 

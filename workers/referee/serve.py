@@ -36,6 +36,10 @@ LINGER_S = 2.0
 """How long to wait for a connection while there is none."""
 
 
+LOST = 75
+"""Exit code where the device's context is lost (sysexits.h: try again)."""
+
+
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
     """Serve until nobody is connected any more."""
     torch.set_num_threads(1)  # the other cores belong to those whom we measure
@@ -106,7 +110,7 @@ class Connection:
 
     def _answer(self, frame: dict[str, object]) -> None:
         job = frames.to_job(frame)
-        over, cancellation = threading.Event(), Cancellation()
+        over, cancellation, lost = threading.Event(), Cancellation(), False
         watch = threading.Thread(target=self._watch, args=(over, cancellation), daemon=True)
         watch.start()
         try:
@@ -117,10 +121,13 @@ class Connection:
         except Exception as error:  # noqa: BLE001 (our fault, for the worker to report; other slots go on)
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
+            lost = self._host.lost
         finally:
             over.set()
             watch.join()
         frames.send(self._channel, answer)
+        if lost:  # no job could be evaluated here any more; the workers start another referee
+            os._exit(LOST)
         self._host.recycle(job.options.memory_bytes)
 
     def _evaluate(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, bytes]:
