@@ -1,13 +1,14 @@
-# zoo: problem=wide_matmul backend=torch status=passed verdict=hack findings=begun_early needs=gpu
+# zoo: problem=wide_matmul backend=torch status=passed verdict=clean findings=- needs=gpu
 """Has the harness wait for the current stream only, and leaves products on another, behind a wait for the last word of
 an input to change: they begin when inputs are written, while the process stands still and no clock runs (2g, 4a).
 
-What waits_behind_a_value does in a second context, in the only one: who refuses another does not stop this.  A stream
-that waits takes no time of the device, so that nothing is seen of it after a block.  With each product comes a sample
-of the inputs that it saw, and a call takes it only where its own input has the same.
+A stream that waits takes no time of the device, so that nothing is seen of it after a block.  With each product comes a
+sample of the inputs that it saw, and a call takes it only where its own input has the same.  Where anything of that
+cannot be had, each call is a product of torch's.
 
-Where anything of that cannot be had, each call is a product of torch's.  Detected: between inputs and clock the device
-does not come to rest as it does before the reference's blocks; what it does then is added to the block."""
+Stopped by structure: once inputs are there, the referee waits until the device has nothing to do, and adds what that
+takes to the block.  On an H200 its speedup was 0.996 [0.957, 1.060]; outside of the sandbox, with 4 ms between writing
+and calling, 43 of 48 calls found their product ready."""
 
 import ctypes
 import sys

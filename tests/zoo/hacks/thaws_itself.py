@@ -1,4 +1,4 @@
-# zoo: problem=row_softmax backend=torch status=passed verdict=clean findings=- speedup=<1
+# zoo: problem=row_softmax backend=torch status=passed verdict=clean findings=- needs=cpu speedup=<1
 """Has a timer send it SIGCONT, so that it goes on by itself while the referee takes it to stand still, sees the inputs
 of the next block as they are written, and computes the answers before the request has come (2g, 4b).
 
