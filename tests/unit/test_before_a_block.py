@@ -1,0 +1,52 @@
+"""Between a timed block's inputs and its clock: the device comes to rest, and the candidate stands."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from workers.referee import trials
+from workers.referee.trials import IDLE_US, RESTING_S, Trials
+
+
+class Device(Trials):
+    """Trials on a device that takes so long for each thing that it is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *takes_s: float) -> None:
+        left = list(takes_s)
+        monkeypatch.setattr(trials, "settle", lambda device: time.sleep(left.pop(0) if left else 0))
+        self._flush = self._tiny = torch.zeros(1)
+        self._device = torch.device("cpu")
+        self.looked: list[str] = []
+        self.candidate, self.reference = self._seat("candidate"), self._seat("reference")
+
+    def _seat(self, name: str) -> Any:
+        return SimpleNamespace(process=SimpleNamespace(require_standing=lambda: self.looked.append(name)))
+
+
+def test_the_device_is_asked_until_it_answers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy_s = 10 * IDLE_US / 1e6
+    device = Device(monkeypatch, 0.0, busy_s, busy_s)
+    found = device._before(device.candidate)
+    assert found is not None
+    assert found >= 2 * busy_s * 1e9
+    assert device.looked == ["candidate"]
+
+
+def test_it_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, *[0.002] * 1000)
+    found = device._before(device.reference)
+    assert found is not None
+    assert RESTING_S <= found / 1e9 < 200 * RESTING_S
+    assert device.looked == []
+
+
+def test_without_a_device_the_candidate_stands_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch)
+    device._flush = None
+    assert device._before(device.candidate) is None
+    assert device.looked == ["candidate"]
