@@ -60,9 +60,9 @@ HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's (H200)."""
 
 PROCESS_OFF = 0.005
-"""By this share calls of one process differ from those of another that runs the same code, for as long as both live:
-nine sets of 20 to 60 pairs of known ratio on H200s, in five states of this code, had 92 to 100 % of them in intervals
-with both of these; without this, 68 % of one set whose blocks lasted 8 ms."""
+"""By this share calls of one process differ from those of another that runs the same code, for as long as both live.
+With both of these, intervals held 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s, several states
+of this code); without this one, 68 % of a set whose blocks lasted 8 ms."""
 
 MOSTLY_HANDOVER_US = 200.0
 """In a block of a few calls, one that takes less is for a good part the hand-over."""
