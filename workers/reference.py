@@ -31,6 +31,10 @@ RECORDED_FROM = 16
 """Input sets asked for at once: recording costs as much as making a hundred, and who asks for so many asks again."""
 
 
+KEPT_BYTES = 1 << 30
+"""Of a GPU's memory, for the next session."""
+
+
 def serve(channel: socket.socket, scratch: Path) -> None:
     """Answer commands until the channel closes."""
     wire.answer_requests(channel, Shim(scratch).answer)
@@ -105,7 +109,11 @@ class Shim:
         return Reply(Outcome.DONE, session.slots.event_mean(session.model, slot, warmups, trials))
 
     def _release(self, number: int) -> Reply:
+        """Forget a session.  Whoever waits for the next one keeps no more memory of the device than is soon used again:
+        nobody reckons with it."""
         self._sessions.pop(number, None)
+        if not self._sessions and self._device.type == "cuda" and torch.cuda.memory_reserved() > KEPT_BYTES:
+            torch.cuda.empty_cache()
         return Reply(Outcome.DONE)
 
     def _load(self, fd: int, source_bytes: int, entry_bytes: int) -> Reply:

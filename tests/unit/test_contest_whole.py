@@ -121,7 +121,8 @@ def _contest(sides: Sides, budget_s: float = 0.08, reference_us: float | None = 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contest, "time", clock)
         patch.setattr(score, "time", clock)
-        timing = contest.run(sides, place, terms, before=few, reference_us=reference_us)  # type: ignore[arg-type]
+        guess = contest.guess(sides, few, reference_us)  # type: ignore[arg-type]
+        timing = contest.run(sides, place, terms, guess)  # type: ignore[arg-type]
     assert timing is not None
     return timing
 

@@ -61,8 +61,8 @@ HANDOVER_OFF_US = 12.0
 
 PROCESS_OFF = 0.005
 """By this share calls of one process differ from those of another that runs the same code, for as long as both live.
-With both of these, intervals held 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s, several states
-of this code); without this one, 68 % of a set whose blocks lasted 8 ms."""
+With both of these, intervals held 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s); without this
+one, 68 % of a set whose blocks lasted 8 ms."""
 
 MOSTLY_HANDOVER_US = 200.0
 """In a block of a few calls, one that takes less is for a good part the hand-over."""
@@ -121,6 +121,16 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Guess:
+    """What a call seems to take, in microseconds, before anything is timed."""
+
+    reference_us: float
+    candidate_us: float
+    known: bool
+    """Whether the reference's is that of an earlier contest."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Round:
     """What is drawn at a time."""
 
@@ -136,21 +146,23 @@ def block_us(budget_s: float, bounds: tuple[float, float]) -> float:
     return min(most, max(least, ROUND_SHARE * budget_s * 1e6 / (4 * ROUND_GROUPS)))
 
 
-def run(
-    trials: Trials, place: Venue, terms: Terms, *, before: Delivery, reference_us: float | None = None
-) -> Timing | None:
+def guess(trials: Trials, few: Delivery, reference_us: float | None) -> Guess:
+    """By a block of a few calls among others, and of the reference on the same inputs where nothing is known of it.
+    The device must be shared.  `reference_us`: what its calls took in the last contest."""
+    if reference_us is not None:
+        return Guess(reference_us=reference_us, candidate_us=_guess(few.times, few.count), known=True)
+    times = trials.run_reference(few.batch, few.first, few.count)
+    return Guess(
+        reference_us=_guess(times, few.count), candidate_us=_guess(few.times, few.count), known=False
+    )  # fmt: skip
+
+
+def run(trials: Trials, place: Venue, terms: Terms, before: Guess) -> Timing | None:
     """Measure until precise, decided or out of budget.  None as soon as a timed call is wrong.
 
-    `before`: a block of a few calls, which says how long they take; `reference_us`: what a call of the reference took
-    in an earlier contest.  Raises DeviceUnhealthyError, and what the parties raise."""
-    score = Score(block_us=terms.block_us, health=place.health)
-    if reference_us is None:
-        with place.lease.shared():
-            times = trials.run_reference(before.batch, before.first, before.count)
-        score.guess_us = (_guess(times, before.count), _guess(before.times, before.count))
-    else:
-        score.guess_us = (reference_us, _guess(before.times, before.count))
-    _find_out(score, trials, place, known=reference_us is not None)
+    Raises DeviceUnhealthyError, and what the parties raise."""
+    score = Score(block_us=terms.block_us, health=place.health, guess_us=(before.reference_us, before.candidate_us))
+    _find_out(score, trials, place, known=before.known)
     spent_s = 0.0
     while _make_room(score, trials, place.lease):
         round_ = _draw_round(score, trials, place.lease, terms, spent_s)
@@ -159,6 +171,7 @@ def run(
             with trials.timed_by(place.stopwatch):
                 reason = _hold_round(score, trials, round_, began, terms.budget_s)
             spent_s = time.monotonic() - began if score.groups else 0.0
+        del round_  # what it takes is needed for verifying, and for the next
         _verify(score, trials, place.lease)
         if trials.failed:
             return None

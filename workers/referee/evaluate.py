@@ -183,36 +183,44 @@ def _refuse_unfit(job: Job, host: Host) -> None:
 def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
     """Calls on their own, then timed blocks; every call of either kind is verified."""
     with progress.stages.stage("correctness"):
-        trials.first_call(host.lease)
-        more = min(job.options.correctness_calls - 1, trials.slots)
-        with host.lease.shared():
-            batch = trials.draw(max(1, more))
-            together = trials.try_calls(batch)
-        _require_correct(trials, agreed, job, host)
-        with host.lease.shared():
-            trials.look_twice(together)
-            trials.try_nulls(batch)
-        if job.options.variants:
-            trials.try_variants(host.lease, batch)
+        guess_us = _check(job, host, trials, agreed)
+    if job.options.timing_budget_s <= 0:
+        return
+    terms = contest.Terms(
+        budget_s=job.options.timing_budget_s,
+        block_us=contest.block_us(job.options.timing_budget_s, host.device.block_us),
+        round_bytes=host.device.arena_bytes, floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
+    )  # fmt: skip
+    venue = contest.Venue(
+        lease=host.lease, wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch,
+        cores=host.quiet_cores,
+    )  # fmt: skip
+    with progress.stages.stage("timing"):
+        timing = contest.run(trials, venue, terms, guess_us)
     _require_correct(trials, agreed, job, host)
-    if job.options.timing_budget_s > 0:
-        terms = contest.Terms(
-            budget_s=job.options.timing_budget_s,
-            block_us=contest.block_us(job.options.timing_budget_s, host.device.block_us),
-            round_bytes=host.device.arena_bytes, floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
-        )  # fmt: skip
-        venue = contest.Venue(
-            lease=host.lease, wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch,
-            cores=host.quiet_cores,
-        )  # fmt: skip
-        with progress.stages.stage("timing"):
-            last_us = host.usual.last_us(job)
-            timing = contest.run(trials, venue, terms, before=together, reference_us=last_us)
-        _require_correct(trials, agreed, job, host)
-        progress.timing = timing and host.usual.compared(job, timing)
-        if job.options.protocol == "kernelgym":
-            with progress.stages.stage("events"):
-                progress.timing = events.added(progress.timing, trials, venue)
+    progress.timing = timing and host.usual.compared(job, timing)
+    if job.options.protocol == "kernelgym":
+        with progress.stages.stage("events"):
+            progress.timing = events.added(progress.timing, trials, venue)
+
+
+def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> contest.Guess:
+    """The calls that are not timed, and what a call seems to take: inputs and answers of gigabytes are gone afterwards.
+    Raises Fault."""
+    trials.first_call(host.lease)
+    more = min(job.options.correctness_calls - 1, trials.slots)
+    with host.lease.shared():
+        batch = trials.draw(max(1, more))
+        together = trials.try_calls(batch)
+    _require_correct(trials, agreed, job, host)
+    with host.lease.shared():
+        trials.look_twice(together)
+        trials.try_nulls(batch)
+        guess = contest.guess(trials, together, host.usual.last_us(job))
+    if job.options.variants:
+        trials.try_variants(host.lease, batch)
+    _require_correct(trials, agreed, job, host)
+    return guess
 
 
 def _require_correct(trials: Trials, agreed: spec.Spec, job: Job, host: Host) -> None:
