@@ -20,12 +20,13 @@ from app.domain.verdict import Finding, Label, Subject
 class DecoyKernel:
     """Ablation: without its kernels the result must become wrong."""
 
-    version = 3
+    version = 4
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """A result that is still right without the kernels, or with copies in their place."""
-        ablation = subject.evaluation.ablation
-        if ablation is None or not ablation.attempted:
+        """A result that is still right without the kernels, or with copies in their place; with other weights, too,
+        where it was asked with some."""
+        ablation, fresh = subject.evaluation.ablation, subject.evaluation.fresh_weights
+        if ablation is None or not ablation.attempted or (fresh is not None and fresh.kernels_matter):
             return
         if ablation.still_correct and not _replayed(subject.evaluation, ablation):
             yield self._finding(

@@ -245,6 +245,9 @@ class FreshWeights:
     """Whether that is one of a second process, because the answer of the first one's new model was wrong."""
     reason: str = ""
     """Why nothing can be said, or how else than with an answer it ended."""
+    kernels_matter: bool | None = None
+    """Where its kernels did not matter (Ablation): whether the answer becomes wrong without them with these weights, as
+    that of a kernel does that scales by ones.  None where it was not tried."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -152,6 +152,12 @@ def _early(launched: int = 0, device_class: str = "cpu", source: str = "testimon
     return _ablated(evaluation, launches_skipped=0, reason="by source", **ablated)
 
 
+def _asked_again(kernels_matter: bool | None) -> Evaluation:
+    """Right with other weights, too; with or without its kernels."""
+    seen = FreshWeights(names=("norm.weight",), seed="00", still_correct=True, kernels_matter=kernels_matter)
+    return replace(PASSED, fresh_weights=seen)
+
+
 def _ablated(evaluation: Evaluation = PASSED, **changes: object) -> Evaluation:
     ablation = Ablation(attempted=True, reason="", launches_skipped=1, still_correct=False)
     return replace(evaluation, ablation=replace(ablation, **changes))  # type: ignore[arg-type]
@@ -218,6 +224,10 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         replace(_strange(), testimony=Testimony()), "triton", Label.SUSPECT, ["no_custom_kernel"],
     ),
     "decoy": (_ablated(still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
+    "scales_by_ones": (_ablated(_asked_again(True), still_correct=True), "triton", Label.CLEAN, []),
+    "copies_ones": (_ablated(_asked_again(True), copies_still_correct=True), "triton", Label.CLEAN, []),
+    "decoy_beside_weights": (_ablated(_asked_again(False), still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
+    "decoy_not_asked_again": (_ablated(_asked_again(None), still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
     "kernels_that_matter": (_ablated(), "triton", Label.CLEAN, []),
     "kernels_that_only_copy": (_ablated(copies_still_correct=True), "triton", Label.SUSPECT, ["decoy_kernel"]),
     "kernels_that_never_look_at_their_input": (

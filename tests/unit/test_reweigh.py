@@ -177,7 +177,7 @@ class Contest:
             references=SimpleNamespace(discard=self.discarded.append),
         )  # fmt: skip
         cancellation: Any = SimpleNamespace(asked=False, aim=lambda process: None)
-        return reweigh.reweigh(self.job, host, self.trials, self.agreed, SEED, cancellation)
+        return reweigh.reweigh(self.job, host, self.trials, self.agreed, SEED, cancellation, None)
 
 
 COPIED = "[t.clone() for t in (self.norm.weight, self.norm.bias)]"

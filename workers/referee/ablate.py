@@ -77,7 +77,7 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
     try:
         usual, other, another = _drawn(alone, 3)
         try:
-            right = _is_right(alone, Pretence.NOTHING, usual)
+            right = is_right(alone, Pretence.NOTHING, usual)
         except FailedError as error:  # without its kernels it cannot even return
             right, reason = False, f"without its kernels it fails: {error}"[:500]
         _, total = trials.candidate.ask(Command.TESTIFY, alone.patience(trials.candidate, 1))
@@ -86,7 +86,7 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
         elif not right:
             replays = _are_replayable(alone, usual, other)
             copies = not replays and not reason and any(
-                _is_right(alone, way, another) and not _matter_on_spikes(alone, way, usual)
+                is_right(alone, way, another) and not _matter_on_spikes(alone, way, usual)
                 for way in (Pretence.COPY, Pretence.COPY_BACK)
             )  # fmt: skip
     except (FailedError, Ended, TimedOut, ValueError) as error:
@@ -115,7 +115,7 @@ def _drawn(alone: Trials, count: int) -> list[Batch]:
     return found
 
 
-def _is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
+def is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
     """Whether a call is right with that in place of the launches."""
     alone.candidate.ask(Command.ABLATE, alone.patience(alone.candidate, 1), a=pretence)
     return _passes(alone, batch)
@@ -133,23 +133,23 @@ def _matter_on_spikes(alone: Trials, pretence: Pretence, usual: Batch) -> bool:
     clamp at limits that the problem's own inputs never reach does its work there."""
     spiked = alone.unusual(Variant.SPIKED, usual)
     # In this order, because memory that a right call leaves behind could hold the answer to the next one.
-    return spiked is not None and not _is_right(alone, pretence, spiked) and _is_right(alone, Pretence.HONEST, spiked)
+    return spiked is not None and not is_right(alone, pretence, spiked) and is_right(alone, Pretence.HONEST, spiked)
 
 
 def _stays_right_on_spikes(emptied: Trials, whole: Trials) -> bool:
     """The same of a process that was given no kernels."""
     spiked = whole.unusual(Variant.SPIKED, whole.draw(1))
-    if spiked is None or not _is_right(whole, Pretence.HONEST, spiked):
+    if spiked is None or not is_right(whole, Pretence.HONEST, spiked):
         return True
     return _passes(emptied, spiked)
 
 
 def _are_replayable(alone: Trials, usual: Batch, other: Batch) -> bool:
     """Whether the answer is right with what the kernels wrote for other inputs: a flag, a zero to be added."""
-    if not _is_right(alone, Pretence.KEEP, usual) or not _is_right(alone, Pretence.REPLAY, other):
+    if not is_right(alone, Pretence.KEEP, usual) or not is_right(alone, Pretence.REPLAY, other):
         return False
     scaled = alone.unusual(Variant.SCALED, usual)
-    if scaled is not None and not _is_right(alone, Pretence.REPLAY, scaled):
+    if scaled is not None and not is_right(alone, Pretence.REPLAY, scaled):
         return False
     return not _matter_on_spikes(alone, Pretence.REPLAY, usual)
 

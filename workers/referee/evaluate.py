@@ -278,16 +278,18 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
 
 def _change_weights(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
     """Does it use parameters that are all equal where the model is constructed?  On the CPU device, where no speed says
-    anything, whoever has some is asked; on a GPU, who may be faster than the reference."""
+    anything, whoever has some is asked; on a GPU, who may be faster than the reference, or seems to have decoys."""
     if not reweigh.names(agreed, trials.candidate) or progress.cancellation.asked:
         return
     on_cpu, timing = host.device.precompiles, progress.timing
-    if not on_cpu and timing is not None and timing.ci_high <= 1:
+    if not on_cpu and timing is not None and timing.ci_high <= 1 and not reweigh.doubts(progress.ablation):
         return
     if beyond_the_interpreter(job, agreed, host.device):
         return
     with progress.stages.stage("weights"):
-        progress.fresh_weights = reweigh.reweigh(job, host, trials, agreed, progress.seed, progress.cancellation)
+        progress.fresh_weights = reweigh.reweigh(
+            job, host, trials, agreed, progress.seed, progress.cancellation, progress.ablation
+        )  # fmt: skip
 
 
 def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:

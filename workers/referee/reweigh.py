@@ -17,10 +17,11 @@ from dataclasses import replace
 
 import torch
 
-from app.domain.evaluation import FreshWeights, OutputCheck
+from app.domain.ablation import BY_SOURCE
+from app.domain.evaluation import Ablation, FreshWeights, OutputCheck
 from app.domain.job import Job
 from workers import spec
-from workers.referee.ablate import WAITING_S
+from workers.referee.ablate import WAITING_S, is_right
 from workers.referee.batches import Batch
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -29,7 +30,7 @@ from workers.referee.party import FailedError, Seat, settle
 from workers.referee.seating import init_seed, load
 from workers.referee.trials import ReferenceFailedError, Trials
 from workers.sandbox.spawn import Ended, TimedOut
-from workers.wire import Command, Delivering, Outcome
+from workers.wire import Command, Delivering, Outcome, Pretence
 
 SPREAD = 0.2
 """Standard deviation of what zeros become, and of the logarithm of the factor on anything else: it moves a norm's
@@ -45,17 +46,21 @@ def names(agreed: spec.Spec, candidate: Seat) -> tuple[str, ...]:
 
 
 def reweigh(
-    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation
-) -> FreshWeights:
+    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
+    ablation: Ablation | None,
+) -> FreshWeights:  # fmt: skip
     """What became of the answer; the last thing for which these seats can be used.
 
-    There must be names.  `seed`: the master seed.  Raises only for our own faults."""
+    There must be names.  `seed`: the master seed; `ablation`: whose doubts are looked into once more.  Raises only for
+    our own faults."""
     chosen, drawn_under = names(agreed, trials.candidate), os.urandom(32)
     unsaid = FreshWeights(names=chosen, seed=drawn_under.hex(), still_correct=None)
     try:
-        outputs = _by_a_new_model(job, host, trials, agreed, seed, cancellation, chosen, drawn_under)
+        outputs, matter = _by_a_new_model(
+            job, host, trials, agreed, seed, cancellation, chosen, drawn_under, doubts(ablation)
+        )  # fmt: skip
         if _are_right(outputs) or (outputs and job.backend == "cuda"):  # whose compiler takes a minute
-            return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs)
+            return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter)
         return _by_a_new_process(job, host, trials, agreed, seed, cancellation, unsaid)
     except ReferenceFailedError as error:
         host.references.discard(trials.reference.party)
@@ -70,9 +75,10 @@ class _UnfitError(Exception):
 
 def _by_a_new_model(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
-    chosen: tuple[str, ...], drawn_under: bytes,
-) -> tuple[OutputCheck, ...]:  # fmt: skip
-    """What its own process answers; nothing where it does not.  Raises ReferenceFailedError, _UnfitError.
+    chosen: tuple[str, ...], drawn_under: bytes, ways: tuple[Pretence, ...],
+) -> tuple[tuple[OutputCheck, ...], bool | None]:  # fmt: skip
+    """What its own process answers, nothing where it does not; and whether it would be wrong with these ways in place
+    of its kernels.  Raises ReferenceFailedError, _UnfitError.
 
     A constructor may take long, so nobody is kept from the device meanwhile.  The call is short: its kernels are
     compiled; where something else may have to be compiled again, it is made as a first call is."""
@@ -87,8 +93,27 @@ def _by_a_new_model(
         _draw_anew(trials, agreed, chosen, drawn_under)
         batch = _reference_answers(alone)
         if built and at_once:
-            return _outputs(alone, lambda: alone.try_calls(batch))
-    return _outputs(alone, lambda: alone.first_call(host.lease)) if built else ()
+            outputs = _outputs(alone, lambda: alone.try_calls(batch))
+            return outputs, _kernels_matter(alone, ways) if ways and _are_right(outputs) else None
+    return _outputs(alone, lambda: alone.first_call(host.lease)) if built else (), None
+
+
+def doubts(ablation: Ablation | None) -> tuple[Pretence, ...]:
+    """In whose place the kernels made no difference, by the process's own doing.  A kernel that scales by ones does
+    nothing, or copies, until somebody trains the weights."""
+    if ablation is None or ablation.reason == BY_SOURCE:
+        return ()
+    if ablation.still_correct:
+        return (Pretence.NOTHING,)
+    return (Pretence.COPY, Pretence.COPY_BACK) if ablation.copies_still_correct else ()
+
+
+def _kernels_matter(alone: Trials, ways: tuple[Pretence, ...]) -> bool | None:
+    """None where it does not answer."""
+    try:
+        return not any(is_right(alone, way, alone.draw(1)) for way in ways)
+    except THEIRS:
+        return None
 
 
 def _by_a_new_process(
