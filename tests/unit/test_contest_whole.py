@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from app.domain.evaluation import Timing
-from workers.referee import contest, score
+from workers.referee import blocks, contest, score
 from workers.referee.batches import Batch, Delivery, Times
 from workers.referee.health import Health
 from workers.wire import Delivering
@@ -121,6 +121,7 @@ def _contest(sides: Sides, budget_s: float = 0.08, reference_us: float | None = 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contest, "time", clock)
         patch.setattr(score, "time", clock)
+        patch.setattr(blocks, "secrets", SimpleNamespace(randbelow=random.Random(0).randrange))
         guess = contest.guess(sides, few, reference_us)  # type: ignore[arg-type]
         timing = contest.run(sides, place, terms, guess)  # type: ignore[arg-type]
     assert timing is not None
