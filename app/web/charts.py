@@ -54,6 +54,8 @@ class Row:
     per_call_us: float
     device: str = ""
     """Its clock, temperature and power when the block ended, where they were read."""
+    before_us: float | None = None
+    """How long it took to come to rest before the clock, and the referee's asking."""
     settled_us: float | None = None
     """How long it went on working, and the referee's asking."""
 
@@ -92,6 +94,7 @@ def dot_plot(timing: Timing) -> DotPlot | None:
             wall_us=block.wall_us,
             per_call_us=(block.wall_us - handover_us) / block.calls,
             device=_device(block),
+            before_us=block.before_us,
             settled_us=block.settled_us,
         )
         for block in timing.blocks
