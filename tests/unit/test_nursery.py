@@ -12,7 +12,7 @@ import pytest
 
 from app.domain.evaluation import Ablation
 from app.domain.job import Job
-from workers.referee import ablate
+from workers.referee import ablate, seating
 from workers.referee import nursery as nurseries
 from workers.referee.cancel import Cancellation
 from workers.referee.host import Host
@@ -260,7 +260,7 @@ def test_who_waits_for_a_spare_keeps_nobody_from_timing(
     host: Any = SimpleNamespace(lease=lease, candidate=lambda _: nursery.take(), retire=retired.append)
     trials: Any = SimpleNamespace(reference=None, candidate=SimpleNamespace(process=None))
     monkeypatch.setattr(ablate, "_asked", asked)
-    monkeypatch.setattr(ablate, "load", lambda *_: None)
+    monkeypatch.setattr(seating, "load", lambda *_: None)
     monkeypatch.setattr(ablate, "Trials", lambda *_: None)
     monkeypatch.setattr(ablate, "_is_right_at_last", lambda *_: False)
     job = Job(job_id=uuid4(), reference=b"", candidate=b"@jit\ndef kernel(): ...", backend="triton")

@@ -19,8 +19,8 @@ from workers.referee.cancel import Cancellation
 from workers.referee.deadline import Deadline
 from workers.referee.host import Host
 from workers.referee.lease import Lease
-from workers.referee.party import FailedError, Seat
-from workers.referee.seating import load
+from workers.referee.party import FailedError
+from workers.referee.seating import second
 from workers.referee.trials import Trials
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.variants import Variant
@@ -34,9 +34,6 @@ FIRST_CALLS = 30
 
 ASKED_CALLS = 3
 """As many calls (of job.LAST_CALLS) may its own process take, for two and what goes with them; the fresh one, one."""
-
-WAITING_S = 10.0
-"""That a process without kernels may take besides, for others who are timed meanwhile: it is not its fault."""
 
 
 def ablate(
@@ -158,30 +155,22 @@ def _emptied(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation, *, calls: int = 1
 ) -> bool:
     """Whether a fresh process that was given the source without its kernels, and told nothing, answers the last of so
-    many calls right.
-
-    The caller does not hold the lease: to wait for a process with it would keep timers away from the device, and a
-    nursery that makes contexts while nobody is timed would wait for those."""
+    many calls right.  The caller does not hold the lease."""
     source = ablation.without_kernels(job.candidate)
     if source is None:
         return b"jit" not in job.candidate  # launches of what is not there
-    party = host.candidate(job.options.memory_bytes)
-    timeout_s = job.options.last_call_s
-    deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
-    cancellation.aim(party.process)
+    party, emptied = host.candidate(job.options.memory_bytes), replace(job, candidate=source)
     try:
-        seat = Seat(party)
-        load(seat, replace(job, candidate=source), trials.reference, agreed, seed, deadline, host.lease)
-        alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
-        if not _is_right_at_last(alone, host.lease, calls):
-            return False
-        with host.lease.shared():
-            return _stays_right_on_spikes(alone, _anew(trials, agreed, deadline))
+        with second(
+            party, emptied, host, trials.candidate, trials.reference, agreed, seed, cancellation
+        ) as (seat, deadline):  # fmt: skip
+            alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
+            if not _is_right_at_last(alone, host.lease, calls):
+                return False
+            with host.lease.shared():
+                return _stays_right_on_spikes(alone, _anew(trials, agreed, deadline))
     except (FailedError, Ended, TimedOut, ValueError):
         return False
-    finally:
-        cancellation.aim(trials.candidate.process)
-        host.retire(party)
 
 
 def _is_right_at_last(alone: Trials, lease: Lease, calls: int) -> bool:

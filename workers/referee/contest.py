@@ -150,10 +150,10 @@ def guess(trials: Trials, few: Delivery, reference_us: float | None) -> Guess:
     """By a block of a few calls among others, and of the reference on the same inputs where nothing is known of it.
     The device must be shared.  `reference_us`: what its calls took in the last contest."""
     if reference_us is not None:
-        return Guess(reference_us=reference_us, candidate_us=_guess(few.times, few.count), known=True)
+        return Guess(reference_us=reference_us, candidate_us=_seeming_us(few.times, few.count), known=True)
     times = trials.run_reference(few.batch, few.first, few.count)
     return Guess(
-        reference_us=_guess(times, few.count), candidate_us=_guess(few.times, few.count), known=False
+        reference_us=_seeming_us(times, few.count), candidate_us=_seeming_us(few.times, few.count), known=False
     )  # fmt: skip
 
 
@@ -225,12 +225,7 @@ def _seats(score: Score, trials: Trials) -> Iterator[tuple[Seat, float]]:
 
 def _is_cramped(score: Score, trials: Trials, seat: Seat, per_call_us: float) -> bool:
     """Whether a block would end early for want of memory for its outputs."""
-    return seat.delivering == Delivering.HOLD and seat.room < TOO_SHORT * _enough(score, trials, per_call_us)
-
-
-def _enough(score: Score, trials: Trials, per_call_us: float) -> int:
-    """Calls with which a block lasts as long as it should."""
-    return _calls(trials, score.lasting_us / per_call_us)
+    return seat.delivering == Delivering.HOLD and seat.room < TOO_SHORT * _reserve(score, trials, per_call_us)
 
 
 def _verify(score: Score, trials: Trials, lease: Lease) -> None:
@@ -252,8 +247,9 @@ def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]
         yield bundle
 
 
-def _reserve(score: Score, trials: Trials, per_call_us: float, share: float) -> int:
-    """Calls for which there should be inputs, or memory for outputs: `share` times what is planned for a block."""
+def _reserve(score: Score, trials: Trials, per_call_us: float, share: float = 1.0) -> int:
+    """Calls for which there should be inputs, or memory for outputs: `share` times those with which a block lasts as
+    long as it should."""
     return _calls(trials, share * score.lasting_us / per_call_us)
 
 
@@ -285,10 +281,10 @@ def _too_short(score: Score, trials: Trials, groups: list[Batch]) -> bool:
     """Whether every block of this round would be shorter than need be, and those of another need not."""
     there = min(batch.slots // 2 for batch in groups)
     cramped = any(_is_cramped(score, trials, *each) for each in _seats(score, trials))
-    return cramped or there < TOO_SHORT * _enough(score, trials, min(score.per_call_us))
+    return cramped or there < TOO_SHORT * _reserve(score, trials, min(score.per_call_us))
 
 
-def _guess(times: Times, calls: int) -> float:
+def _seeming_us(times: Times, calls: int) -> float:
     """Microseconds of a call, from a block of a few.  Too many calls at a first look cost little, too few a second."""
     call_us = times.wall_ns / 1000 / calls
     return call_us / 2 if call_us < MOSTLY_HANDOVER_US else call_us

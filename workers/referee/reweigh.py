@@ -21,13 +21,13 @@ from app.domain.ablation import BY_SOURCE
 from app.domain.evaluation import Ablation, FreshWeights, OutputCheck
 from app.domain.job import Job
 from workers import spec
-from workers.referee.ablate import WAITING_S, is_right
+from workers.referee.ablate import is_right
 from workers.referee.batches import Batch
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.host import Host
 from workers.referee.party import FailedError, Seat, settle
-from workers.referee.seating import init_seed, load
+from workers.referee.seating import init_seed, second
 from workers.referee.trials import ReferenceFailedError, Trials
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.wire import Command, Delivering, Outcome, Pretence
@@ -120,23 +120,18 @@ def _by_a_new_process(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
     unsaid: FreshWeights,
 ) -> FreshWeights:  # fmt: skip
-    """The same of a process that has seen no other weights.  The lease is not held: see ablate."""
+    """The same of a process that has seen no other weights.  The lease is not held."""
     party = host.candidate(job.options.memory_bytes)
-    timeout_s = job.options.last_call_s
-    deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
-    cancellation.aim(party.process)
     try:
-        seat = Seat(party)
-        load(seat, job, trials.reference, agreed, seed, deadline, host.lease)
-        alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline, trials.record.rule)
-        alone.first_call(host.lease)
+        with second(
+            party, job, host, trials.candidate, trials.reference, agreed, seed, cancellation
+        ) as (seat, deadline):  # fmt: skip
+            alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline, trials.record.rule)
+            alone.first_call(host.lease)
     except THEIRS as error:
         refused = isinstance(error, FailedError) and error.outcome is Outcome.CALL_FAILED
         said = f"with other weights it fails: {error}"[:500]
         return replace(unsaid, still_correct=False if refused else None, second_process=True, reason=said)
-    finally:
-        cancellation.aim(trials.candidate.process)
-        host.retire(party)
     outputs = alone.record.correctness().trials[0].outputs
     return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
 

@@ -40,6 +40,7 @@ AHEAD_US = 100.0
 """The same of what was done ahead: before the clock there is more to wait for."""
 
 MISJUDGED = math.log(1.5)
+"""By so much the ratio of both sides' calls may be other than was believed, before blocks are no longer alike."""
 
 BUSY_US = 1000.0
 """Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes

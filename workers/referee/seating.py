@@ -4,14 +4,20 @@ candidate in one of its own."""
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from app.domain.job import Job
 from workers import spec
+from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.faults import Unaided
 from workers.referee.host import Host
 from workers.referee.lease import Lease
-from workers.referee.party import Seat
+from workers.referee.party import Party, Seat
+
+WAITING_S = 10.0
+"""That a second process may take besides, for others who are timed meanwhile: it is not its fault."""
 
 
 def sit(job: Job, host: Host) -> Seat:
@@ -47,6 +53,28 @@ def load(
     candidate.share_arena(
         place, place.candidate_bytes, timeout_s, seed=init_seed(seed), prefix=reference.prefix, lease=lease
     )
+
+
+@contextmanager
+def second(
+    party: Party, job: Job, host: Host, first: Seat, reference: Seat, agreed: spec.Spec, seed: bytes,
+    cancellation: Cancellation,
+) -> Iterator[tuple[Seat, Deadline]]:  # fmt: skip
+    """A seat in another, fresh process, which has loaded the candidate, and the time that it has; a cancellation ends
+    it, and afterwards the `first` again.
+
+    The lease is not held when it is fetched: to wait for a process with it would keep timers away from the device, and
+    a nursery that makes contexts while nobody is timed would wait for those.  Raises what the party raises."""
+    timeout_s = job.options.last_call_s
+    deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
+    cancellation.aim(party.process)
+    try:
+        seat = Seat(party)
+        load(seat, job, reference, agreed, seed, deadline, host.lease)
+        yield seat, deadline
+    finally:
+        cancellation.aim(first.process)
+        host.retire(party)
 
 
 def init_seed(seed: bytes) -> bytes:
