@@ -21,7 +21,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
-from workers import calls, wire
+from workers import calls, warm, wire
 from workers.backends import base
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -30,6 +30,11 @@ FOREIGN = "Unsupported function referenced"
 """What Triton says of a kernel that calls Python or torch, which its interpreter would run."""
 
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+
+
+def prepare() -> None:
+    """In the zygote, for all builders."""
+    warm.load_compiler()
 
 
 def serve(channel: socket.socket, scratch: Path) -> None:

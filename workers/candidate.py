@@ -21,6 +21,14 @@ from workers.backends.base import synchronise
 from workers.wire import Command, Outcome, Reply, Request
 
 
+def prepare() -> None:
+    """In the zygote, for all candidates."""
+    device = torch.device(os.environ["EVALUATION_DEVICE"])
+    if device.type == "cuda":
+        warm.build_stubs(device)
+        warm.load_compiler()
+
+
 def serve(channel: socket.socket, scratch: Path) -> None:
     """Answer commands until the channel closes."""
     wire.answer_requests(channel, Shim(scratch).answer)

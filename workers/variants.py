@@ -60,13 +60,12 @@ def applied(variant: Variant, value: Any) -> Any:
 
 
 def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
-    low, high = x.min(), x.max()
     if variant == Variant.SCALED:
-        return x / 8 if low >= 0 and high <= 1 else x * 8
+        return x / 8 if x.min() >= 0 and x.max() <= 1 else x * 8
     if variant == Variant.HEAVY_TAILED:
         return x**3
     if variant == Variant.SIGN_MIXED:
-        return x if low >= 0 or high <= 0 else torch.where(torch.rand_like(x) < 0.5, x, -x)
+        return x if x.min() >= 0 or x.max() <= 0 else torch.where(torch.rand_like(x) < 0.5, x, -x)
     if variant == Variant.SPARSE:
         return torch.where(torch.rand_like(x) < 0.1, x, torch.zeros_like(x))
     if variant == Variant.CONSTANT_ROWS:

@@ -1,12 +1,18 @@
-"""What a process does before its candidate arrives: a context on the device, and the first Triton compile.
+"""What is done before a candidate arrives: a context on the device, and the first Triton compile.
 
-Both cost most of a second on a GPU, none of which depends on the candidate."""
+Both cost most of a second, none of which depends on the candidate.  What needs no device the zygote does once for all
+its forks."""
 
 from __future__ import annotations
+
+import os
+import traceback
 
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 
 @triton.jit
@@ -26,3 +32,26 @@ def compile_first(device: torch.device) -> None:
     _add_one[(1,)](torch.zeros(64, device=device), BLOCK=64)
     if device.type == "cuda":
         torch.cuda.synchronize()
+
+
+def load_compiler() -> None:
+    """In a zygote: compile a kernel that nobody launches.  What the compiler loads for that (0.35 s of a processor)
+    does not depend on the target, and forks have it.  It starts no thread."""
+    source = ASTSource(_add_one, {"pointer": "*fp32", "BLOCK": "constexpr"}, {(1,): 64})
+    triton.compile(source, target=GPUTarget("cuda", 90, 32))
+
+
+def build_stubs(device: torch.device) -> None:
+    """In a zygote, by a process that ends with it: have Triton build with the C compiler what it calls the driver
+    through, into the cache that forks get copies of (half a second of a processor for each of them else)."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            compile_first(device)
+        except BaseException:  # noqa: BLE001 (nothing of this process may go on)
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise RuntimeError(f"a first Triton kernel could not be compiled and launched on {device}: see above")

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+import timeit
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,6 @@ from workers.referee import baselines
 from workers.referee.cancel import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.host import Host
-from workers.referee.serve import SWITCH_S
 
 SMALL = (
     "row_softmax", "layer_norm", "scaled_add", "rms_norm", "swiglu_half", "linear_gelu", "moments", "transposed_scale",
@@ -45,8 +45,7 @@ SMALL = (
 CANDIDATES = 96
 COUNTS = {
     "group": CANDIDATES, "throughput": CANDIDATES, "profiled": 48, "large": 24, "latency": 12, "repeat": 50,
-    "accuracy": 25,
-    "disturbed": 12,
+    "accuracy": 25, "disturbed": 12, "kernelgym": 20,
 }  # fmt: skip
 """Evaluations of each figure; of accuracy, for each known ratio."""
 
@@ -65,6 +64,7 @@ def _job(spec: dict[str, Any]) -> Job:
     options = JobOptions(
         timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0),
         deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)), profile=spec.get("profile", "launches"),
+        protocol=spec.get("protocol", "assay"),
     )  # fmt: skip
     reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)
@@ -94,7 +94,6 @@ class Fleet:
 
     def __init__(self, device_class: str, slots: int, *, steady: bool = False) -> None:
         torch.set_num_threads(1)
-        sys.setswitchinterval(SWITCH_S)
         self.slots = slots
         self.host = Host(device_class, "bench", slots=slots, steady=steady)
         self.environment = asdict(self.host.wait_ready())
@@ -279,6 +278,23 @@ def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
         }  # fmt: skip
     total = sum(each["n"] for each in found.values())
     return {"inside_percent": 100 * sum(each["inside"] for each in found.values()) / max(1, total), **found}
+
+
+def kernelgym(fleet: Fleet, count: int) -> dict[str, Any]:
+    """The forerunner's number beside ours, of one honest kernel among others in flight: three warm-ups, the mean of a
+    hundred calls between events (EventTiming)."""
+    other = _small(count)
+    pair = {**other[0], "protocol": "kernelgym"}
+    rows, _ = fleet.run([each for spec in other for each in (pair, spec)])
+    timings = [row["timing"] for row in rows[::2] if row["timing"] and row["timing"]["event_timing"]]
+    numbers = {
+        "ours": [each["speedup"] for each in timings],
+        "kernelgym": [each["event_timing"]["speedup"] for each in timings],
+    }
+    found: dict[str, Any] = {"n": len(timings), "rows": timings}
+    for name, speedups in numbers.items():
+        found[name] = {"median": _median(speedups), "least": min(speedups), "most": max(speedups)}
+    return found
 
 
 BAD = (
@@ -499,6 +515,8 @@ def main() -> None:
     fleet = Fleet(arguments.device_class, arguments.slots, steady=arguments.steady)
     report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots, "steady": arguments.steady}
     report["ready_s"] = time.perf_counter() - began
+    report["million_squares_ms"] = 1000 * min(timeit.repeat("sum(i*i for i in range(10**6))", number=1, repeat=5))
+    print(json.dumps({key: report[key] for key in ("environment", "million_squares_ms")}), flush=True)
     if arguments.what == "zoo":
         run_zoo(fleet, arguments.prefixes)
     else:
@@ -524,7 +542,7 @@ def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Ca
     """By name, in the order in which `all` takes them."""
     counted: dict[str, Callable[[Fleet, int], dict[str, Any]]] = {
         "group": group, "throughput": throughput, "repeat": repeat, "accuracy": accuracy, "large": large,
-        "latency": latency, "disturbed": disturbed, "profiled": profiled,
+        "latency": latency, "disturbed": disturbed, "kernelgym": kernelgym, "profiled": profiled,
     }  # fmt: skip
     figures: dict[str, Callable[[], dict[str, Any]]] = {
         name: partial(figure, fleet, max(4, round(COUNTS[name] * share))) for name, figure in counted.items()

@@ -3,6 +3,8 @@
 Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu`."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -90,3 +92,29 @@ def test_a_poisoned_context_dies_with_its_candidate(host: object) -> None:
     case = CASES["honest/scaled_add_triton"]
     assert _evaluate(host, case, ILLEGAL.encode()).status is Status.RUNTIME_ERROR
     assert _evaluate(host, case).status is Status.PASSED
+
+
+SIDE = """
+import functools
+import torch
+@functools.cache
+def kept(device):
+    return torch.empty(64, 1024, device=device)
+class {name}(torch.nn.Module):
+    def forward(self, x):
+        return torch.neg(x{out})
+"""
+INPUTS = "def get_inputs(): return [torch.randn(64, 1024)]\ndef get_init_inputs(): return []\n"
+FRESH, KEPT = "", ", out=kept(x.device)"
+
+
+@pytest.mark.parametrize(("reference", "candidate"), [(FRESH, FRESH), (KEPT, FRESH), (FRESH, KEPT)])
+def test_the_same_work_takes_the_same_time_wherever_outputs_lie(host: object, reference: str, candidate: str) -> None:
+    """Of a short call, delivering its output would be a third."""
+    pair: Any = SimpleNamespace(
+        reference=(SIDE.format(name="Model", out=reference) + INPUTS).encode(), backend="torch",
+        candidate=SIDE.format(name="ModelNew", out=candidate).encode(),
+    )  # fmt: skip
+    timing = _evaluate(host, pair).timing
+    assert timing is not None
+    assert timing.speedup == pytest.approx(1, abs=0.1), (timing.ci_low, timing.ci_high)

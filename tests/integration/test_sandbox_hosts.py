@@ -104,7 +104,10 @@ def test_candidates_are_kept_apart_on_other_hosts(host: str) -> None:
     done = on(host, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/integration/test_isolation.py",
               "-k", ISOLATION[host])  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert not list(Path("/tmp").glob("assay-scratch-*"))
+    deadline = time.monotonic() + 20  # tests beside this one have theirs for a moment
+    while list(Path("/tmp").glob("assay-scratch-*")):
+        assert time.monotonic() < deadline, "a scratch folder stays"
+        time.sleep(0.1)
 
 
 HARMLESS = [name for name in acts.ACTS if name not in ("mount", "start more processes than allowed")]

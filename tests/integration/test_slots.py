@@ -162,7 +162,7 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     client: Client, two_slots: Settings, start_worker: Start
 ) -> None:
     """The referees are there, and have described the device, before there is a job."""
-    worker = start_worker(replace(two_slots, lease_s=8.0))  # what is measured here keeps the cores from a heartbeat
+    worker = start_worker(replace(two_slots, lease_s=12.0))  # what is measured here keeps the cores from a heartbeat
     until(lambda: any(device.fingerprint for device in listed(client)))
     (device,) = listed(client)
     assert (device.fingerprint["device_class"], device.fingerprint["slots"]) == ("cpu", 2)

@@ -1,3 +1,6 @@
+import itertools
+
+import pytest
 import torch
 
 from app.domain.evaluation import OutputCheck
@@ -117,7 +120,10 @@ def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:
     lost[5] = float("inf")
     expected = torch.stack([usual, usual, usual / 1e6, usual])
     baseline = torch.stack([usual.float(), usual.half().float(), usual.float() / 1e6, lost])
-    assert compare.survived(baseline, expected, usual, 1e-7) == [True, False, False, False]
+    before = compare.usual(usual.float()[None], usual[None])
+    assert before.rms == pytest.approx(float(usual.square().mean().sqrt()))
+    assert 0 < before.error < 1e-7
+    assert compare.survived(baseline, expected, before) == [True, False, False, False]
 
 
 def test_the_rules_of_others_are_asked_call_by_call() -> None:
@@ -129,3 +135,23 @@ def test_the_rules_of_others_are_asked_call_by_call() -> None:
 
 def test_empty_outputs_agree() -> None:
     assert _check(torch.empty(0), torch.empty(0, dtype=torch.float64)).ok
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64])
+def test_a_brief_look_says_of_every_call_what_a_close_one_says(dtype: torch.dtype) -> None:
+    specials = [1.0, 0.0, float("nan"), float("inf"), float("-inf"), 1e5, 1e30]  # the last are too large for some
+    pairs = list(itertools.product(specials, repeat=2))
+    exact = torch.linspace(-1, 1, 64, dtype=torch.float64).to(torch.complex128 if dtype.is_complex else torch.float64)
+    expected, got = (exact.repeat(len(pairs), 1) for _ in range(2))
+    for row, (right, given) in enumerate(pairs):
+        expected[row, 9], got[row, 9] = right, given
+    for baseline in (expected, exact.expand_as(expected)):
+        close, brief = (
+            compare.outputs(
+                got.to(dtype), expected, baseline.to(dtype), torch.full((64,), 7.0).to(dtype), 0, (64,), closely=closely
+            )
+            for closely in (True, False)
+        )
+        assert close.ok == brief.ok
+        assert True in close.ok
+        assert False in close.ok

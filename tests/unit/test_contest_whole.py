@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from app.domain.evaluation import Timing
-from workers.referee import blocks, contest, score
+from workers.referee import blocks, contest, plan, score
 from workers.referee.batches import Batch, Delivery, Times
 from workers.referee.health import Health
+from workers.referee.venue import Venue
 from workers.wire import Delivering
 
 HANDOVER_US = 180.0
@@ -40,8 +41,12 @@ class Sides:
     def __init__(self, reference_us: float, candidate_us: float, *, slots: int, noise: random.Random) -> None:
         self.reference, self.candidate = Side(reference_us), Side(candidate_us)
         self.slots = slots
+        self.lease = SimpleNamespace(
+            shared=nullcontext, exclusive=nullcontext, wait_for_those_apart=lambda seconds: None
+        )  # fmt: skip
         self.bytes_per_call = 1 << 20
         self.draw_us = 40.0
+        self.surveys = True
         self.failed: list[object] = []
         self.record = SimpleNamespace(calls_at_once=1000)
         self.deadline = SimpleNamespace(left_s=60.0)
@@ -49,12 +54,15 @@ class Sides:
         self.drawn = 0
         self.verified = 0
         self.alone = False
+        self.stretches = 0
+        """How often the device was had alone."""
         self.now = 0.0
         """Seconds, of a clock that nothing else turns."""
         self._noise = noise
 
     @contextmanager
     def timed_by(self, stopwatch: object) -> Iterator[None]:
+        self.stretches += 1
         self.alone = True
         self.reference.new_to_its_core = self.candidate.new_to_its_core = True
         yield
@@ -66,7 +74,7 @@ class Sides:
         inputs = torch.zeros(count, 1)
         return Batch(number=0, seed=b"", inputs=inputs, expected=[], baseline=[], poison=NOTHING)
 
-    def survey(self, lease: object, wanted: list[tuple[Side, int]]) -> None:
+    def looked_through(self, wanted: list[tuple[Side, int]]) -> None:
         self.drawn += max((count for _, count in wanted), default=0)
         for side, count in wanted:
             self.surveyed.append(count)
@@ -109,20 +117,22 @@ class Sides:
         )  # fmt: skip
 
 
-def _contest(sides: Sides, budget_s: float = 0.08, reference_us: float | None = None) -> Timing:
-    lease: Any = SimpleNamespace(shared=nullcontext, exclusive=nullcontext, wait_for_those_apart=lambda seconds: None)
-    place = contest.Venue(
-        lease=lease, wakeful=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
+def _contest(
+    sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: plan.Guess | None = None
+) -> Timing:
+    place = Venue(
+        wakeful=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
         stopwatch=None, cores=None,  # type: ignore[arg-type]
     )  # fmt: skip
-    terms = contest.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+    terms = plan.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
     clock = SimpleNamespace(monotonic=lambda: sides.now)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contest, "time", clock)
+        patch.setattr(contest, "survey", Sides.looked_through)
         patch.setattr(score, "time", clock)
         patch.setattr(blocks, "secrets", SimpleNamespace(randbelow=random.Random(0).randrange))
-        guess = contest.guess(sides, few, reference_us)  # type: ignore[arg-type]
+        guess = guess or plan.guess(sides, few, reference_us)  # type: ignore[arg-type]
         timing = contest.run(sides, place, terms, guess)  # type: ignore[arg-type]
     assert timing is not None
     return timing
@@ -162,9 +172,28 @@ def test_what_is_known_of_a_reference_need_not_be_right(known_us: float) -> None
             assert max(calls) <= 2.5 * min(calls), (seed, group)
 
 
+@pytest.mark.parametrize(("draw_us", "stretches"), [(100.0, (1.0, 1.5)), (300.0, (2.0, 3.0))])
+def test_short_calls_are_looked_at_in_the_first_round_where_inputs_are_cheap(
+    draw_us: float, stretches: tuple[float, float]
+) -> None:
+    """However wrong the guess is; with dear inputs the device is had alone for a look first."""
+    found = []
+    for seed, seeming_us in enumerate((30.0, 90.0, 250.0, 900.0) * 5):
+        sides = Sides(25, 40, slots=128, noise=random.Random(seed))
+        sides.draw_us = draw_us
+        timing = _contest(sides, guess=plan.Guess(reference_us=30.0, candidate_us=seeming_us, known=True))
+        found.append(sides.stretches)
+        assert timing.groups >= 5
+        assert timing.ci_low <= 25 / 40 <= timing.ci_high
+        counted = [block for block in timing.blocks if block.calls]
+        assert statistics.median(block.calls for block in counted if block.side == "candidate") > 35
+    assert stretches[0] <= statistics.mean(found) <= stretches[1]
+
+
 def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:
     sides = Sides(700, 500, slots=2, noise=random.Random(1))
     timing = _contest(sides, budget_s=0.3)
+    assert sides.drawn <= 2 * (timing.groups + 2) + 8, "its first group counts, because there was nothing to choose"
     assert timing.groups >= 6
     assert timing.speedup == pytest.approx(1.4, rel=0.2)
     assert {block.calls for block in timing.blocks} == {0, 1}

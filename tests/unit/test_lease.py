@@ -61,6 +61,31 @@ def test_a_waiting_timer_is_not_starved_by_checkers(tmp_path: Path) -> None:
     assert order == ["timer", "late checker"]
 
 
+def test_who_checks_for_long_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) -> None:
+    lease = Lease(tmp_path, "gpu-0")
+    order: list[str] = []
+
+    def time_it() -> None:
+        with lease.exclusive():
+            order.append("timed")
+
+    with lease.shared():
+        assert not lease.obstructed
+        lease.step_aside()  # nobody waits
+        timer = threading.Thread(target=time_it)
+        timer.start()
+        while not lease.obstructed:
+            time.sleep(0.001)
+        order.append("first half")
+        lease.step_aside()
+        order.append("second half")
+        assert not lease.obstructed
+    timer.join(timeout=10)
+    assert order == ["first half", "timed", "second half"]
+    with lease.exclusive():
+        lease.step_aside()  # not meant: a timer has nobody to let go first
+
+
 def test_a_lease_ends_with_its_holder(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from workers.referee.lease import Lease\n"

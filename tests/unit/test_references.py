@@ -41,6 +41,9 @@ class FakeParty:
         self.forgotten.append(session)
         return 0, 0
 
+    def rest(self) -> None:
+        """Nobody sits here."""
+
     def close(self) -> None:
         assert not self.closed
         self.closed = True

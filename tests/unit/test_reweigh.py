@@ -155,7 +155,7 @@ class Contest:
         deadline = Deadline(60, 60)
         own = Seat(self.candidate(0))
         load(own, self.job, seat, self.agreed, SEED, deadline, self.lease)
-        self.trials = Trials(seat, own, self.agreed, SEED, deadline)
+        self.trials = Trials(seat, own, self.agreed, SEED, deadline, self.lease)
         self.trials.try_calls(self.trials.draw(1))
 
     def _scratch(self, name: str) -> Path:

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn, threads, warden
+from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn, threads, warden, zygote
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386 = 0x40000003
@@ -411,3 +413,44 @@ def test_a_process_that_is_gone_stands_still_and_has_no_children(helper: Helper)
     helper.process.wait()
     assert [seen.standing(), seen.standing()] == [False, True]
     assert threads.tree(seen) == [helper.pid]
+
+
+def test_files_of_all_processes_together_are_kept_open_only_so_far(
+    helper: Helper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper.do("thread")
+    helper.stop()
+    monkeypatch.setattr(threads, "KEPT_IN_ALL", threads._open_files + 3)
+    before = _open_files()
+    first, second = (threads.Threads(helper.pid, threads.KEPT_FILES) for _ in range(2))
+    assert [first.standing(), second.standing(), first.standing(), second.standing()] == [True] * 4
+    assert _open_files() == before + 3
+    first.close()
+    assert second.standing()
+    second.close()
+    assert _open_files() == before
+
+
+def test_what_roles_prepare_is_put_into_the_cache_of_each_fork(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build() -> None:
+        place = Path(os.environ["TRITON_CACHE_DIR"]) / "key"
+        place.mkdir()
+        (place / "stub.so").write_bytes(b"library")
+        (place / "notes.json").write_text("of no use elsewhere")
+
+    def fail() -> None:
+        raise RuntimeError("no compiler here")
+
+    before = dict(os.environ)
+    modules: list[Any] = [SimpleNamespace(prepare=fail), SimpleNamespace(), SimpleNamespace(prepare=build)]
+    libraries = zygote._prepare(modules)
+    assert libraries == {"key/stub.so": b"library"}
+    assert dict(os.environ) == before
+    assert "no compiler here" in capsys.readouterr().err
+    found: list[bytes] = []
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        zygote._serve(lambda _, cache: found.append((cache / "key/stub.so").read_bytes()), libraries, theirs, tmp_path)
+    assert found == [b"library"]

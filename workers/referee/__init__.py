@@ -14,10 +14,13 @@ From a job to an evaluation
     room.py        waiting for device memory
     seating.py     both sides get parameters and an arena
     trials.py      fresh inputs (batches.py), calls, verification (record.py); there is one kind of call
+    unusual.py     calls on inputs that the problem's own distribution seldom has
+    survey.py      where outputs come to lie on a GPU, so that they are read there
     compare.py     outputs against fp64
-    contest.py     rounds of ABBA groups (blocks.py), and when to stop
+    contest.py     rounds of ABBA groups (blocks.py), held where it is quiet (venue.py)
+    plan.py        how many calls, input sets and groups, by what is known so far
     score.py       what blocks make per call
-    statistics.py  ratio and confidence interval
+    outcome.py     when groups say enough; ratio and confidence interval (statistics.py)
     profile.py     where one call's time went
     ablate.py      do its kernels matter?
     reweigh.py     does it use weights that are all equal as long as nobody trains it?
@@ -47,16 +50,18 @@ The protocol, for whoever wants to attack it
     The clock        is ours (clock.py).  The time that the candidate claims is stored, and evidence against it only.
     What is secret   Seeds are drawn from os.urandom for each batch and handed to the reference alone; block sizes are
                      drawn for each block.  A candidate sees inputs of the block that is about to run, and no later.
-    Outputs          are copied into slots by the shim while the clock runs (CPU, and whatever cannot be mapped), on
-                     both sides alike.  On a GPU they are read where they lie: before the contest a *survey* block says
-                     where, the process shares those pieces of its memory by descriptor (SEGMENT), and the referee maps
-                     them.  Base and size are the process's own word; a lie shows other bytes of that process, which
-                     are then its answer.  Timed blocks *hold* their outputs, all of them, until they are read.
+    Outputs          are copied into slots by the shim while the clock runs, on both sides alike (CPU, and where
+                     one side's cannot be mapped).  Else they are read where they lie: before the contest a *survey*
+                     block says where, the process shares those pieces of its memory by descriptor (SEGMENT), and the
+                     referee maps them.  Base and size are the process's own word; a lie shows other bytes of that
+                     process, which are then its answer.  Timed blocks *hold* their outputs, all of them, until they
+                     are read.
     Done             is what the process says; the shim waits for the device first, with what was bound before a
                      candidate came.  After each timed block the referee asks something tiny of the device: work that
                      goes on all the same makes that wait (Block.settled_us); a detector compares both sides.
-    The lease        Loading, compiling and checking share the device, timing has it alone.  A canary kernel of known
-                     time runs before and after every round; where one of them is slow, all is measured again.
+    The lease        Loading, compiling and checking share the device, timing has it alone; who checks for long steps
+                     aside in between.  A canary kernel of known time runs before and after every round; where one of
+                     them is slow, all is measured again.
     Alike            Where sides change, a hand-over of the next one comes before its block: who has not run for some
                      milliseconds, or follows the other side, needs longer for the next thing that it does.
     Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow

@@ -18,10 +18,10 @@ from workers.referee.batches import Batch
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import Deadline
 from workers.referee.host import Host
-from workers.referee.lease import Lease
 from workers.referee.party import FailedError
 from workers.referee.seating import second
 from workers.referee.trials import Trials
+from workers.referee.unusual import unusual
 from workers.sandbox.spawn import Ended, TimedOut
 from workers.variants import Variant
 from workers.wire import Command, Pretence
@@ -100,7 +100,9 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
 def _anew(trials: Trials, agreed: spec.Spec, deadline: Deadline) -> Trials:
     """More calls of the candidate, whose answers say nothing about the evaluation's."""
     seed = os.urandom(32)
-    return Trials(trials.reference, trials.candidate, agreed, seed, deadline, quickest_s=trials.quickest_s)
+    return Trials(
+        trials.reference, trials.candidate, agreed, seed, deadline, trials.lease, quickest_s=trials.quickest_s
+    )
 
 
 def _drawn(alone: Trials, count: int) -> list[Batch]:
@@ -114,28 +116,27 @@ def _drawn(alone: Trials, count: int) -> list[Batch]:
 
 def is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
     """Whether a call is right with that in place of the launches."""
+    alone.step_aside()
     alone.candidate.ask(Command.ABLATE, alone.patience(alone.candidate, 1), a=pretence)
     return _passes(alone, batch)
 
 
 def _passes(alone: Trials, batch: Batch) -> bool:
     """Whether calls on these inputs are right, whatever was before."""
-    alone.failed.clear()
-    alone.try_calls(batch)
-    return not alone.failed
+    return alone.are_right(alone.run_candidate(batch, 0, batch.slots))
 
 
 def _matter_on_spikes(alone: Trials, pretence: Pretence, usual: Batch) -> bool:
     """Whether there are inputs on which the candidate is right, and no longer so with that in place of the launches: a
     clamp at limits that the problem's own inputs never reach does its work there."""
-    spiked = alone.unusual(Variant.SPIKED, usual)
+    spiked = unusual(alone, Variant.SPIKED, usual)
     # In this order, because memory that a right call leaves behind could hold the answer to the next one.
     return spiked is not None and not is_right(alone, pretence, spiked) and is_right(alone, Pretence.HONEST, spiked)
 
 
 def _stays_right_on_spikes(emptied: Trials, whole: Trials) -> bool:
     """The same of a process that was given no kernels."""
-    spiked = whole.unusual(Variant.SPIKED, whole.draw(1))
+    spiked = unusual(whole, Variant.SPIKED, whole.draw(1))
     if spiked is None or not is_right(whole, Pretence.HONEST, spiked):
         return True
     return _passes(emptied, spiked)
@@ -145,7 +146,7 @@ def _are_replayable(alone: Trials, usual: Batch, other: Batch) -> bool:
     """Whether the answer is right with what the kernels wrote for other inputs: a flag, a zero to be added."""
     if not is_right(alone, Pretence.KEEP, usual) or not is_right(alone, Pretence.REPLAY, other):
         return False
-    scaled = alone.unusual(Variant.SCALED, usual)
+    scaled = unusual(alone, Variant.SCALED, usual)
     if scaled is not None and not is_right(alone, Pretence.REPLAY, scaled):
         return False
     return not _matter_on_spikes(alone, Pretence.REPLAY, usual)
@@ -164,8 +165,8 @@ def _emptied(
         with second(
             party, emptied, host, trials.candidate, trials.reference, agreed, seed, cancellation
         ) as (seat, deadline):  # fmt: skip
-            alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline)
-            if not _is_right_at_last(alone, host.lease, calls):
+            alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline, host.lease)
+            if not _is_right_at_last(alone, calls):
                 return False
             with host.lease.shared():
                 return _stays_right_on_spikes(alone, _anew(trials, agreed, deadline))
@@ -173,12 +174,12 @@ def _emptied(
         return False
 
 
-def _is_right_at_last(alone: Trials, lease: Lease, calls: int) -> bool:
+def _is_right_at_last(alone: Trials, calls: int) -> bool:
     """Whether the last of so many calls is right.  The first compiles, while others may be timed; the rest are short,
     and made under one lease so that they wait once."""
-    alone.first_call(lease)
-    if calls > 1:
-        with lease.shared():
-            for _ in range(calls - 1):
-                _passes(alone, alone.draw(1))
-    return not alone.failed
+    alone.first_call()
+    right = not alone.failed
+    with alone.lease.shared():
+        for _ in range(calls - 1):
+            right = _passes(alone, alone.draw(1))
+    return right

@@ -119,15 +119,18 @@ def outputs(
     index: int,
     tensor_shape: tuple[int, ...],
     rule: Rule = OURS,
+    *,
+    closely: bool = True,
 ) -> Compared:
     """Check one output of several calls at once.
 
     `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact;
-    `poison`: (elements,) what the slot held before."""
+    `poison`: (elements,) what the slot held before; `closely`: as far as to say what is wrong with one that is not
+    finite, and not only that it is."""
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
-    rows = _known((got, expected), (baseline, expected), more=beyond)
+    rows = _known((got, expected), (baseline, expected), more=beyond, closely=closely)
     return Compared(index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows)
 
 
@@ -151,30 +154,42 @@ def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
     return (apart & torch.isfinite(x) & torch.isfinite(r)).sum(dim=1)
 
 
-def survived(baseline: torch.Tensor, expected: torch.Tensor, usual: torch.Tensor, own_error: float) -> list[bool]:
+@dataclass(frozen=True, kw_only=True)
+class Usual:
+    """An output of a usual call."""
+
+    rms: float
+    """Of what is expected."""
+    error: float
+    """Relative L2 error of the reference in its own precision; 0 where it is exact by its type."""
+
+
+def usual(values: torch.Tensor, expected: torch.Tensor) -> Usual:
+    """Of one call's output, each (1, elements)."""
+    if not (values.is_floating_point() or values.is_complex()):
+        return Usual(rms=0.0, error=0.0)
+    [(error, _, _, rms)] = _known((values, expected), more=[_rms(expected)])
+    return Usual(rms=rms, error=_finite(error))
+
+
+def survived(baseline: torch.Tensor, expected: torch.Tensor, before: Usual) -> list[bool]:
     """Per call, whether the reference can be asked about unusual inputs: its own precision must do about as well on
     them as on the usual ones, and its answer must not have vanished, against which every rounding error is large.
 
-    `baseline`, `expected`: (calls, elements) of unusual calls; `usual`: (elements,) expected of a usual one;
-    `own_error`: relative L2 error of the reference on usual inputs."""
+    `baseline`, `expected`: (calls, elements) of unusual calls; `before`: the same output of a usual one."""
     if not (baseline.is_floating_point() or baseline.is_complex()):
         return [True] * len(baseline)
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
-    limit = SURVIVES * max(own_error, floor / CLOSE_L2)
-    there = _rms(usual.reshape(1, -1)).expand(len(baseline))
-    table = _known((baseline, expected), more=[_rms(expected), there])
-    return [bad == 0 and l2 <= limit and here >= FADED * usually for l2, _, bad, here, usually in table]
-
-
-def error(values: torch.Tensor, expected: torch.Tensor) -> float:
-    """Relative L2 error of one call's output, (1, elements); 0 where it is exact by its type."""
-    if not (values.is_floating_point() or values.is_complex()):
-        return 0.0
-    return _finite(_known((values, expected))[0][0])
+    limit = SURVIVES * max(before.error, floor / CLOSE_L2)
+    table = _known((baseline, expected), more=[_rms(expected)])
+    return [bad == 0 and l2 <= limit and here >= FADED * before.rms for l2, _, bad, here in table]
 
 
 def _rms(values: torch.Tensor) -> torch.Tensor:
     """Per call, of what is finite."""
+    norm: torch.Tensor = torch.linalg.vector_norm(values, dim=1).double() / max(1, values.shape[1]) ** 0.5
+    if bool(torch.isfinite(norm).all()):
+        return norm
     finite = torch.isfinite(values)
     squares = torch.where(finite, values, torch.zeros_like(values)).abs().double().square()
     return (squares.sum(dim=1) / finite.sum(dim=1).clamp(min=1)).sqrt()
@@ -200,15 +215,19 @@ def precision_class(rel_l2: float) -> str:
     return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")
 
 
-def _known(*pairs: tuple[torch.Tensor, torch.Tensor], more: Sequence[torch.Tensor] = ()) -> list[tuple[float, ...]]:
+def _known(
+    *pairs: tuple[torch.Tensor, torch.Tensor], more: Sequence[torch.Tensor] = (), closely: bool = True
+) -> list[tuple[float, ...]]:
     """Per call: the errors of each pair (see `_errors`), then what else is known of it.
 
     One transfer for all: each would wait for the device, which others use, too.  A second one where something is not
-    finite, and every element has to be looked at."""
+    finite, and every element has to be looked at: mostly not to know whether it is wrong, but how
+    much of it is."""
     for careful in (False, True):
         columns = [column for pair in pairs for column in _errors(*pair, careful=careful)]
         table = torch.stack([column.double() for column in [*columns, *more]]).T.tolist()
-        if all(math.isfinite(row[3 * place]) for row in table for place in range(len(pairs))):
+        finite = [all(math.isfinite(row[3 * place]) for place in range(len(pairs))) for row in table]
+        if all((row[2] and not closely) or known for row, known in zip(table, finite, strict=True)):
             break
     return [tuple(row) for row in table]
 
@@ -218,7 +237,8 @@ def _errors(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees.
 
-    The first is not finite where some element is not, and then only what a careful look says counts."""
+    The first is not finite where some element is not, and then only a careful look says all: another counts one
+    position where everything expected is finite, in the output's own type, too, and nothing where it cannot know."""
     if got.shape[1] == 0:
         zero = torch.zeros(got.shape[0], dtype=torch.float64, device=got.device)
         return zero, zero, zero
@@ -230,7 +250,6 @@ def _errors(
     r = expected.to(wide)
     x = got.to(wide) if careful or got.itemsize == 1 else got  # else it is widened as it is subtracted, in one pass
     difference = x - r
-    bad = torch.zeros(len(got), dtype=torch.int64, device=got.device)
     if careful:
         finite = torch.isfinite(r) & torch.isfinite(x)
         same = (x == r) | (torch.isnan(x) & torch.isnan(r))
@@ -240,7 +259,10 @@ def _errors(
         difference = torch.where(finite, difference, torch.zeros_like(r))
         r = torch.where(finite, r, torch.zeros_like(r))
     l2 = torch.linalg.vector_norm(difference, dim=1)
-    norm = torch.linalg.vector_norm(r, dim=1).clamp(min=torch.finfo(torch.float64).tiny)
+    norm = torch.linalg.vector_norm(r, dim=1)
+    if not careful:
+        bad = ~torch.isfinite(l2) & (norm <= torch.finfo(got.dtype).max)
+    norm = norm.clamp(min=torch.finfo(torch.float64).tiny)
     largest = torch.linalg.vector_norm(difference, ord=float("inf"), dim=1)
     return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
 

@@ -48,7 +48,7 @@ class Device:
     room_bytes: int | None
     """What evaluations in flight may take together; None where one referee has one evaluation at a time."""
     block_us: tuple[float, float]
-    """What a timed block should last, at the least and at the most (contest.block_us)."""
+    """What a timed block should last, at the least and at the most (plan.block_us)."""
     precompiles: bool
     """Whether kernels that ran are compiled for a GPU besides."""
     references_kept: int

@@ -26,7 +26,7 @@ from app.domain.job import Job
 from app.domain.profile import Profile
 from workers import spec, wire
 from workers.launches import Launch
-from workers.referee import compare, contest, events, precompile, profile, reweigh, roofline, room, seating
+from workers.referee import compare, contest, events, plan, precompile, profile, reweigh, roofline, room, seating
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -36,6 +36,8 @@ from workers.referee.party import Party, Seat
 from workers.referee.record import CHECK_BYTES
 from workers.referee.stages import Stages
 from workers.referee.trials import ReferenceFailedError, Trials
+from workers.referee.unusual import try_variants
+from workers.referee.venue import Venue
 from workers.sandbox import toolchain
 
 _log = logging.getLogger(__name__)
@@ -147,7 +149,9 @@ def _try(
         with Blame(job, agreed, host.device):
             with progress.stages.stage("compile"):
                 seating.load(seat, job, reference, agreed, progress.seed, deadline, host.lease)
-            trials = progress.trials = Trials(reference, seat, agreed, progress.seed, deadline, _rule(job))
+            trials = progress.trials = Trials(
+                reference, seat, agreed, progress.seed, deadline, host.lease, _rule(job)
+            )  # fmt: skip
             _contest(job, host, progress, trials, agreed)
             with progress.stages.stage("profile"), host.lease.shared():
                 found = profile.profile(trials, agreed, host.bytes_per_s, full=job.wants_profiler)
@@ -186,28 +190,28 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
         guess_us = _check(job, host, trials, agreed)
     if job.options.timing_budget_s <= 0:
         return
-    terms = contest.Terms(
+    terms = plan.Terms(
         budget_s=job.options.timing_budget_s,
-        block_us=contest.block_us(job.options.timing_budget_s, host.device.block_us),
+        block_us=plan.block_us(job.options.timing_budget_s, host.device.block_us),
         round_bytes=host.device.arena_bytes, floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
     )  # fmt: skip
-    venue = contest.Venue(
-        lease=host.lease, wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch,
+    place = Venue(
+        wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch,
         cores=host.quiet_cores,
     )  # fmt: skip
     with progress.stages.stage("timing"):
-        timing = contest.run(trials, venue, terms, guess_us)
+        timing = contest.run(trials, place, terms, guess_us)
     _require_correct(trials, agreed, job, host)
     progress.timing = timing and host.usual.compared(job, timing)
     if job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
-            progress.timing = events.added(progress.timing, trials, venue)
+            progress.timing = events.added(progress.timing, trials, place)
 
 
-def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> contest.Guess:
+def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> plan.Guess:
     """The calls that are not timed, and what a call seems to take: inputs and answers of gigabytes are gone afterwards.
     Raises Fault."""
-    trials.first_call(host.lease)
+    trials.first_call()
     more = min(job.options.correctness_calls - 1, trials.slots)
     with host.lease.shared():
         batch = trials.draw(max(1, more))
@@ -216,9 +220,9 @@ def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> contest.G
     with host.lease.shared():
         trials.look_twice(together)
         trials.try_nulls(batch)
-        guess = contest.guess(trials, together, host.usual.last_us(job))
+        guess = plan.guess(trials, together, host.usual.last_us(job))
     if job.options.variants:
-        trials.try_variants(host.lease, batch)
+        try_variants(trials, batch)
     _require_correct(trials, agreed, job, host)
     return guess
 

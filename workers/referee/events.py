@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.domain.evaluation import EventTiming, Timing
-from workers.referee.contest import Venue
 from workers.referee.trials import Trials
+from workers.referee.venue import Venue
 
 WARMUPS = 3
 TRIALS = 100
@@ -23,7 +23,7 @@ def added(timing: Timing | None, trials: Trials, venue: Venue) -> Timing | None:
         return None
     in_time = trials.deadline.left_s * SHARE * 1e6 / max(timing.reference_us, timing.candidate_us)
     count = max(1, min(TRIALS, int(in_time) - WARMUPS))
-    with venue.lease.exclusive(), venue.alone(trials):
+    with trials.lease.exclusive(), venue.alone(trials):
         reference_us, candidate_us = trials.event_means(WARMUPS, count)
     found = EventTiming(
         reference_us=reference_us, candidate_us=candidate_us, speedup=reference_us / candidate_us, trials=count

@@ -120,6 +120,7 @@ class Nursery:
                 party.process.kill(wait_s=max(0.0, until - time.monotonic()))
             with self._lease.shared():  # to unmap memory stops the device for a moment
                 for party in dead:
+                    self._lease.step_aside()
                     party.close()
             with self._changing:
                 self._unburied -= len(dead)

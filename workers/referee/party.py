@@ -175,6 +175,10 @@ class Party:
                 return shown[address - base : address - base + size]
         return None
 
+    def rest(self) -> None:
+        """Nobody uses it for now."""
+        self.process.look_away()
+
     def close(self, *, wait_s: float = 0.0) -> None:
         """Kill the process, wait for its end if asked to, and let go of the memory."""
         self.process.kill(wait_s=wait_s)

@@ -62,23 +62,29 @@ class Record:
                 self._record(parts, outputs)
         return right
 
+    def are_right(self, delivery: Delivery) -> bool:
+        """The same, of which nothing is remembered, and of what is wrong nothing more is found out."""
+        compared = self._compared([delivery], brief=True)
+        return all(all(output.ok) for _, outputs in compared for output in outputs)
+
     def check(self, delivery: Delivery, rule: compare.Rule) -> list[OutputCheck]:
         """What `compare` says of each output of the first call; nothing is remembered."""
         [(_, outputs)] = self._compared([delivery.part(0, 1)], rule)
         return [output.check(0) for output in outputs]
 
     def _compared(
-        self, deliveries: Sequence[Delivery], rule: compare.Rule | None = None
+        self, deliveries: Sequence[Delivery], rule: compare.Rule | None = None, *, brief: bool = False
     ) -> Iterator[tuple[list[Delivery], list[compare.Compared]]]:
         """Parts of the deliveries, with as many calls together as memory can be spared for, and each output of these.
 
-        `rule`: None for the evaluation's own, on unusual inputs as far as they allow."""
+        `rule`: None for the evaluation's own, on unusual inputs as far as they allow; `brief`: only whether they are
+        right."""
         calls = [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
         for start in range(0, len(calls), self.calls_at_once):
             parts = _runs(calls[start : start + self.calls_at_once])
-            yield parts, self._compare(parts, rule)
+            yield parts, self._compare(parts, rule, brief=brief)
 
-    def _compare(self, parts: list[Delivery], rule: compare.Rule | None) -> list[compare.Compared]:
+    def _compare(self, parts: list[Delivery], rule: compare.Rule | None, *, brief: bool) -> list[compare.Compared]:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
         leaves = range(len(self._place.outputs.leaves))
@@ -88,11 +94,13 @@ class Record:
         pairs = list(zip(parts, rows, strict=True))
         expected = [_joined([part.batch.expected[leaf][row] for part, row in pairs]) for leaf in leaves]
         baseline = [_joined([part.batch.baseline[leaf][row] for part, row in pairs]) for leaf in leaves]
-        if leaves and self.calls < KEPT_FIRST and all(usual):
+        if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
             self._ask_peers(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._place.outputs.leaves]
         return [
-            compare.outputs(got[leaf], expected[leaf], baseline[leaf], poison[leaf][0], leaf, shapes[leaf], rule)
+            compare.outputs(
+                got[leaf], expected[leaf], baseline[leaf], poison[leaf][0], leaf, shapes[leaf], rule, closely=not brief
+            )
             for leaf in leaves
         ]
 

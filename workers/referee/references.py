@@ -93,6 +93,7 @@ class References:
             last = not self._seats[id(party)]
             if last:
                 del self._seats[id(party)]
+                party.rest()
             known = any(each is party for each in self._known.values())
         if last and not known:
             party.close()

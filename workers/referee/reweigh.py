@@ -85,7 +85,7 @@ def _by_a_new_model(
     candidate, timeout_s = trials.candidate, job.options.last_call_s
     deadline = Deadline(timeout_s, timeout_s, cancellation)
     rule, quickest_s = trials.record.rule, trials.quickest_s
-    alone = Trials(trials.reference, candidate, agreed, os.urandom(32), deadline, rule, quickest_s)
+    alone = Trials(trials.reference, candidate, agreed, os.urandom(32), deadline, host.lease, rule, quickest_s)
     candidate.delivering = Delivering.COPY
     built = _answers(lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(seed)))
     at_once = b"compile" not in job.candidate
@@ -95,7 +95,7 @@ def _by_a_new_model(
         if built and at_once:
             outputs = _outputs(alone, lambda: alone.try_calls(batch))
             return outputs, _kernels_matter(alone, ways) if ways and _are_right(outputs) else None
-    return _outputs(alone, lambda: alone.first_call(host.lease)) if built else (), None
+    return _outputs(alone, lambda: alone.first_call()) if built else (), None
 
 
 def doubts(ablation: Ablation | None) -> tuple[Pretence, ...]:
@@ -126,8 +126,8 @@ def _by_a_new_process(
         with second(
             party, job, host, trials.candidate, trials.reference, agreed, seed, cancellation
         ) as (seat, deadline):  # fmt: skip
-            alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline, trials.record.rule)
-            alone.first_call(host.lease)
+            alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline, host.lease, trials.record.rule)
+            alone.first_call()
     except THEIRS as error:
         refused = isinstance(error, FailedError) and error.outcome is Outcome.CALL_FAILED
         said = f"with other weights it fails: {error}"[:500]

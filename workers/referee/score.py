@@ -56,6 +56,8 @@ class Score:
     """What a block should last at the least: against this, the hand-over's jitter (some 10 µs) is small."""
     guess_us: tuple[float, float] = (1.0, 1.0)
     """Time per call of reference and candidate, before anything that counts is measured."""
+    found_out: bool = False
+    """Whether that is more than a guess."""
     handovers: list[Block] = field(default_factory=list)
     """Blocks of no calls."""
     groups: list[list[Block]] = field(default_factory=list)

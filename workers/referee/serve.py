@@ -29,9 +29,6 @@ from workers.referee.health import DeviceUnhealthyError
 from workers.referee.host import Host
 from workers.sandbox import linux
 
-SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter from one that is being timed."""
-
 LINGER_S = 2.0
 """How long to wait for a connection while there is none."""
 
@@ -43,7 +40,6 @@ LOST = 75
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
     """Serve until nobody is connected any more."""
     torch.set_num_threads(1)  # the other cores belong to those whom we measure
-    sys.setswitchinterval(SWITCH_S)
     given = socket.socket(fileno=fd)
     shared = bool(given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
     if not shared:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import math
 import os
 import secrets
@@ -24,8 +23,8 @@ from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
 from workers.referee.record import Record
 from workers.sandbox.spawn import Ended, Stopwatch, TimedOut
-from workers.variants import CHECKED, TIED, Variant
-from workers.wire import POINTERS_BYTES, Command, Delivering
+from workers.variants import Variant
+from workers.wire import Command, Delivering
 
 FLUSH_CACHES = 4
 """On a GPU, so many times its second-level cache is read before every block.  Read, not written: a cache full of bytes
@@ -57,7 +56,8 @@ class ReferenceFailedError(Exception):
 
 
 @contextmanager
-def _reference_side() -> Iterator[None]:
+def reference_side() -> Iterator[None]:
+    """What goes wrong in it is no fault of a candidate: ReferenceFailedError."""
     try:
         yield
     except (FailedError, Ended, TimedOut, ValueError) as error:
@@ -74,12 +74,17 @@ class Trials:
         agreed: spec.Spec,
         seed: bytes,
         deadline: Deadline,
+        lease: Lease,
         rule: compare.Rule = compare.OURS,
         quickest_s: float | None = None,
     ) -> None:
         """Both seats have their arenas; `seed` is the master seed; `rule`: when an output counts as right;
-        `quickest_s`: what a call has taken, where some went before."""
+        `quickest_s`: what a call has taken, where some went before.
+
+        The lease is held by who has calls made.  Only what is not one thing, or not done at once, takes it for itself:
+        `first_call`, `survey`, `try_variants`."""
         assert reference.place is not None
+        self.lease = lease
         self.reference = reference
         self.candidate = candidate
         self.deadline = deadline
@@ -117,14 +122,27 @@ class Trials:
         """Calls with a wrong output."""
         return self.record.failed
 
+    def step_aside(self) -> None:
+        """In between, where timers may wait for us."""
+        if self.lease.obstructed:
+            self.candidate.process.freeze()
+            self.lease.step_aside()
+
     def verify(self, *deliveries: Delivery, keep: bool = True) -> bool:
         """See Record."""
+        self.step_aside()
         return self.record.verify(*deliveries, keep=keep)
+
+    def are_right(self, delivery: Delivery) -> bool:
+        """See Record."""
+        self.step_aside()
+        return self.record.are_right(delivery)
 
     def draw(self, count: int) -> Batch:
         """Have the reference make `count` new input sets and their expected outputs, under a seed of their own."""
+        self.step_aside()
         seed = self._next_seed()
-        with _reference_side(), self.reference.party.lock:
+        with reference_side(), self.reference.party.lock:
             self.reference.wait_for_readers()
             began = time.perf_counter()
             self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, seed=seed)
@@ -134,8 +152,9 @@ class Trials:
     def draw_unusual(self, wanted: Sequence[Variant]) -> Batch | None:
         """The same, one input set for each of these variants that the reference can be called on; None if it can be on
         none of them."""
+        self.step_aside()
         seed = self._next_seed()
-        with _reference_side():
+        with reference_side():
             self.reference.wait_for_readers()
             made, _ = self.reference.ask(
                 Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=sum(1 << variant for variant in wanted), seed=seed
@@ -167,15 +186,15 @@ class Trials:
 
     def show(self, batch: Batch, first: int, count: int) -> None:
         """Let the candidate see inputs for a call that is not verified."""
-        self._fill(self.candidate, batch, first, count)
+        self.fill(self.candidate, batch, first, count)
 
     def event_means(self, warmups: int, trials: int) -> tuple[float, float]:
         """Microseconds per call of reference and candidate by their own events, on inputs that stay the same."""
         batch = self.draw(1)
         means = []
         for seat in (self.reference, self.candidate):
-            with nullcontext() if seat is self.candidate else _reference_side(), seat.party.lock:
-                self._fill(seat, batch, 0, 1)
+            with nullcontext() if seat is self.candidate else reference_side(), seat.party.lock:
+                self.fill(seat, batch, 0, 1)
                 # With gradients on, torch.compile compiles once more.
                 on_trial = seat is self.candidate
                 timeout_s = self.deadline.allow(warmups + trials) if on_trial else REFERENCE_TIMEOUT_S
@@ -190,7 +209,7 @@ class Trials:
         On a GPU that includes its turning from the referee's context, which has just written inputs, to another
         process's: some 170 µs on an H200, which the first launch of a block pays and a block without any does not.  So
         the shim launches something tiny where there is no call."""
-        with nullcontext() if seat is self.candidate else _reference_side(), seat.party.lock:
+        with nullcontext() if seat is self.candidate else reference_side(), seat.party.lock:
             seat.process.freeze()
             self._flush_caches()
             settle(self._device)
@@ -222,7 +241,7 @@ class Trials:
         if self._flush is not None:
             torch.sum(self._flush)
 
-    def _fill(self, seat: Seat, batch: Batch, first: int, count: int) -> int | None:
+    def fill(self, seat: Seat, batch: Batch, first: int, count: int) -> int | None:
         """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
 
         The process is frozen meanwhile: what it could see before the clock starts it could answer before.  For what is
@@ -250,40 +269,6 @@ class Trials:
             seat.process.require_standing()
         return before_ns
 
-    def survey(self, lease: Lease, wanted: Sequence[tuple[Seat, int]]) -> None:
-        """Find out where the outputs of so many calls come to lie, and map that, so that timed blocks need not copy
-        them; afterwards the process has as much memory as such a block needs.
-
-        Outputs of which one overwrites another (a model that returns the same buffer again and again) are copied in
-        timed blocks, too; and so are those of a candidate that gives a wrong answer."""
-        leaves = len(self.place.outputs.leaves)
-        fit = [(seat, count) for seat, count in wanted if count * leaves * 8 <= POINTERS_BYTES]
-        if not self.surveys or not fit:
-            return
-        with lease.shared():
-            batch = self.draw(max(count for _, count in fit))
-        for seat, count in fit:
-            with lease.shared(), seat.party.lock:
-                self._survey(seat, batch, count)
-
-    def _survey(self, seat: Seat, batch: Batch, count: int) -> None:
-        self._fill(seat, batch, 0, count)
-        on_trial = seat is self.candidate
-        with nullcontext() if on_trial else _reference_side():
-            wall_ns, busy_ns = seat.timed_run(0, count, Delivering.SURVEY, self.patience(seat, count))
-            seat.process.freeze()
-        addresses = seat.pointers(count)
-        if on_trial and not self.verify(self._delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):
-            return
-        sizes = [spec.size_of(leaf) for leaf in self.place.outputs.leaves] * count
-        spans = sorted((at, at + size) for at, size in zip(addresses, sizes, strict=True) if at and size)
-        if not spans or any(span[1] > following[0] for span, following in itertools.pairwise(spans)):
-            return
-        with nullcontext() if on_trial else _reference_side():
-            seat.delivering = Delivering.HOLD if self._map(seat, spans) else Delivering.COPY
-            seat.room = count if seat.delivering == Delivering.HOLD else seat.room
-            seat.process.freeze()
-
     def patience(self, seat: Seat, count: int) -> float:
         """Seconds for so many calls."""
         if seat is not self.candidate:
@@ -293,42 +278,29 @@ class Trials:
             return allowed
         return min(allowed, LATER_S + 10 * max(1, count) * self.quickest_s)
 
-    def _map(self, seat: Seat, spans: list[tuple[int, int]]) -> bool:
-        """Whether everything at these addresses could be mapped."""
-        try:
-            for start, end in spans:
-                at = start
-                while at < end:
-                    seat.party.open_window(at, self.patience(seat, 1))
-                    shown = seat.party.window(at, end - at)
-                    at += len(shown) if shown is not None else end
-        except FailedError:  # memory that is not made for sharing: a candidate's own allocation
-            return False
-        return True
-
     def run_reference(self, batch: Batch, first: int, count: int) -> Times:
         """`count` calls of the reference."""
-        with _reference_side(), self.reference.party.lock:
-            before_ns = self._fill(self.reference, batch, first, count)
+        with reference_side(), self.reference.party.lock:
+            before_ns = self.fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
             wall_ns, busy_ns = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, self.stopwatch)
             times = Times(wall_ns, busy_ns, self._settled_ns(), before_ns)
             self.reference.process.freeze()
         return times
 
-    def first_call(self, lease: Lease) -> None:
+    def first_call(self) -> None:
         """A call on its own, which compiles kernels and takes its time: it may do so while others are timed, what the
         referee does before and after may not.
 
         Where the output is wrong, the candidate gets some time more to show that it was merely late."""
-        with lease.shared():
+        with self.lease.shared():
             batch = self.draw(1)
-            self._fill(self.candidate, batch, 0, 1)
-        with lease.apart():
+            self.fill(self.candidate, batch, 0, 1)
+        with self.lease.apart():
             wall_ns, busy_ns = self.candidate.timed_run(0, 1, Delivering.COPY, self.deadline.allow())
         self.quickest_s = wall_ns / 1e9
-        with lease.shared():
-            delivery = self._delivery(batch, 0, 1, Times(wall_ns, busy_ns), [])
+        with self.lease.shared():
+            delivery = self.delivery(batch, 0, 1, Times(wall_ns, busy_ns), [])
             self._verify_patiently(delivery)
 
     def _verify_patiently(self, delivery: Delivery) -> None:
@@ -353,60 +325,9 @@ class Trials:
         again = self.run_candidate(before.batch, before.first, 1)
         self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.place.outputs))
 
-    def try_variants(self, lease: Lease, usual_batch: Batch) -> None:
-        """A call on each kind of unusual inputs that the reference itself survives.
-
-        Only what is plainly wrong counts there (compare.Rule.gross).  What becomes of NaN and
-        infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's hands on."""
-        with lease.shared():
-            usual = _usual(usual_batch)
-        for start in range(0, len(CHECKED), self.slots):
-            with lease.shared():
-                self._try_some(CHECKED[start : start + self.slots], usual)
-
-    def unusual(self, variant: Variant, usual_batch: Batch) -> Batch | None:
-        """Inputs for one call that are not the problem's own; None where the reference does not survive them."""
-        batch = self.draw_unusual((variant,))
-        return batch if batch is not None and self._survived(batch, _usual(usual_batch))[0] else None
-
-    def _try_some(self, variants: Sequence[Variant], usual: list[tuple[torch.Tensor, float]]) -> None:
-        batch = self.draw_unusual(variants)
-        if batch is None:
-            return
-        ordered = not any(_is_index(leaf) for leaf in batch.baseline)
-        survived = self._survived(batch, usual)
-        fit = [
-            slot
-            for slot, variant in enumerate(batch.variants)
-            if variant == Variant.NONFINITE or (survived[slot] and (ordered or variant not in TIED))
-        ]
-        if not fit:
-            return
-        delivery = self.run_candidate(batch.only(fit), 0, len(fit))
-        last = len(fit) - 1
-        if delivery.batch.variants[last] != Variant.NONFINITE:
-            self.verify(delivery)
-            return
-        checks = self.record.check(delivery.part(last, last + 1), self.record.rule)
-        self.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
-        if last:
-            self.verify(delivery.part(0, last))
-
-    def _survived(self, batch: Batch, usual: list[tuple[torch.Tensor, float]]) -> list[bool]:
-        """Whether the reference did, by input set."""
-        found: list[bool] = []
-        for start in range(0, batch.slots, self.record.calls_at_once):
-            rows = slice(start, start + self.record.calls_at_once)
-            per_output = [
-                compare.survived(baseline[rows], expected[rows], before[0], before[1])
-                for baseline, expected, before in zip(batch.baseline, batch.expected, usual, strict=True)
-            ]
-            found += [all(calls) for calls in zip(*per_output, strict=True)]
-        return found or [True] * batch.slots
-
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
-        before_ns = self._fill(self.candidate, batch, first, count)
+        before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         timeout_s = self.patience(self.candidate, count)
         times = Times(*self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch))
@@ -414,7 +335,7 @@ class Trials:
             times = self._settled(times)._replace(before_ns=before_ns)
         self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))
         pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
-        return self._delivery(batch, first, count, times, pointers)
+        return self.delivery(batch, first, count, times, pointers)
 
     def _settled(self, times: Times) -> Times:
         """Of a timed block, once the candidate stands still.  What it started in the block the stopwatch does not know
@@ -425,11 +346,11 @@ class Trials:
         beyond_ns = time.perf_counter_ns() - done if started_more else 0
         return Times(times.wall_ns + beyond_ns, times.claimed_ns, settled_ns)
 
-    def _delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
+    def delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
         """What the candidate has delivered by now, and what changes while it runs on for a moment."""
         snapshot = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
-        settle(self._device)
         if self.stopwatch is None:  # else it stands still already
+            settle(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
         given = batch.inputs[first : first + count]
@@ -446,16 +367,6 @@ class Trials:
         """Per call, the outputs that have changed since they were delivered."""
         now = self.candidate.delivered(delivery.first, delivery.count, delivery.pointers).copy
         return changed(delivery.outputs, now, self.place.outputs)
-
-
-def _is_index(output: torch.Tensor) -> bool:
-    return not (output.is_floating_point() or output.is_complex() or output.dtype == torch.bool)
-
-
-def _usual(batch: Batch) -> list[tuple[torch.Tensor, float]]:
-    """Per output, what is expected of a usual call, and the reference's own relative error."""
-    pairs = zip(batch.expected, batch.baseline, strict=True)
-    return [(expected[0], compare.error(baseline[:1], expected[:1])) for expected, baseline in pairs]
 
 
 @functools.cache

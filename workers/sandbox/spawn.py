@@ -337,8 +337,8 @@ class Confined:
             return False
         known = set(self._frozen)
         deadline = time.monotonic() + 1.0
-        own = self._looked_at(again=bool(known))
-        self._frozen = self._frozen or threads.tree(own)
+        own = self._looked_at()
+        self._frozen = self._frozen or [own.pid]
         while True:
             for pid in self._frozen:
                 _signal(pid, signal.SIGSTOP)
@@ -366,7 +366,7 @@ class Confined:
             return
         if not self._all_stopped:
             raise RuntimeError("nobody has frozen the process")
-        own = self._looked_at(again=False)
+        own = self._looked_at()
         if self._stands(own) or self._stands(own):  # again: threads that were dead before are gone now
             return
         if select.select([self._notes], [], [], ENDING_S)[0]:
@@ -394,17 +394,15 @@ class Confined:
         for pid in self._frozen:
             _signal(pid, signal.SIGCONT)
         self._frozen, self._all_stopped = [], False
-        self._look_away()
 
-    def _looked_at(self, *, again: bool) -> threads.Threads:
-        """The threads of the process.  Between timed blocks they are looked at again and again; those of a process
-        that waits for its turn, as many do, would only keep files open."""
+    def _looked_at(self) -> threads.Threads:
+        """The threads of the process."""
         assert self._pid is not None
-        if again and self._threads is None:
-            self._threads = threads.Threads(self._pid, kept=threads.KEPT_FILES)
-        return self._threads or threads.Threads(self._pid)
+        self._threads = self._threads or threads.Threads(self._pid, kept=threads.KEPT_FILES)
+        return self._threads
 
-    def _look_away(self) -> None:
+    def look_away(self) -> None:
+        """Nobody is going to stop it for a while: keep none of its files open."""
         if self._threads is not None:
             self._threads.close()
             self._threads = None
@@ -429,7 +427,7 @@ class Confined:
                 self._take_note()  # until it raises Ended
         for end in (self._channel, self._notes):
             end.close()
-        self._look_away()
+        self.look_away()
         os.close(self._stdout)
         self._stdout = -1
 

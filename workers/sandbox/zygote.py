@@ -1,12 +1,16 @@
 """The zygote: imports what candidates need once, confines itself, and forks a warden with a candidate on request.
 
 Started as `python -m workers.sandbox.zygote FD ROLE…` with a clean environment by spawn.Zygote.  It never runs other
-people's code itself and never computes with torch: a parent that has used OpenMP makes its forks hang."""
+people's code itself and never computes with torch: a parent that has used OpenMP makes its forks hang.
+
+A role's module may `prepare` for all its forks: whatever that leaves in memory they have, and of what it leaves in
+Triton's cache the libraries are put into each one's own."""
 
 from __future__ import annotations
 
 import array
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -14,7 +18,11 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
+import traceback
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from workers.sandbox import cgroup, layers, linux, warden
 
@@ -36,7 +44,9 @@ def main(fd: int, roles: list[str]) -> None:
     """Import the roles' modules, confine, say so on the channel, then fork on request until the channel closes."""
     channel = socket.socket(fileno=fd)
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-    serves: list[warden.Serve] = [importlib.import_module(role).serve for role in roles]
+    modules = [importlib.import_module(role) for role in roles]
+    libraries = _prepare(modules)
+    serves: list[warden.Serve] = [functools.partial(_serve, module.serve, libraries) for module in modules]
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise RuntimeError(f"expected a single thread before forking, found {threads}: a library started its own")
@@ -58,6 +68,30 @@ def main(fd: int, roles: list[str]) -> None:
             warden.run(serves[role], active, groups, warden.Request(*request), fds, zygote)
         for each in fds:
             os.close(each)
+
+
+def _prepare(modules: Iterable[ModuleType]) -> dict[str, bytes]:
+    """Libraries that were built, by their place in Triton's cache.
+
+    What fails here each fork tries for itself, and says why it cannot."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRITON_CACHE_DIR"] = folder
+        for module in modules:
+            try:
+                getattr(module, "prepare", lambda: None)()
+            except Exception:  # noqa: BLE001 (it only saves time)
+                traceback.print_exc()
+        del os.environ["TRITON_CACHE_DIR"]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*.so")}
+
+
+def _serve(serve: warden.Serve, libraries: dict[str, bytes], channel: socket.socket, scratch: Path) -> None:
+    """In a fork: as the role does, with those libraries where its cache is."""
+    for name, content in libraries.items():
+        path = scratch / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    serve(channel, scratch)
 
 
 def _open_groups(active: layers.Layers) -> int | None:

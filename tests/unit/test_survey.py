@@ -1,0 +1,55 @@
+"""How timed blocks deliver, once it is known where outputs come to lie."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from workers.referee import survey
+from workers.wire import Delivering
+
+
+def _sides(*mappable: bool) -> Any:
+    """Trials whose sides' outputs lie where they can be mapped, or not."""
+    reference, candidate = (SimpleNamespace(delivering=Delivering.COPY, mappable=each) for each in mappable)
+    return SimpleNamespace(
+        surveys=True, place=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}])), draw=lambda count: None,
+        lease=SimpleNamespace(shared=nullcontext), reference=reference, candidate=candidate,
+    )  # fmt: skip
+
+
+def _look(trials: Any, seat: Any, batch: Any, count: int) -> None:
+    seat.delivering = Delivering.HOLD if seat.mappable else Delivering.COPY
+
+
+@pytest.mark.parametrize("reference", [True, False])
+@pytest.mark.parametrize("candidate", [True, False])
+def test_where_one_side_has_to_copy_its_outputs_both_do(
+    monkeypatch: pytest.MonkeyPatch, *, reference: bool, candidate: bool
+) -> None:
+    monkeypatch.setattr(survey, "_survey", _look)
+    trials = _sides(reference, candidate)
+    survey.survey(trials, [(trials.reference, 8), (trials.candidate, 8)])
+    found = {trials.reference.delivering, trials.candidate.delivering}
+    assert found == {Delivering.HOLD if reference and candidate else Delivering.COPY}
+
+
+ONE, NUMBER = {"kind": "tensor", "dtype": "float32", "shape": [4]}, {"kind": "float"}
+
+
+@pytest.mark.parametrize(
+    ("addresses", "leaves", "found"),
+    [
+        ([512, 256], [ONE, ONE], [(256, 272), (512, 528)]),
+        ([256, 0, 512, 0], [ONE, NUMBER, ONE, NUMBER], [(256, 272), (512, 528)]),
+        ([256, 0], [ONE, ONE], []),  # not in one piece: its process has copied it
+        ([256, 256], [ONE, ONE], []),  # the same memory again
+        ([256, 264], [ONE, ONE], []),
+        ([0], [NUMBER], []),
+    ],
+)
+def test_outputs_stay_where_they_are_if_all_can(
+    addresses: list[int], leaves: list[dict[str, Any]], found: list[tuple[int, int]]
+) -> None:
+    assert survey._kept(addresses, leaves) == found

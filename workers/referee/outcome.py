@@ -1,0 +1,95 @@
+"""What the groups of a contest say: whether that is enough, and the Timing."""
+
+from __future__ import annotations
+
+import math
+
+from app.domain.evaluation import Canary, Timing
+from workers.referee import statistics
+from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score
+
+PRECISE = math.log(1.01)
+"""Half-width of the log-ratio's interval at which measuring stops."""
+
+SHORT_US = 50.0
+PRECISE_SHORT = math.log(1.03)
+"""The same where one side's call is shorter than that: mostly the host's launching is timed then, and no number of
+groups makes that steadier."""
+
+DECIDED = math.log(1 / 5)
+"""A candidate slower than this after `DECIDED_GROUPS` groups is slow; its interval stays wide."""
+
+DECIDED_GROUPS = 3
+MAX_GROUPS = 40
+
+OVERDRAFT = 1.5
+"""A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
+
+HANDOVER_OFF_US = 12.0
+"""By so much hand-overs of calls differ from those of none, and one process's from another's (H200)."""
+
+PROCESS_OFF = 0.005
+"""By this share calls of one process differ from those of another that runs the same code, for as long as both live.
+With both of these, intervals held 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s); without this
+one, 68 % of a set whose blocks lasted 8 ms."""
+
+
+def stop_reason(score: Score, spent: float) -> str:
+    """Why to stop, or nothing.  `spent`: share of the budget, which counts only while the device is ours alone; a group
+    of which less than half fits into it is not begun."""
+    ratios = score.ratios
+    groups = len(ratios)
+    if groups < 2:
+        return ""
+    found = statistics.interval(ratios)
+    if groups >= DECIDED_GROUPS and found.centre < DECIDED and max(ratios) < DECIDED:
+        return "decided"
+    if groups >= statistics.RANK_FROM and found.half_width <= _wanted(score):
+        return "precise"
+    if groups >= MAX_GROUPS:
+        return "groups"
+    enough = groups >= statistics.RANK_FROM or spent >= OVERDRAFT
+    return "budget" if spent + spent / groups / 2 >= 1 and enough else ""
+
+
+def _wanted(score: Score) -> float:
+    shortest = min(statistics.median(score.times_us(side)) for side in SIDES)
+    return PRECISE_SHORT if shortest < SHORT_US else PRECISE
+
+
+def _interval(score: Score) -> statistics.Interval:
+    """Of the groups, and of what they have in common and do not show: how far each side's process may be off."""
+    found = statistics.interval(score.ratios)
+    walls = [
+        statistics.median([block.wall_us for group in score.groups for block in group if block.side == side])
+        for side in SIDES
+    ]
+    off = [math.hypot(HANDOVER_OFF_US / wall, PROCESS_OFF) for wall in walls]
+    return statistics.widened(found, math.hypot(*off))
+
+
+def timing(score: Score, reason: str, floor_us: float) -> Timing:
+    """`floor_us`: the shortest possible time, passed on; `reason`: see stop_reason."""
+    found = _interval(score)
+    blocks = [block for group in score.groups for block in group]
+    timed = [block for block in blocks if block.side == CANDIDATE]
+    claimed = [block.claimed_us / block.calls for block in timed if block.claimed_us is not None]
+    return Timing(
+        reference_us=statistics.median(score.times_us(REFERENCE)),
+        candidate_us=statistics.median(score.times_us(CANDIDATE)),
+        speedup=math.exp(found.centre), ci_low=math.exp(found.low), ci_high=math.exp(found.high),
+        groups=len(score.groups), calls_per_side=sum(block.calls for block in timed),
+        handover_us=score.handover_us(REFERENCE), candidate_handover_us=score.handover_us(CANDIDATE),
+        claimed_us=statistics.median(claimed), floor_us=floor_us, stop_reason=reason,
+        blocks=(*score.handovers, *blocks), canary=_canary(score),
+    )  # fmt: skip
+
+
+def _canary(score: Score) -> Canary | None:
+    """The worst that the canary showed while what counts was measured; None where there is none (CPU)."""
+    if not score.health.expected_us:
+        return None
+    return Canary(
+        expected_us=score.health.expected_us, before_us=score.canary_us[-2], after_us=score.canary_us[-1],
+        repeats=score.repeats,
+    )  # fmt: skip
