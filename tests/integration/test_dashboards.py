@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from axe_playwright_python.sync_playwright import Axe
 from flask.testing import FlaskClient
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from test_browser import CHROMIUM, Site, browser, page, site
 from test_web import page as text
 from test_web import raw
@@ -287,6 +287,32 @@ def test_from_a_run_to_a_problem_to_a_trajectory(page: Page, site: Site) -> None
     page.get_by_role("link", name="softmax/0").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("softmax")
     assert site.complaints == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+def test_a_selection_written_before_the_script_has_come_is_counted(page: Page, site: Site) -> None:
+    """A browser shows the form before it runs the script; what is typed until then must not be lost."""
+    held: list[Route] = []
+    page.route("**/assay.js*", lambda route: held.append(route))  # a built-in one cannot be a handler
+    page.goto(f"{site.url}/exports/new", wait_until="commit")
+    page.get_by_label("Which evaluations").fill("speedup > 1.05")
+    expect(page.locator("#funnel")).to_contain_text("everything")
+    held[0].continue_()
+    expect(page.locator("#funnel")).to_contain_text("speedup > 1.05", timeout=15_000)
+    page.unroute("**/assay.js*")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+def test_a_count_that_does_not_arrive_says_so(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/exports/new")
+    page.route("**/exports/funnel?*", lambda route: route.abort())
+    page.get_by_label("Which evaluations").fill("speedup > 1.05")
+    expect(page.locator("#funnel")).to_contain_text("Not counted (no answer)")
+    page.unroute("**/exports/funnel?*")
+    page.get_by_label("Which evaluations").fill("speedup > 1.06")
+    expect(page.locator("#funnel")).to_contain_text("speedup > 1.06", timeout=15_000)
+    aborted = [said for said in site.complaints if "ERR_FAILED" in said or "/exports/funnel?" in said]
+    assert aborted == site.complaints
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")

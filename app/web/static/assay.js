@@ -114,6 +114,11 @@
     setInterval(() => { if (!streaming) refresh(); }, LIVE_MS);
   }
 
+  function isChanged(field) {
+    if (!field.options) return field.value !== field.defaultValue;
+    return field.selectedIndex !== Math.max(0, Array.from(field.options).findIndex((option) => option.defaultSelected));
+  }
+
   // What a selection leaves is counted while it is being written; the button then makes what the form says.
   function enableFunnel() {
     const form = document.querySelector("form[data-funnel]");
@@ -125,11 +130,17 @@
       const mine = ++asked;
       const query = new URLSearchParams(Array.from(new FormData(form)).filter(([, value]) => value !== ""));
       shown.setAttribute("aria-busy", "true");
-      const response = await fetch(`${form.dataset.funnel}?${query}`);
-      const markup = await response.text();
+      const response = await fetch(`${form.dataset.funnel}?${query}`, { redirect: "error" }).catch(() => null);
+      const markup = response?.ok ? await response.text() : null;
       if (mine !== asked) return;
-      shown.replaceChildren(...new DOMParser().parseFromString(markup, "text/html").body.childNodes);
       shown.removeAttribute("aria-busy");
+      if (markup === null) {
+        const said = response ? `status ${response.status}` : "no answer";
+        shown.replaceChildren(Object.assign(document.createElement("p"), { className: "notice break", role: "alert",
+          textContent: `Not counted (${said}). “Count” asks again.` }));
+        return;
+      }
+      shown.replaceChildren(...new DOMParser().parseFromString(markup, "text/html").body.childNodes);
       history.replaceState(null, "", `?${query}`);
       if (!make) return;
       for (const field of make.form.querySelectorAll("input[type=hidden]:not([name*=csrf])")) field.remove();
@@ -137,7 +148,12 @@
         make.form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
       }
     }
-    form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(count, COUNT_MS); });
+    const soon = () => { clearTimeout(timer); timer = setTimeout(count, COUNT_MS); };
+    form.addEventListener("input", soon);
+    // What was written before this script came, or put back by the browser, is counted too.
+    window.addEventListener("pageshow", () => {
+      if (Array.from(form.querySelectorAll("input, select")).some(isChanged)) soon();
+    });
   }
 
   enableFunnel();
