@@ -265,6 +265,29 @@ class CompiledKernel:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CaseOutcome:
+    """How the candidate fared on one case of a problem by cases (workflow `kernel_simple`), in a process of its own."""
+
+    index: int
+    of: int
+    """Cases of the problem."""
+    name: str
+    status: Status
+    message: str = ""
+    """Why it did not pass."""
+    calls: int = 0
+    failed_calls: int = 0
+    tolerance: str = "fp64"
+    """As in Correctness: the case's own `rtol=…,atol=…`, the submitter's, or our rule."""
+    candidate_us: float | None = None
+    """Median time per call by the referee's clock, in microseconds.  There is no reference that it could be compared
+    with: what is left over after a block counts in full, so that it is never too short."""
+    candidate_us_low: float | None = None
+    candidate_us_high: float | None = None
+    """95 % confidence interval of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Testimony:
     """What the candidate's process said of itself.  Believed only against its own interest."""
 
@@ -315,6 +338,8 @@ class Evaluation:
     fresh_weights: FreshWeights | None = None
     """None where the problem has no such parameters, the candidate has none of them, or nothing is at stake."""
     compiled_kernels: tuple[CompiledKernel, ...] = ()
+    cases: tuple[CaseOutcome, ...] = ()
+    """Of a problem by cases, those that were tried: all, up to one after which nothing more can be said."""
     testimony: Testimony = field(default_factory=Testimony)
     stage_ms: dict[str, float] = field(default_factory=dict)
     """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,
@@ -336,6 +361,13 @@ class Evaluation:
     def correct(self) -> bool:
         """Whether every verified call was right."""
         return self.status is Status.PASSED
+
+    @property
+    def candidate_us(self) -> float | None:
+        """Median time per call in microseconds; of a problem by cases, that of the first."""
+        if self.timing is not None:
+            return self.timing.candidate_us
+        return self.cases[0].candidate_us if self.cases else None
 
     @property
     def compiled(self) -> bool:

@@ -92,6 +92,9 @@ class JobOptions:
     in one more call, by the driver's profiler."""
     policy: str = policies.DEFAULT.name
     """What counts as a hack (app.domain.policy)."""
+    cases: bool = False
+    """The problem is a list of cases with their answers, `get_cases()`, and has no model that one could time.  The
+    workflow `kernel_simple` says so."""
 
     def __post_init__(self) -> None:
         if (self.rtol is None) != (self.atol is None):
@@ -104,6 +107,9 @@ class JobOptions:
             raise ValueError(f"profile: expected one of {', '.join(PROFILES)}, got {self.profile!r}")
         policies.find(self.policy)
         self._order_baselines()
+        if self.cases and (self.baselines or self.protocol != "assay"):
+            asked = f"baselines {', '.join(self.baselines)}" if self.baselines else f"protocol {self.protocol!r}"
+            raise ValueError(f"cases: a problem by cases has no reference that could be timed; got {asked}")
         bounds = {
             "deadline_s": (1, 3600),
             "call_timeout_s": (0.1, 3600),
@@ -154,6 +160,8 @@ class Job:
     device_class: str = "cpu"
     """Which kind of device: `cpu`, `h200` …"""
     options: JobOptions = field(default_factory=JobOptions)
+    case: int = 0
+    """Of a problem by cases, the one to evaluate: a worker takes them one after another."""
     attempt: int = 0
     """Number of the claim under which it runs, from 1; results of an earlier claim are refused."""
 

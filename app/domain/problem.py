@@ -9,7 +9,8 @@ from app.domain import ids
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A reference in KernelBench form: a module defining `Model`, `get_inputs` and `get_init_inputs`."""
+    """A reference in KernelBench form: a module defining `Model`, `get_inputs` and `get_init_inputs`; or, for the
+    workflow `kernel_simple`, a module defining `get_cases`."""
 
     name: str
     """Unique within its source set together with the reference's hash."""

@@ -185,7 +185,7 @@ def columns(evaluation: Evaluation) -> dict[str, Any]:
         "speedup_ci_low": timing.ci_low if timing else None,
         "speedup_ci_high": timing.ci_high if timing else None,
         "reference_us": timing.reference_us if timing else None,
-        "candidate_us": timing.candidate_us if timing else None,
+        "candidate_us": evaluation.candidate_us,
         "coverage_time": profile.coverage_time if profile else None,
         "coverage_count": profile.coverage_count if profile else None,
         "device_class": evaluation.environment.device_class,

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from app import plugins
 from app.domain.request import PlannedJob, Request
+from app.workflows.kernel_simple import KernelSimple
 from app.workflows.kernelbench import KernelBench
 
 
@@ -21,6 +22,7 @@ class Workflow(Protocol):
 
 BUILTIN: dict[str, Workflow] = {
     "kernelbench": KernelBench(),
+    "kernel_simple": KernelSimple(),
 }
 
 
