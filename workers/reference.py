@@ -16,13 +16,14 @@ import os
 import socket
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from workers import calls, constants, insensitive, memory, playback, spec, variants, wire
+from workers import calls, cases, constants, insensitive, memory, playback, spec, variants, wire
 from workers.flops import FlopCounter
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
@@ -40,11 +41,17 @@ def serve(channel: socket.socket, scratch: Path) -> None:
     wire.answer_requests(channel, Shim(scratch).answer)
 
 
+Draw = Callable[[], Any]
+"""Inputs of one call, as the problem's code gives them."""
+
+
 class Session:
     """What the process keeps for one evaluation."""
 
-    def __init__(self, model: Any, twin: Any, init: list[Any]) -> None:
+    def __init__(self, agreed: spec.Spec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
         """`twin`: the model in fp64, None where it cannot run so; `init`: constructor arguments."""
+        self.agreed = agreed
+        self.draw = draw
         self.model = model
         self.twin = twin
         self.init = init
@@ -65,7 +72,9 @@ class Shim:
         self._mailbox: mmap.mmap | None = None
         self._module = types.ModuleType("reference")
         self._entry_point = "Model"
-        self._spec: spec.Spec | None = None
+        self._by_cases = False
+        self._specs: dict[int, spec.Spec] = {}
+        """By case; a problem that is a model has the one of number 0."""
         self._shared = calls.Shared()
         self._sessions: dict[int, Session] = {}
         self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
@@ -77,9 +86,9 @@ class Shim:
             if command == Command.RUN:  # first, because the clock is running
                 return self._run(self._sessions[number], a, b, c)
             if command == Command.LOAD and fd is not None:
-                return self._load(fd, a, b)
+                return self._load(fd, a, b, by_cases=bool(c))
             if command == Command.DESCRIBE:
-                return self._describe(number, seed)
+                return self._describe(number, a, seed)
             if command == Command.ARENA and fd is not None:
                 return self._lay_out(self._sessions[number], fd, a)
             if command == Command.GENERATE:
@@ -116,7 +125,7 @@ class Shim:
             torch.cuda.empty_cache()
         return Reply(Outcome.DONE)
 
-    def _load(self, fd: int, source_bytes: int, entry_bytes: int) -> Reply:
+    def _load(self, fd: int, source_bytes: int, entry_bytes: int, *, by_cases: bool) -> Reply:
         self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)
         os.close(fd)
         self._entry_point = self._mailbox[wire.SPEC_AT : wire.SPEC_AT + entry_bytes].decode()
@@ -125,30 +134,38 @@ class Shim:
         self._module.__file__ = str(path)
         sys.modules["reference"] = self._module
         exec(compile(path.read_bytes(), str(path), "exec"), self._module.__dict__)  # noqa: S102 (that is the job)
-        for name in (self._entry_point, "get_inputs"):
+        self._by_cases = by_cases
+        for name in ("get_cases",) if by_cases else (self._entry_point, "get_inputs"):
             if not callable(getattr(self._module, name, None)):
                 text = f"the reference defines no {name}\n"
                 return Reply(Outcome.NO_ENTRY_POINT, 0, wire.put_text(self._mailbox, text))
         return Reply(Outcome.DONE)
 
-    def _describe(self, number: int, seed: bytes) -> Reply:
+    def _describe(self, number: int, case: int, seed: bytes) -> Reply:
         """Build a model for the session; find out, the first time, what it takes and gives; write that into the
         mailbox."""
         assert self._mailbox is not None
+        draw: Draw
         calls.seed_everything(seed, 1)
         positional, keyword = self._constructor_arguments()
         calls.seed_everything(seed, calls.CONSTRUCTING)
-        model = getattr(self._module, self._entry_point)(*positional, **keyword)
+        if self._by_cases:
+            model = cases.Answers(self._module.get_cases, case, self._device)
+            draw = model.draw
+        else:
+            model = getattr(self._module, self._entry_point)(*positional, **keyword)
+            draw = self._module.get_inputs
         if isinstance(model, torch.nn.Module):
             model = model.to(self._device)
         init = [positional, keyword]
-        if self._spec is None:
-            self._spec = self._inspect(model, init, seed)
+        if case not in self._specs:
+            self._specs[case] = self._inspect(model, draw, init, seed)
         elif isinstance(model, torch.nn.Module):
-            model.train(self._spec.training)
-        twin = _twin(model) if self._spec.exact else None
-        self._sessions[number] = Session(model, twin, init)
-        data = json.dumps(asdict(self._spec)).encode()
+            model.train(self._specs[case].training)
+        agreed = self._specs[case]
+        twin = _twin(model) if agreed.exact else None
+        self._sessions[number] = Session(agreed, draw, model, twin, init)
+        data = json.dumps(asdict(agreed)).encode()
         if len(data) > wire.SPEC_BYTES:
             raise spec.UnsupportedError(f"a spec of {len(data)} bytes; at most {wire.SPEC_BYTES}")
         self._mailbox[wire.SPEC_AT : wire.SPEC_AT + len(data)] = data
@@ -162,10 +179,11 @@ class Shim:
         pair = len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict)
         return (list(given[0]), dict(given[1])) if pair else (list(given), {})
 
-    def _inspect(self, model: Any, init: list[Any], seed: bytes) -> spec.Spec:
+    def _inspect(self, model: Any, draw: Draw, init: list[Any], seed: bytes) -> spec.Spec:
         """The spec, by running the model: is it a function of its inputs, does it change them, does fp64 work?"""
+        case = model.described() if self._by_cases else None
         calls.seed_everything(seed, calls.DRAWING)
-        inputs, others = self._draw(), self._draw()
+        inputs, others = self._draw(draw), self._draw(draw)
         described = spec.describe(inputs)
         before = copy.deepcopy(inputs)
         outputs = self._call(model, inputs)
@@ -180,14 +198,15 @@ class Shim:
         exact = self._runs_in_fp64(model, before)
         tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
         parameters = dict(tensors)
-        ignored = insensitive.to_what(self._call, model, before, others, outputs)
+        # A case has no answer to inputs of which some are another draw's.
+        ignored = () if self._by_cases else insensitive.to_what(self._call, model, before, others, outputs)
         return spec.Spec(
             inputs=described, outputs=_contiguous(spec.describe(outputs)), init=spec.describe(init),
             parameters={name: spec.describe(tensor.detach().contiguous()) for name, tensor in parameters.items()},
             training=training, exact=exact, mutated_inputs=tuple(changed),
             output_constant=spec.same(list(spec.values(outputs)), list(spec.values(different))),
             insensitive_to=ignored, constants=constants.of(model, ignored),
-            flops=self._flops(model, before),
+            flops=self._flops(model, before), case=case,
         )  # fmt: skip
 
     def _flops(self, model: Any, inputs: list[Any]) -> int | None:
@@ -199,15 +218,15 @@ class Shim:
             return None
         return counter.total or None
 
-    def _draw(self) -> list[Any]:
+    def _draw(self, draw: Draw) -> list[Any]:
         if self._device.type == "cpu":
-            inputs = self._module.get_inputs()
+            inputs = draw()
         else:
             with self._device:  # factory functions make their tensors on the device: no copies from the host
-                inputs = self._module.get_inputs()
+                inputs = draw()
         if not isinstance(inputs, list | tuple):
             raise TypeError(f"get_inputs: expected a list, got {type(inputs).__name__}")
-        return list(_placed(inputs, self._device))
+        return list(spec.placed(inputs, self._device))
 
     def _call(self, model: Any, inputs: list[Any]) -> Any:
         with torch.no_grad():
@@ -236,9 +255,8 @@ class Shim:
 
     def _lay_out(self, session: Session, fd: int, slots: int) -> Reply:
         """Map the arena and write what does not change between calls: parameters and constructor arguments."""
-        assert self._spec is not None
         assert self._mailbox is not None
-        place = spec.arena(self._spec, slots)
+        place = spec.arena(session.agreed, slots)
         arena = memory.attach(self._device, fd, place.reference_bytes)
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         if isinstance(session.model, torch.nn.Module):
@@ -247,7 +265,7 @@ class Shim:
                 view.copy_(tensor.detach())
         _write(place.init.views(arena, 0), session.init)
         session.place, session.arena, session.recording = place, arena, None
-        session.slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
+        session.slots = calls.Slots(session.agreed, place, arena, self._shared, self._mailbox)
         regions = (place.inputs, place.baseline, place.expected)
         self._settle()
         session.views = [tuple(region.views(arena, slot) for region in regions) for slot in range(slots)]  # type: ignore[misc]
@@ -255,11 +273,10 @@ class Shim:
 
     def _refit(self, session: Session) -> Reply:
         """Constants as they lie in the arena by now, for the model and its twin; in place, where recordings look."""
-        assert self._spec is not None
         assert session.place is not None
         assert session.arena is not None
-        views = zip(self._spec.parameters, session.place.parameters.views(session.arena, 0), strict=True)
-        values = {name: view for name, view in views if name in self._spec.constants}
+        views = zip(session.agreed.parameters, session.place.parameters.views(session.arena, 0), strict=True)
+        values = {name: view for name, view in views if name in session.agreed.constants}
         with torch.no_grad():
             for model in (session.model, session.twin):
                 for name, value in values.items() if model is not None else ():
@@ -284,8 +301,8 @@ class Shim:
             torch.cuda.synchronize()
 
     def _recorded(self, session: Session, count: int) -> playback.Recording | None:
-        """Where a session draws much, from here on."""
-        if self._playback is None or self._playback.given_up:
+        """Where a session draws much, from here on.  Answers are looked up on the host, which cannot be recorded."""
+        if self._playback is None or self._playback.given_up or self._by_cases:
             return None
         if session.recording is None and count >= RECORDED_FROM:
             assert session.place is not None
@@ -316,15 +333,14 @@ class Shim:
 
     def _fill(self, session: Session, views: playback.Views, variant: Variant = Variant.OWN) -> None:
         """One slot: inputs, the reference's outputs, the fp64 outputs."""
-        assert self._spec is not None
         inputs_at, baseline_at, expected_at = views
-        inputs = variants.applied(variant, self._draw())
-        if spec.describe(inputs) != self._spec.inputs:
+        inputs = variants.applied(variant, self._draw(session.draw))
+        if spec.describe(inputs) != session.agreed.inputs:
             raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
         _write(inputs_at, inputs)
         exact = _double(inputs)
         baseline = self._call(session.model, inputs)
-        calls.deliver(baseline, self._spec.outputs, baseline_at)
+        calls.deliver(baseline, session.agreed.outputs, baseline_at)
         _write(expected_at, self._call(session.twin, exact) if session.twin is not None else baseline)
 
 
@@ -332,15 +348,6 @@ def _twin(model: Any) -> Any:
     """A copy in fp64."""
     twin = copy.deepcopy(model)
     return twin.double() if isinstance(twin, torch.nn.Module) else twin
-
-
-def _placed(value: Any, device: torch.device) -> Any:
-    """The same values with tensors on the device."""
-    if isinstance(value, torch.Tensor):
-        return value.to(device)
-    if isinstance(value, list | tuple):
-        return type(value)(_placed(item, device) for item in value)
-    return {key: _placed(item, device) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _write(views: list[torch.Tensor], value: object) -> None:

@@ -8,6 +8,7 @@ candidate's process, which lays out the same memory from it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,9 @@ Node = dict[str, Any]
 
 ALIGNMENT = 256
 """Bytes; what CUDA's allocator guarantees and vectorised kernels count on."""
+
+NAME_CHARS = 200
+"""Of a name that comes from a problem."""
 
 MAX_LEAVES = 4096
 MAX_DEPTH = 16
@@ -161,6 +165,15 @@ def same(left: list[Any], right: list[Any]) -> bool:
     )
 
 
+def placed(value: Any, device: torch.device) -> Any:
+    """The same values with tensors on the device."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, list | tuple):
+        return type(value)(placed(item, device) for item in value)
+    return {key: placed(item, device) for key, item in value.items()} if isinstance(value, dict) else value
+
+
 def size_of(leaf: Node) -> int:
     """Bytes of a leaf."""
     return nelements(leaf) * dtype_of(leaf).itemsize
@@ -221,6 +234,29 @@ def lay_out(start: int, slots: int, nodes: list[Node]) -> Region:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Case:
+    """Which one of a problem by cases it is."""
+
+    index: int
+    of: int
+    """Cases of the problem."""
+    name: str
+    rtol: float | None = None
+    atol: float | None = None
+    """Its own tolerances: both or neither."""
+
+    @classmethod
+    def checked(cls, fields: dict[str, Any]) -> Case:
+        """From JSON written by the reference's process.  Raises UnsupportedError."""
+        index, of = int(fields["index"]), int(fields["of"])
+        tolerances = [None if fields[name] is None else float(fields[name]) for name in ("rtol", "atol")]
+        fit = all(each is None or 0 <= each < math.inf for each in tolerances) and len({*map(type, tolerances)}) == 1
+        if not 0 <= index < of or not fit:
+            raise UnsupportedError(f"not a case: {str(fields)[:80]}")
+        return cls(index=index, of=of, name=str(fields["name"])[:NAME_CHARS], rtol=tolerances[0], atol=tolerances[1])
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spec:
     """All that two processes must agree on about a problem."""
 
@@ -245,6 +281,8 @@ class Spec:
     """Parameters that matter and are all equal where the model is constructed (workers.constants)."""
     flops: int | None = None
     """Of one call, as torch counts them (products and convolutions, multiply and add as two); None for none."""
+    case: Case | None = None
+    """None where the problem is a model."""
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Spec:
@@ -258,9 +296,10 @@ class Spec:
             training=bool(fields["training"]), exact=bool(fields["exact"]),
             mutated_inputs=tuple(int(index) for index in fields["mutated_inputs"]),
             output_constant=bool(fields["output_constant"]),
-            insensitive_to=tuple(str(name)[:200] for name in fields["insensitive_to"])[:MAX_LEAVES],
+            insensitive_to=tuple(str(name)[:NAME_CHARS] for name in fields["insensitive_to"])[:MAX_LEAVES],
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[: constants.MOST],
             flops=None if fields["flops"] is None else int(fields["flops"]),
+            case=None if fields["case"] is None else Case.checked(fields["case"]),
         )  # fmt: skip
 
     @property

@@ -50,12 +50,14 @@ class Command(IntEnum):
     """What the referee asks for."""
 
     LOAD = 1
-    """Execute the source in the mailbox; number a: bytes of source, b: bytes of spec, c: unused."""
+    """Execute the source in the mailbox; number a: bytes of source, b: bytes of spec; c: for a reference, 1 where the
+    problem is one by cases."""
     ARENA = 2
     """Map the arena that comes along; number a: slots.  A candidate answers which of the spec's constants its model
     has, too: a bit each."""
     DESCRIBE = 3
-    """Reference only: build the model under the seed and write its spec into the mailbox."""
+    """Reference only: build the model under the seed and write its spec into the mailbox; number a: of a problem by
+    cases, which."""
     GENERATE = 4
     """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, and their expected outputs."""
     VARY = 15

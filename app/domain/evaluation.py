@@ -71,6 +71,8 @@ class Trial:
     """Inputs whose bytes differ after the call although the reference leaves them alone."""
     late_writes: tuple[int, ...] = ()
     """Outputs whose bytes changed after the candidate had said that it was done."""
+    case: str = ""
+    """Its name, of a problem by cases."""
     variant: str = "own"
     """What was done to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`, `sign_mixed`, `sparse`,
     `constant_rows`, `nonfinite`, `edges`; only variants that the reference itself survives are used."""

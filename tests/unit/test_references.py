@@ -27,7 +27,7 @@ class FakeParty:
         self._loads = loads
         self._forgets = forgets
 
-    def load_reference(self, source: bytes, entry_point: str, timeout_s: float) -> None:
+    def load_reference(self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False) -> None:
         if not self._loads:
             raise FailedError(Outcome.NO_ENTRY_POINT, "the reference defines no Model\nlog")
         if self.let_go is not None:

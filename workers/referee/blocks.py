@@ -85,12 +85,12 @@ def _sizes(score: Score, trials: Trials, most: int) -> tuple[list[int], list[int
     """Secret block sizes for one group, at most `most`: of the candidate's choosing neither, of the reference as many
     calls as last as long.  Told at the last moment, when the most is known about how long a call takes."""
     reference_us, candidate_us = score.per_call_us
-    candidate = [_secret_size(score.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
+    candidate = [secret_size(score.lasting_us / candidate_us, min(most, trials.candidate.room)) for _ in range(2)]
     most = min(most, trials.reference.room)
     return [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate], candidate
 
 
-def _secret_size(enough: float, most: int) -> int:
+def secret_size(enough: float, most: int) -> int:
     """Calls in a block: enough to last, give or take a quarter that nobody is told."""
     wanted = max(1, min(most, math.ceil(enough)))
     spread = max(1, wanted // 2)

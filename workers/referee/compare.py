@@ -210,6 +210,10 @@ _CLASSES = (
 """Names and the largest relative L2 error that rounding to them explains; TF32 and float16 round alike (2⁻¹¹)."""
 
 
+CLASS_NAMES = (*(name for name, _ in _CLASSES), "none")
+"""What `precision_class` gives, from the smallest error on."""
+
+
 def precision_class(rel_l2: float) -> str:
     """The widest type whose rounding explains a relative L2 error; `none` where none does."""
     return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")

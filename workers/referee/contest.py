@@ -47,7 +47,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
                 reason = _hold_round(score, trials, round_, began, terms.budget_s)
             spent_s = time.monotonic() - began if score.groups else 0.0
         del round_  # what it takes is needed for verifying, and for the next
-        _verify(score, trials)
+        verify(score, trials)
         if trials.failed:
             return None
         if score.disturbed and score.repeats < MAX_REPEATS:
@@ -74,7 +74,7 @@ def _find_out(score: Score, trials: Trials, place: Venue, *, known: bool) -> Non
         batch = trials.draw(min(trials.slots, PROBES * max(calls)))
     with score.alone(trials.lease), place.alone(trials), trials.timed_by(place.stopwatch):
         probe(score, trials, batch, calls)
-    _verify(score, trials)
+    verify(score, trials)
 
 
 def _make_room(score: Score, trials: Trials) -> bool:
@@ -112,7 +112,8 @@ def _hold_round(score: Score, trials: Trials, round_: plan.Round, began: float, 
     return reason
 
 
-def _verify(score: Score, trials: Trials) -> None:
+def verify(score: Score, trials: Trials) -> None:
+    """What was delivered in blocks, some calls at a time: nobody can be timed meanwhile."""
     for some in _bundles(score.deliveries, trials.record.calls_at_once):
         with score.beside(trials.lease):
             trials.verify(*some)

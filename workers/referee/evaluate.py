@@ -6,6 +6,7 @@ we do wrong as an exception."""
 from __future__ import annotations
 
 import logging
+import math
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ import torch
 
 from app.domain.evaluation import (
     Ablation,
+    CaseOutcome,
     Evaluation,
     FreshWeights,
     OutputCheck,
@@ -26,7 +28,19 @@ from app.domain.job import Job
 from app.domain.profile import Profile
 from workers import spec, wire
 from workers.launches import Launch
-from workers.referee import compare, contest, events, plan, precompile, profile, reweigh, roofline, room, seating
+from workers.referee import (
+    compare,
+    contest,
+    events,
+    own_time,
+    plan,
+    precompile,
+    profile,
+    reweigh,
+    roofline,
+    room,
+    seating,
+)
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -50,8 +64,12 @@ class Progress:
     seed: bytes
     stages: Stages
     cancellation: Cancellation
+    case: spec.Case | None = None
+    """Of a problem by cases."""
     trials: Trials | None = None
     timing: Timing | None = None
+    own_time: own_time.OwnTime | None = None
+    """Where there is no reference to compare with."""
     profile: Profile | None = None
     launches: list[Launch] = field(default_factory=list)
     """Of the profiled call."""
@@ -70,28 +88,34 @@ class Progress:
         self.timing = replace(self.timing, launch_bound=bound)
 
 
-def evaluate(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, bytes]:
+def evaluate(
+    job: Job, host: Host, cancellation: Cancellation | None = None, seed: bytes | None = None
+) -> tuple[Evaluation, bytes]:
     """The evaluation and its timeline; soon after it is cancelled, whatever there is by then.
+
+    `seed`: the master seed of 32 bytes, where a caller has drawn it.
 
     Where memory runs out while others use the device, too, nobody knows whose fault it was: it is tried again alone.
 
     Raises only for our own faults (ZygoteError, OSError, DeviceUnhealthyError, torch.OutOfMemoryError)."""
     cancellation = cancellation or Cancellation()
-    progress, fault = _attempt(job, host, cancellation, alone=False)
+    progress, fault = _attempt(job, host, cancellation, seed, alone=False)
     if progress.among_others and fault is not None and fault.starved and not cancellation.asked:
         _log.warning("job %s: memory ran out among others, once more alone: %s", job.job_id, fault.error.message)
         del progress, fault  # and with them the tensors of this attempt, which the next one needs the memory of
-        progress, fault = _attempt(job, host, cancellation, alone=True)
+        progress, fault = _attempt(job, host, cancellation, seed, alone=True)
     evaluation = _conclude(host, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
     return evaluation, progress.stages.chrome_trace(blocks, progress.launches)
 
 
-def _attempt(job: Job, host: Host, cancellation: Cancellation, *, alone: bool) -> tuple[Progress, Fault | None]:
+def _attempt(
+    job: Job, host: Host, cancellation: Cancellation, seed: bytes | None, *, alone: bool
+) -> tuple[Progress, Fault | None]:
     """How far it came, and what ended it.  `alone`: with all of the device's memory."""
     among_others = host.room.total_bytes is not None and not alone
     progress = Progress(
-        seed=os.urandom(32), stages=Stages(), cancellation=cancellation, among_others=among_others
+        seed=seed or os.urandom(32), stages=Stages(), cancellation=cancellation, among_others=among_others
     )  # fmt: skip
     try:
         _measure(job, host, progress, alone=alone)
@@ -114,7 +138,8 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
             reference = seating.sit(job, host)
             seated.callback(seating.leave, host, reference)
             with Unaided(host.references, reference):
-                agreed = reference.describe(seating.init_seed(progress.seed), REFERENCE_TIMEOUT_S)
+                agreed = reference.describe(seating.init_seed(progress.seed), REFERENCE_TIMEOUT_S, job.case)
+                progress.case = agreed.case
                 place = seating.lay_out(host, agreed)
         if not alone:
             _wait_for_room(host, progress, held, room.needs(agreed, place, host.device.arena_bytes, CHECK_BYTES))
@@ -150,7 +175,7 @@ def _try(
             with progress.stages.stage("compile"):
                 seating.load(seat, job, reference, agreed, progress.seed, deadline, host.lease)
             trials = progress.trials = Trials(
-                reference, seat, agreed, progress.seed, deadline, host.lease, _rule(job)
+                reference, seat, agreed, progress.seed, deadline, host.lease, _rule(job, agreed)
             )  # fmt: skip
             _contest(job, host, progress, trials, agreed)
             with progress.stages.stage("profile"), host.lease.shared():
@@ -165,8 +190,10 @@ def _try(
         host.retire(candidate)
 
 
-def _rule(job: Job) -> compare.Rule:
-    rtol, atol = job.options.rtol, job.options.atol
+def _rule(job: Job, agreed: spec.Spec) -> compare.Rule:
+    """The case's own tolerances go before the submitter's, and those before our rule."""
+    own = agreed.case is not None and agreed.case.rtol is not None
+    rtol, atol = (agreed.case.rtol, agreed.case.atol) if own and agreed.case else (job.options.rtol, job.options.atol)
     return compare.Rule(tolerance=None if rtol is None or atol is None else (rtol, atol))
 
 
@@ -200,7 +227,11 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
         cores=host.quiet_cores,
     )  # fmt: skip
     with progress.stages.stage("timing"):
-        timing = contest.run(trials, place, terms, guess_us)
+        if agreed.case is not None:
+            progress.own_time = own_time.run(trials, place, terms, guess_us.candidate_us)
+            timing = None
+        else:
+            timing = contest.run(trials, place, terms, guess_us)
     _require_correct(trials, agreed, job, host)
     progress.timing = timing and host.usual.compared(job, timing)
     if job.options.protocol == "kernelgym":
@@ -220,7 +251,8 @@ def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> plan.Gues
     with host.lease.shared():
         trials.look_twice(together)
         trials.try_nulls(batch)
-        guess = plan.guess(trials, together, host.usual.last_us(job))
+        # Where there is no reference to time, nothing is to be found out about it either.
+        guess = plan.guess(trials, together, host.usual.last_us(job) if agreed.case is None else math.inf)
     if job.options.variants:
         try_variants(trials, batch)
     _require_correct(trials, agreed, job, host)
@@ -263,7 +295,7 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
     if job.backend != "triton" or not progress.testimony.launches:
         return
     notes = trials.candidate.party.mailbox[wire.NOTES_AT : wire.NOTES_AT + wire.TABLE_BYTES].rstrip(b"\0")
-    at_stake = progress.timing is not None and progress.timing.ci_high > 1
+    at_stake = agreed.case is not None or (progress.timing is not None and progress.timing.ci_high > 1)
     with progress.stages.stage("ablation"):
         progress.ablation = ablate(
             job, host, trials, agreed, progress.seed, progress.cancellation,
@@ -304,9 +336,27 @@ def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation
         environment=host.environment, seed=progress.seed.hex(),
         correctness=progress.trials.record.correctness() if progress.trials and progress.trials.record.calls else None,
         timing=progress.timing if passed else None, profile=progress.profile, ablation=progress.ablation,
-        fresh_weights=progress.fresh_weights,
+        fresh_weights=progress.fresh_weights, cases=_outcome(progress, fault),
         compiled_kernels=progress.compiled.kernels if progress.compiled else (),
         testimony=progress.testimony, stage_ms=progress.stages.milliseconds(),
+    )  # fmt: skip
+
+
+def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]:
+    """Of a problem by cases, this one."""
+    case, own = progress.case, progress.own_time
+    if case is None:
+        return ()
+    record = progress.trials.record.correctness() if progress.trials else None
+    return (
+        CaseOutcome(
+            index=case.index, of=case.of, name=case.name, status=fault.status if fault else Status.PASSED,
+            message=fault.error.message if fault else "", calls=record.calls if record else 0,
+            failed_calls=record.failed_calls if record else 0, tolerance=record.tolerance if record else "fp64",
+            candidate_us=own.us if own and not fault else None,
+            candidate_us_low=own.low if own and not fault else None,
+            candidate_us_high=own.high if own and not fault else None,
+        ),
     )  # fmt: skip
 
 

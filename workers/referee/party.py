@@ -116,12 +116,12 @@ class Party:
             raise FailedError(known, wire.get_text(self.mailbox, text))
         return number, text
 
-    def load_reference(self, source: bytes, entry_point: str, timeout_s: float) -> None:
+    def load_reference(self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False) -> None:
         """Have the reference's shim execute the problem."""
         self.mailbox[: len(source)] = source
         name = entry_point.encode()
         self.mailbox[wire.SPEC_AT : wire.SPEC_AT + len(name)] = name
-        self.ask(Command.LOAD, timeout_s, a=len(source), b=len(name), fd=self._mailbox_fd)
+        self.ask(Command.LOAD, timeout_s, a=len(source), b=len(name), c=by_cases, fd=self._mailbox_fd)
 
     def load_candidate(
         self,
@@ -233,10 +233,10 @@ class Seat:
         """See Party.ask."""
         return self.party.ask(command, timeout_s, session=self._session, **numbers)
 
-    def describe(self, seed: bytes, timeout_s: float) -> spec.Spec:
-        """Have the reference build its model under `seed` and say what it takes and gives."""
+    def describe(self, seed: bytes, timeout_s: float, case: int = 0) -> spec.Spec:
+        """Have the reference build its model under `seed`, or turn to that case, and say what it takes and gives."""
         with self.party.lock:
-            size, _ = self.ask(Command.DESCRIBE, timeout_s, seed=seed)
+            size, _ = self.ask(Command.DESCRIBE, timeout_s, a=case, seed=seed)
             mailbox = self.party.mailbox
             fields: Any = json.loads(mailbox[wire.SPEC_AT : wire.SPEC_AT + min(size, wire.SPEC_BYTES)])
         return spec.Spec.checked(fields)

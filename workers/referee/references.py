@@ -36,9 +36,9 @@ class References:
         """id of a party → evaluations that sit there."""
         self._sessions = itertools.count(1)
 
-    def sit(self, source: bytes, entry_point: str, timeout_s: float) -> Seat:
+    def sit(self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False) -> Seat:
         """A seat in the process of a problem, which is loaded.  Raises what loading raises; then nothing is kept."""
-        problem = sha256(source + b"\0" + entry_point.encode())
+        problem = sha256(source + b"\0" + entry_point.encode() + b"\0cases" * by_cases)
         with self._lock:
             key = self._vacant(problem)
             party = self._known.pop(key, None)
@@ -54,7 +54,7 @@ class References:
         try:
             if fresh:
                 try:
-                    party.load_reference(source, entry_point, timeout_s)
+                    party.load_reference(source, entry_point, timeout_s, by_cases=by_cases)
                 except BaseException:
                     self.discard(party)
                     raise

@@ -23,6 +23,7 @@ from app.domain.evaluation import Evaluation
 from app.domain.job import Job
 from workers import frames
 from workers.referee import baselines
+from workers.referee.by_cases import evaluate_cases
 from workers.referee.cancel import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.health import DeviceUnhealthyError
@@ -130,7 +131,8 @@ class Connection:
         """The evaluation with its baselines, and its timeline.  A fault of the device that came meanwhile counts for
         more than whatever else came of it."""
         try:
-            evaluation, timeline = evaluate(job, self._host, cancellation)
+            measure = evaluate_cases if job.options.cases else evaluate
+            evaluation, timeline = measure(job, self._host, cancellation)
 
             def alike(other: Job) -> Evaluation:
                 return evaluate(other, self._host, cancellation)[0]

@@ -13,13 +13,13 @@ from workers.referee.trials import Trials, reference_side
 from workers.wire import POINTERS_BYTES, Delivering
 
 
-def survey(trials: Trials, wanted: Sequence[tuple[Seat, int]]) -> None:
+def survey(trials: Trials, wanted: Sequence[tuple[Seat, int]], *, alike: bool = True) -> None:
     """Find out where the outputs of so many calls come to lie, and map that, so that timed blocks need not copy
     them; afterwards the process has as much memory as such a block needs.
 
     Outputs of which one overwrites another (a model that returns the same buffer again and again), or that do not
     lie in one piece, are copied in timed blocks, too; and so are those of a candidate that gives a wrong answer.
-    What one side has to do the other has to do, too: a copy is a tenth to half of a short call."""
+    What one side has to do the other has to do, too (`alike`): a copy is a tenth to half of a short call."""
     leaves = len(trials.place.outputs.leaves)
     fit = [(seat, count) for seat, count in wanted if count * leaves * 8 <= POINTERS_BYTES]
     if not trials.surveys or not fit:
@@ -30,7 +30,7 @@ def survey(trials: Trials, wanted: Sequence[tuple[Seat, int]]) -> None:
         with trials.lease.shared():
             _survey(trials, seat, batch, count)
     sides = (trials.reference, trials.candidate)
-    if any(seat.delivering == Delivering.COPY for seat in sides):
+    if alike and any(seat.delivering == Delivering.COPY for seat in sides):
         for seat in sides:
             seat.delivering = Delivering.COPY
 

@@ -1,0 +1,154 @@
+"""EVALUATE: how long a candidate's call takes that has no reference to be compared with (a problem by cases).
+
+Blocks and hand-overs are those of a contest (blocks.py), with the candidate alone in them.  What a contest takes off
+both sides alike is known here from blocks of no calls of the problem's process, which has nothing to gain; what
+the candidate's device is still at after a block, or was at before its clock, beyond that, is added to the block."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from workers.referee import outcome, statistics
+from workers.referee.batches import Batch, Times
+from workers.referee.blocks import secret_size
+from workers.referee.contest import DISTURBED_S, MAX_REPEATS, verify
+from workers.referee.plan import Terms
+from workers.referee.score import AHEAD_US, LEFT_OVER_US, Score, per_call
+from workers.referee.survey import survey
+from workers.referee.trials import Trials
+from workers.referee.venue import Venue
+
+BLOCKS = 12
+IDLE_BLOCKS = 3
+"""Of no calls, of each process, before every stretch."""
+
+
+class OwnTime(NamedTuple):
+    """Microseconds per call."""
+
+    us: float
+    """The median of all blocks."""
+    low: float
+    high: float
+    """95 % confidence interval of it."""
+
+
+class Taken(NamedTuple):
+    """Microseconds that a block took."""
+
+    call_us: float
+    """Per call."""
+    wall_us: float
+    """All of it."""
+
+
+class _Idle(NamedTuple):
+    """What a block of no calls takes, in microseconds."""
+
+    handover: float
+    settled: float
+    before: float
+
+
+def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTime | None:
+    """Measure until there are enough blocks, or the budget is spent.  None as soon as a timed call is wrong.
+
+    `seeming_us`: what a call took among others.  Raises DeviceUnhealthyError, and what the parties raise."""
+    score = Score(block_us=terms.block_us, health=place.health, guess_us=(seeming_us, seeming_us), found_out=True)
+    found: list[Taken] = []
+    spent_s = 0.0
+    while not _is_enough(len(found), spent_s / terms.budget_s):
+        shortest_us = min((block.call_us for block in found), default=seeming_us)
+        batch = _draw(score, trials, terms, shortest_us)
+        if trials.failed:
+            return None
+        with score.alone(trials.lease), place.alone(trials):
+            began = time.monotonic() - spent_s
+            over = functools.partial(_is_over, len(found), began, terms.budget_s)
+            with trials.timed_by(place.stopwatch):
+                some = _hold(score, trials, batch, shortest_us, over)
+            spent_s = time.monotonic() - began
+        del batch
+        verify(score, trials)
+        if trials.failed:
+            return None
+        if score.disturbed and score.repeats < MAX_REPEATS:
+            score.start_again()
+            spent_s = 0.0
+            trials.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
+            continue
+        found += some
+    place.health.note(score.canary_us[-1])
+    return _summed(found)
+
+
+def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
+    """Whether so many blocks more than `before` are enough by now."""
+    return _is_enough(before + blocks, (time.monotonic() - began) / budget_s)
+
+
+def _is_enough(blocks: int, spent: float) -> bool:
+    """`spent`: share of the budget."""
+    return (
+        blocks >= BLOCKS
+        or (blocks >= statistics.RANK_FROM and spent >= 1)
+        or (blocks >= 2 and spent >= outcome.OVERDRAFT)
+    )
+
+
+def _draw(score: Score, trials: Trials, terms: Terms, call_us: float) -> Batch:
+    """Fresh inputs for some blocks, and memory for the outputs of one where they can stay where they are."""
+    calls = max(1, min(trials.slots, math.ceil(terms.block_us / call_us)))
+    if not score.canary_us:
+        survey(trials, [(trials.candidate, calls)], alike=False)
+    most = max(1, min(trials.slots, terms.round_bytes // trials.bytes_per_call))
+    with score.beside(trials.lease):
+        return trials.draw(min(most, (BLOCKS + 1) * calls))
+
+
+def _hold(score: Score, trials: Trials, batch: Batch, call_us: float, over: Callable[[int], bool]) -> list[Taken]:
+    """Blocks on these inputs, until they are used up or it is `over` after so many.  The device is ours alone.
+
+    The first does not count where there are more: it is new to the caches of its core."""
+    score.watch()
+    idle = _idle(trials, batch)
+    found: list[Taken] = []
+    first = 0
+    while first < batch.slots and not over(len(found) - 1):
+        most = min(batch.slots - first, trials.candidate.room)
+        calls = secret_size(score.block_us / min([call_us, *(block.call_us for block in found)]), most)
+        delivery = trials.run_candidate(batch, first, calls)
+        score.deliveries.append(delivery)
+        found.append(_taken(delivery.times, idle, calls))
+        first += calls
+    score.watch()
+    return found[1:] or found
+
+
+def _idle(trials: Trials, batch: Batch) -> _Idle:
+    """The shorter hand-over, and what the device takes to come to rest around a process that has nothing to do."""
+    settled, before, walls = [], [], []
+    for _ in range(IDLE_BLOCKS):
+        times = trials.run_reference(batch, 0, 0)
+        walls += [times.wall_ns / 1000, trials.hand_over(trials.candidate).wall_ns / 1000]
+        settled.append((times.settled_ns or 0) / 1000)
+        before.append((times.before_ns or 0) / 1000)
+    return _Idle(min(walls), statistics.median(settled), statistics.median(before))
+
+
+def _taken(times: Times, idle: _Idle, calls: int) -> Taken:
+    left_over_us = max(0.0, (times.settled_ns or 0) / 1000 - idle.settled - LEFT_OVER_US)
+    ahead_us = max(0.0, (times.before_ns or 0) / 1000 - idle.before - AHEAD_US)
+    wall_us = times.wall_ns / 1000 + left_over_us + ahead_us
+    return Taken(per_call(wall_us, idle.handover, calls), wall_us)
+
+
+def _summed(found: list[Taken]) -> OwnTime:
+    interval = statistics.interval([math.log(block.call_us) for block in found])
+    wall_us = statistics.median([block.wall_us for block in found])
+    interval = statistics.widened(interval, math.hypot(outcome.HANDOVER_OFF_US / wall_us, outcome.PROCESS_OFF))
+    return OwnTime(math.exp(interval.centre), math.exp(interval.low), math.exp(interval.high))
