@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from app.domain.evaluation import Timing
-from workers.referee import blocks, contest, plan, score
+from workers.referee import blocks, contest, own_time, plan, score
 from workers.referee.batches import Batch, Delivery, Times
 from workers.referee.health import Health
 from workers.referee.venue import Venue
@@ -74,7 +74,7 @@ class Sides:
         inputs = torch.zeros(count, 1)
         return Batch(number=0, seed=b"", inputs=inputs, expected=[], baseline=[], poison=NOTHING)
 
-    def looked_through(self, wanted: list[tuple[Side, int]]) -> None:
+    def looked_through(self, wanted: list[tuple[Side, int]], *, alike: bool = True) -> None:
         self.drawn += max((count for _, count in wanted), default=0)
         for side, count in wanted:
             self.surveyed.append(count)
@@ -106,7 +106,7 @@ class Sides:
 
     def run_reference(self, batch: Batch, first: int, count: int) -> Times:
         assert first + count <= batch.slots
-        return self._block(self.reference, count)
+        return self._block(self.reference, count) if count else self.hand_over(self.reference)
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         assert first + count <= batch.slots
@@ -117,13 +117,16 @@ class Sides:
         )  # fmt: skip
 
 
-def _contest(
-    sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: plan.Guess | None = None
-) -> Timing:
-    place = Venue(
+def _venue() -> Venue:
+    return Venue(
         wakeful=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
         stopwatch=None, cores=None,  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def _contest(
+    sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: plan.Guess | None = None
+) -> Timing:
     terms = plan.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
     clock = SimpleNamespace(monotonic=lambda: sides.now)
@@ -133,7 +136,7 @@ def _contest(
         patch.setattr(score, "time", clock)
         patch.setattr(blocks, "secrets", SimpleNamespace(randbelow=random.Random(0).randrange))
         guess = guess or plan.guess(sides, few, reference_us)  # type: ignore[arg-type]
-        timing = contest.run(sides, place, terms, guess)  # type: ignore[arg-type]
+        timing = contest.run(sides, _venue(), terms, guess)  # type: ignore[arg-type]
     assert timing is not None
     return timing
 
@@ -210,3 +213,50 @@ def test_what_is_drawn_is_hardly_more_than_what_is_used() -> None:
     timing = _contest(sides)
     assert timing.groups <= 7
     assert sides.drawn <= 2.5 * timing.calls_per_side
+
+
+def _own_time(sides: Sides, seeming_us: float, budget_s: float = 0.08) -> own_time.OwnTime:
+    terms = plan.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_time, "time", SimpleNamespace(monotonic=lambda: sides.now))
+        patch.setattr(own_time, "survey", Sides.looked_through)
+        patch.setattr(blocks, "secrets", SimpleNamespace(randbelow=random.Random(0).randrange))
+        found = own_time.run(sides, _venue(), terms, seeming_us)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("call_us", [25, 400, 30_000])
+@pytest.mark.parametrize("seems", [0.5, 1, 50])
+def test_a_call_without_an_opponent_takes_what_it_takes(call_us: float, seems: float) -> None:
+    """Whatever it seemed to take among others; hand-overs, caches and stalls are not its time."""
+    for seed in range(10):
+        sides = Sides(0, call_us, slots=1024, noise=random.Random(seed))
+        found = _own_time(sides, seems * call_us)
+        assert found.us == pytest.approx(call_us, rel=0.05), seed
+        assert found.low <= call_us <= found.high
+        assert sides.verified > 0
+        assert sides.stretches <= 3
+
+
+def test_a_wrong_timed_call_ends_it() -> None:
+    sides = Sides(0, 50, slots=1024, noise=random.Random(0))
+
+    def verify(*deliveries: Delivery) -> bool:
+        sides.failed.append(object())
+        return False
+
+    sides.verify = verify  # type: ignore[method-assign]
+    terms = plan.Terms(budget_s=0.08, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_time, "survey", Sides.looked_through)
+        assert own_time.run(sides, _venue(), terms, 50) is None  # type: ignore[arg-type]
+
+
+def test_what_the_device_does_after_a_block_counts_in_full() -> None:
+    """There is no opponent to whom the same could be added."""
+    idle = own_time._Idle(handover=100.0, settled=30.0, before=200.0)
+    quiet = own_time._taken(Times(1_100_000, 0, 30_000, 200_000), idle, 10)
+    busy = own_time._taken(Times(1_100_000, 0, 1_070_000, 800_000), idle, 10)
+    assert quiet.call_us == pytest.approx(100.0)
+    assert busy.call_us == pytest.approx(100.0 + (1000 + 500) / 10)

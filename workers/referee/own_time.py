@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from workers.referee import outcome, statistics
 from workers.referee.batches import Batch, Times
 from workers.referee.blocks import secret_size
 from workers.referee.contest import DISTURBED_S, MAX_REPEATS, verify
-from workers.referee.plan import Terms
+from workers.referee.plan import TOO_SHORT, Terms
 from workers.referee.score import AHEAD_US, LEFT_OVER_US, Score, per_call
 from workers.referee.survey import survey
 from workers.referee.trials import Trials
@@ -38,12 +38,13 @@ class OwnTime(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Microseconds that a block took."""
+    """What a block took, in microseconds."""
 
     call_us: float
     """Per call."""
     wall_us: float
     """All of it."""
+    calls: int
 
 
 class _Idle(NamedTuple):
@@ -57,20 +58,20 @@ class _Idle(NamedTuple):
 def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTime | None:
     """Measure until there are enough blocks, or the budget is spent.  None as soon as a timed call is wrong.
 
-    `seeming_us`: what a call took among others.  Raises DeviceUnhealthyError, and what the parties raise."""
+    `seeming_us`: what a call took among others, which may be many times as long as it takes alone: blocks that turn
+    out too short for that do not count.  Raises DeviceUnhealthyError, and what the parties raise."""
     score = Score(block_us=terms.block_us, health=place.health, guess_us=(seeming_us, seeming_us), found_out=True)
     found: list[Taken] = []
-    spent_s = 0.0
+    spent_s, call_us = 0.0, seeming_us
     while not _is_enough(len(found), spent_s / terms.budget_s):
-        shortest_us = min((block.call_us for block in found), default=seeming_us)
-        batch = _draw(score, trials, terms, shortest_us)
+        batch = _draw(score, trials, terms, call_us)
         if trials.failed:
             return None
         with score.alone(trials.lease), place.alone(trials):
             began = time.monotonic() - spent_s
             over = functools.partial(_is_over, len(found), began, terms.budget_s)
             with trials.timed_by(place.stopwatch):
-                some = _hold(score, trials, batch, shortest_us, over)
+                some = _hold(score, trials, batch, call_us, over)
             spent_s = time.monotonic() - began
         del batch
         verify(score, trials)
@@ -81,9 +82,22 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
             spent_s = 0.0
             trials.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
             continue
+        call_us = min([call_us, *(block.call_us for block in some)])
+        if not score.corrected and _are_too_short(some, trials, terms):
+            score.corrected = True
+            spent_s = 0.0
+            continue
         found += some
     place.health.note(score.canary_us[-1])
     return _summed(found)
+
+
+def _are_too_short(some: Sequence[Taken], trials: Trials, terms: Terms) -> bool:
+    """Whether blocks could have had more calls, and should have had."""
+    if not some:
+        return False
+    work_us = statistics.median([block.call_us * block.calls for block in some])
+    return work_us < TOO_SHORT * terms.block_us and max(block.calls for block in some) < trials.slots
 
 
 def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
@@ -103,7 +117,7 @@ def _is_enough(blocks: int, spent: float) -> bool:
 def _draw(score: Score, trials: Trials, terms: Terms, call_us: float) -> Batch:
     """Fresh inputs for some blocks, and memory for the outputs of one where they can stay where they are."""
     calls = max(1, min(trials.slots, math.ceil(terms.block_us / call_us)))
-    if not score.canary_us:
+    if not score.canary_us or trials.candidate.room < TOO_SHORT * calls:
         survey(trials, [(trials.candidate, calls)], alike=False)
     most = max(1, min(trials.slots, terms.round_bytes // trials.bytes_per_call))
     with score.beside(trials.lease):
@@ -111,22 +125,35 @@ def _draw(score: Score, trials: Trials, terms: Terms, call_us: float) -> Batch:
 
 
 def _hold(score: Score, trials: Trials, batch: Batch, call_us: float, over: Callable[[int], bool]) -> list[Taken]:
-    """Blocks on these inputs, until they are used up or it is `over` after so many.  The device is ours alone.
-
-    The first does not count where there are more: it is new to the caches of its core."""
+    """Blocks on these inputs, until they are used up or it is `over` after so many.  The device is ours alone."""
     score.watch()
+    first = _warm_up(score, trials, batch, call_us)
     idle = _idle(trials, batch)
     found: list[Taken] = []
-    first = 0
-    while first < batch.slots and not over(len(found) - 1):
-        most = min(batch.slots - first, trials.candidate.room)
-        calls = secret_size(score.block_us / min([call_us, *(block.call_us for block in found)]), most)
-        delivery = trials.run_candidate(batch, first, calls)
-        score.deliveries.append(delivery)
-        found.append(_taken(delivery.times, idle, calls))
+    while first < batch.slots and not over(len(found)):
+        shortest_us = min([call_us, *(block.call_us for block in found)])
+        calls, times = _block(score, trials, batch, first, shortest_us)
+        found.append(_taken(times, idle, calls))
         first += calls
     score.watch()
-    return found[1:] or found
+    return found
+
+
+def _warm_up(score: Score, trials: Trials, batch: Batch, call_us: float) -> int:
+    """Input sets used up by a block that does not count, where that leaves some: it is new to the caches of its core,
+    and so would be the hand-overs before it."""
+    return _block(score, trials, batch, 0, call_us, leaving=1)[0] if batch.slots > 1 else 0
+
+
+def _block(
+    score: Score, trials: Trials, batch: Batch, first: int, call_us: float, *, leaving: int = 0
+) -> tuple[int, Times]:
+    """Calls on the input sets from `first` on, so many that they last as long as a block should."""
+    most = min(batch.slots - first - leaving, trials.candidate.room)
+    calls = secret_size(score.block_us / call_us, most)
+    delivery = trials.run_candidate(batch, first, calls)
+    score.deliveries.append(delivery)
+    return calls, delivery.times
 
 
 def _idle(trials: Trials, batch: Batch) -> _Idle:
@@ -144,7 +171,7 @@ def _taken(times: Times, idle: _Idle, calls: int) -> Taken:
     left_over_us = max(0.0, (times.settled_ns or 0) / 1000 - idle.settled - LEFT_OVER_US)
     ahead_us = max(0.0, (times.before_ns or 0) / 1000 - idle.before - AHEAD_US)
     wall_us = times.wall_ns / 1000 + left_over_us + ahead_us
-    return Taken(per_call(wall_us, idle.handover, calls), wall_us)
+    return Taken(per_call(wall_us, idle.handover, calls), wall_us, calls)
 
 
 def _summed(found: list[Taken]) -> OwnTime:
