@@ -11,6 +11,7 @@ Who is there
 
 From a job to an evaluation
     evaluate.py    the stages in order
+    by_cases.py    the same for each case of a problem that is given by cases, and one evaluation of all of them
     room.py        waiting for device memory
     seating.py     both sides get parameters and an arena
     trials.py      fresh inputs (batches.py), calls, verification (record.py); there is one kind of call
@@ -21,6 +22,7 @@ From a job to an evaluation
     plan.py        how many calls, input sets and groups, by what is known so far
     score.py       what blocks make per call
     outcome.py     when groups say enough; ratio and confidence interval (statistics.py)
+    own_time.py    a call's time where there is no reference to compare it with
     profile.py     where one call's time went
     ablate.py      do its kernels matter?
     reweigh.py     does it use weights that are all equal as long as nobody trains it?
