@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from workers import backends, calls, kineto, launches, memory, spec, warm, wire
+from workers import backends, calls, kineto, launches, memory, numerics, spec, warm, wire
 from workers.backends.base import synchronise
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -100,6 +100,7 @@ class Shim:
         os.close(fd)
         fields = json.loads(box[wire.SPEC_AT : wire.SPEC_AT + spec_bytes])
         self._spec = spec.Spec.checked(fields["spec"])
+        numerics.choose(self._spec.numerics)
         backend = backends.BACKENDS[fields["backend"]]
         path = self._scratch / "candidate.py"
         path.write_bytes(box[wire.SOURCE_AT : wire.SOURCE_AT + source_bytes])

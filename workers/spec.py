@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from workers import constants
+from workers import constants, numerics
 from workers.memory import Memory
 
 Node = dict[str, Any]
@@ -283,6 +283,8 @@ class Spec:
     """Of one call, as torch counts them (products and convolutions, multiply and add as two); None for none."""
     case: Case | None = None
     """None where the problem is a model."""
+    numerics: dict[str, str | bool] = field(default_factory=numerics.chosen)
+    """How libraries compute in the problem's process (workers.numerics)."""
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Spec:
@@ -300,6 +302,7 @@ class Spec:
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[: constants.MOST],
             flops=None if fields["flops"] is None else int(fields["flops"]),
             case=None if fields["case"] is None else Case.checked(fields["case"]),
+            numerics=numerics.checked(fields["numerics"]),
         )  # fmt: skip
 
     @property

@@ -318,6 +318,8 @@ class Environment:
     cuda: str = ""
     bandwidth_gb_s: float | None = None
     """Peak bandwidth measured by the referee at its start."""
+    numerics: str = ""
+    """How libraries compute in fp32, on both sides alike: `matmul fp32, convolution TF32, rnn TF32`."""
     sandbox: tuple[str, ...] = ()
     """Layers in force around the candidate."""
     sandbox_missing: tuple[str, ...] = ()

@@ -53,6 +53,24 @@ def _in_forward(code: str) -> bytes:
     return HONEST.replace(b"        return torch.relu", body.encode() + b"\n        return torch.relu")
 
 
+def test_what_the_problem_chooses_of_numerics_holds_for_the_candidate_and_is_stored(
+    isolator: isolate.Isolator,
+) -> None:
+    chooses = b"import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n" + REFERENCE
+    looks = HONEST.replace(b"class ModelNew(", b"FOUND = torch.backends.cuda.matmul.allow_tf32\nclass ModelNew(")
+    says = looks.replace(
+        b"        return torch.relu", b"        print('TF32:', FOUND, flush=True)\n        return torch.relu"
+    )
+    for reference, found, words in (
+        (REFERENCE, "TF32: False", "matmul fp32, convolution TF32, rnn TF32"),
+        (chooses, "TF32: True", "matmul TF32, convolution TF32, rnn TF32"),
+    ):
+        evaluation = isolator.run(_job(says, reference)).evaluation
+        assert evaluation.status is Status.PASSED, evaluation.error
+        assert found in evaluation.testimony.stdout
+        assert evaluation.environment.numerics == words
+
+
 def test_an_honest_candidate_passes_with_a_speedup_and_its_interval(isolator: isolate.Isolator) -> None:
     measured = isolator.run(_job(HONEST, timing_budget_s=0.5))
     evaluation = measured.evaluation

@@ -16,6 +16,7 @@ import torch
 from app.domain.evaluation import (
     Ablation,
     CaseOutcome,
+    Environment,
     Evaluation,
     FreshWeights,
     OutputCheck,
@@ -26,7 +27,7 @@ from app.domain.evaluation import (
 )  # fmt: skip
 from app.domain.job import Job
 from app.domain.profile import Profile
-from workers import spec, wire
+from workers import numerics, spec, wire
 from workers.launches import Launch
 from workers.referee import (
     compare,
@@ -64,8 +65,8 @@ class Progress:
     seed: bytes
     stages: Stages
     cancellation: Cancellation
-    case: spec.Case | None = None
-    """Of a problem by cases."""
+    agreed: spec.Spec | None = None
+    """What the problem is like."""
     trials: Trials | None = None
     timing: Timing | None = None
     own_time: own_time.OwnTime | None = None
@@ -139,7 +140,7 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
             seated.callback(seating.leave, host, reference)
             with Unaided(host.references, reference):
                 agreed = reference.describe(seating.init_seed(progress.seed), REFERENCE_TIMEOUT_S, job.case)
-                progress.case = agreed.case
+                progress.agreed = agreed
                 place = seating.lay_out(host, agreed)
         if not alone:
             _wait_for_room(host, progress, held, room.needs(agreed, place, host.device.arena_bytes, CHECK_BYTES))
@@ -333,7 +334,7 @@ def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation
     passed = fault is None
     return Evaluation(
         status=fault.status if fault else Status.PASSED, error=fault.error if fault else None,
-        environment=host.environment, seed=progress.seed.hex(),
+        environment=_environment(host.environment, progress), seed=progress.seed.hex(),
         correctness=progress.trials.record.correctness() if progress.trials and progress.trials.record.calls else None,
         timing=progress.timing if passed else None, profile=progress.profile, ablation=progress.ablation,
         fresh_weights=progress.fresh_weights, cases=_outcome(progress, fault),
@@ -342,11 +343,16 @@ def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation
     )  # fmt: skip
 
 
+def _environment(known: Environment, progress: Progress) -> Environment:
+    """The device's, with what the problem has chosen."""
+    return replace(known, numerics=numerics.described(progress.agreed.numerics)) if progress.agreed else known
+
+
 def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]:
     """Of a problem by cases, this one."""
-    case, own = progress.case, progress.own_time
-    if case is None:
+    if progress.agreed is None or progress.agreed.case is None:
         return ()
+    case, own = progress.agreed.case, progress.own_time
     record = progress.trials.record.correctness() if progress.trials else None
     return (
         CaseOutcome(

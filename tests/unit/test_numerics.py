@@ -1,0 +1,63 @@
+"""How libraries compute in fp32: what a problem chooses holds for its candidates, by either of PyTorch's ways."""
+
+import os
+
+import pytest
+import torch
+
+from workers import numerics
+
+AS_SHIPPED = {"matmul": "none", "convolution": "tf32", "rnn": "tf32", "benchmark": False, "deterministic": False}
+
+
+def in_a_process(code: str) -> str:
+    """What `found` is after the code; the choice is a process's, so a fork makes it."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        names = {"torch": torch, "numerics": numerics}
+        try:
+            exec(code, names)
+            os.write(writing, str(names["found"]).encode())
+        except BaseException as error:  # noqa: BLE001 (nothing of this process may go on)
+            os.write(writing, repr(error).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        found = said.read()
+    os.waitpid(pid, 0)
+    return found
+
+
+def test_pytorch_ships_it_as_we_say() -> None:
+    assert in_a_process("found = numerics.chosen()") == str(AS_SHIPPED)
+    assert numerics.described(AS_SHIPPED) == "matmul fp32, convolution TF32, rnn TF32"
+
+
+@pytest.mark.parametrize(
+    ("set_by_the_problem", "found"),
+    [
+        ("torch.backends.cuda.matmul.allow_tf32 = True", "matmul TF32, convolution TF32, rnn TF32"),
+        ("torch.set_float32_matmul_precision('high')", "matmul TF32, convolution TF32, rnn TF32"),
+        ("torch.backends.cuda.matmul.fp32_precision = 'tf32'", "matmul TF32, convolution TF32, rnn TF32"),
+        ("torch.backends.cudnn.allow_tf32 = False", "matmul fp32, convolution fp32, rnn fp32"),
+        ("torch.backends.cudnn.conv.fp32_precision = 'ieee'", "matmul fp32, convolution fp32, rnn TF32"),
+        ("torch.backends.cudnn.benchmark = True", "matmul fp32, convolution TF32, rnn TF32, cudnn.benchmark"),
+    ],
+)
+def test_what_a_problem_sets_holds_for_its_candidates(set_by_the_problem: str, found: str) -> None:
+    """Read in one process, chosen in another; and the other is none the worse for asking in either way."""
+    theirs = in_a_process(f"{set_by_the_problem}\nfound = numerics.checked(numerics.chosen())")
+    ours = in_a_process(
+        f"numerics.choose({theirs})\nfound = numerics.described(numerics.chosen())\n"
+        "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.backends.cuda.matmul.allow_tf32"
+    )
+    assert ours == found
+
+
+@pytest.mark.parametrize(
+    "fields", [None, {}, AS_SHIPPED | {"matmul": "fast"}, AS_SHIPPED | {"more": 1}, {"matmul": "ieee"}]
+)
+def test_the_referee_believes_no_other_choice(fields: object) -> None:
+    with pytest.raises(ValueError, match="not a"):
+        numerics.checked(fields)

@@ -1,0 +1,60 @@
+"""How the libraries compute in fp32 on a GPU: alike on both sides, by the problem's choice.
+
+PyTorch's own choice, which KernelBench and its kin leave as it is: products in fp32, convolutions in TF32 (so that the
+reference errs by that much there, and a candidate may, too), and no search for the fastest algorithm of cuDNN.  What a
+problem's module sets differently holds for its candidates, too, from before their code is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+PRECISIONS = ("none", "ieee", "tf32")
+"""Of PyTorch: as the library has it, fp32 throughout, or TF32 in the products."""
+
+PLACES = ("matmul", "convolution", "rnn")
+SWITCHES = ("benchmark", "deterministic")
+"""Of cuDNN."""
+
+Numerics = Mapping[str, str | bool]
+
+
+def chosen() -> dict[str, str | bool]:
+    """What holds in this process."""
+    cudnn = torch.backends.cudnn
+    found: dict[str, str | bool] = {
+        "matmul": torch.backends.cuda.matmul.fp32_precision,
+        "convolution": cudnn.conv.fp32_precision,  # type: ignore[attr-defined]
+        "rnn": cudnn.rnn.fp32_precision,  # type: ignore[attr-defined]
+    }
+    return found | {name: bool(getattr(cudnn, name)) for name in SWITCHES}
+
+
+def choose(wanted: Numerics) -> None:
+    """Have it hold in this process; what does already is not touched, because PyTorch has two ways to ask for it, and
+    refuses one where the other was used."""
+    now, cudnn = chosen(), torch.backends.cudnn
+    if now["matmul"] != wanted["matmul"]:
+        torch.backends.cuda.matmul.allow_tf32 = wanted["matmul"] == "tf32"
+    if any(now[place] != wanted[place] for place in ("convolution", "rnn")):
+        cudnn.allow_tf32 = wanted["convolution"] == "tf32"
+        if wanted["rnn"] != wanted["convolution"]:
+            cudnn.rnn.fp32_precision = wanted["rnn"]  # type: ignore[attr-defined]
+    for name in SWITCHES:
+        setattr(cudnn, name, wanted[name])
+
+
+def checked(fields: object) -> dict[str, str | bool]:
+    """What another process says; ValueError for what cannot be."""
+    if not isinstance(fields, dict) or set(fields) != {*PLACES, *SWITCHES}:
+        raise ValueError(f"not a choice of numerics: {str(fields)[:80]}")
+    if any(fields[place] not in PRECISIONS for place in PLACES):
+        raise ValueError(f"not a precision of fp32: {str(fields)[:80]}")
+    return {place: str(fields[place]) for place in PLACES} | {name: bool(fields[name]) for name in SWITCHES}
+
+
+def described(numerics: Numerics) -> str:
+    """For people."""
+    words = [f"{place} {'fp32' if numerics[place] in ('none', 'ieee') else 'TF32'}" for place in PLACES]
+    return ", ".join([*words, *(f"cudnn.{name}" for name in SWITCHES if numerics[name])])
