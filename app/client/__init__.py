@@ -125,12 +125,14 @@ class Client:
         priority: str = "normal",
         run: str | None = None,
         fresh: bool = False,
+        workflow: str = "kernelbench",
         **options: Any,
     ) -> JobHandle:
         """Queue one candidate.  The same submission twice is one job, unless `fresh`.
 
         `device` pins it to '<node>.<index>' or to any device of '<node>'; `run` names the run that it is for;
-        `options` are the fields of app.domain.job.JobOptions.  Raises RequestError."""
+        `workflow` says how the problem is given: `kernel_simple` takes a `reference` that defines get_cases() in place
+        of a model; `options` are the fields of app.domain.job.JobOptions.  Raises RequestError."""
         submission = Submission(
             reference=reference,
             candidate=candidate,
@@ -140,6 +142,7 @@ class Client:
             priority=priority,
             run=run,
             fresh=fresh,
+            workflow=workflow,
             options=options,
         )
         return self.submit_many([submission])[0]
@@ -192,18 +195,20 @@ class Client:
         priority: str = "normal",
         run: Run | None = None,
         label: str | None = None,
+        workflow: str = "kernelbench",
         **options: Any,
     ) -> Trajectory:
         """Store a whole multi-turn trajectory and queue the candidate of every turn that has one.
 
-        The trajectory comes back with the id of each turn's job.  Raises RequestError, and a ValueError where a run of
-        that name says something else about itself."""
+        `workflow` and `options` are those of `submit`.  The trajectory comes back with the id of each turn's job.
+        Raises RequestError, and a ValueError where a run of that name says something else about itself."""
         request = Request(
             problem=as_problem(reference),
             candidate=None,
             backend=backend,
             device_class=gpu,
             priority=priority,
+            workflow=workflow,
             options=as_options(options),
         )
         return self._way.submit_trajectory(request, turns, run, label)

@@ -219,7 +219,9 @@ def _item(submission: Submission) -> dict[str, Any]:
 
 
 def _how(problem: Problem, request: Request) -> dict[str, Any]:
+    """What is as usual is left out where a server of another version may not know it."""
     usual = asdict(JobOptions())
+    workflow = {} if request.workflow == Request.workflow else {"workflow": request.workflow}
     return {
         "problem": {
             "reference": _text(problem.reference),
@@ -234,6 +236,7 @@ def _how(problem: Problem, request: Request) -> dict[str, Any]:
         "priority": str(request.priority),
         "run": request.run,
         "options": {name: value for name, value in asdict(request.options).items() if value != usual[name]},
+        **workflow,
     }
 
 

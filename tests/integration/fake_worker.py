@@ -10,6 +10,7 @@
     where PATH        appends the index of the device to the file
     log PATH          appends a line to the file, so that a test can count and order executions; others may follow
 
+A problem by cases is answered by cases, of which the second is wrong.
 Started as `celery -A fake_worker worker` with this folder on PYTHONPATH.  A launch that finds the file FAKE_GATE notes
 its pid there and waits until the file is gone."""
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from celery.concurrency.asynpool import AsynPool
-from fakes import incorrect
+from fakes import by_cases, incorrect
 
 from app.domain.evaluation import Environment
 from app.domain.job import Job
@@ -53,7 +54,7 @@ class FakeIsolator:
         for line in job.candidate.decode().splitlines():
             verb, _, argument = line.partition(" ")
             getattr(self, f"_{verb}")(argument)
-        return isolate.Measured(evaluation=incorrect(), timeline=b"{}")
+        return isolate.Measured(evaluation=by_cases() if job.options.cases else incorrect(), timeline=b"{}")
 
     def cancel(self) -> None:
         self._cancelled.set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
+from app.domain.evaluation import CaseOutcome, Environment, Evaluation, EvaluationError, Status
 from app.domain.problem import Problem
 from app.domain.request import Request
 from app.domain.verdict import Finding, Label, Verdict
@@ -17,6 +17,7 @@ ENVIRONMENT = Environment(
     triton="none",
 )
 PROBLEM = Problem(name="fake", reference=b"class Model: ...")
+CASES = "def get_cases():\n    return [{'inputs': [1, 2], 'outputs': 3}]\n"
 
 
 def incorrect() -> Evaluation:
@@ -25,6 +26,38 @@ def incorrect() -> Evaluation:
         environment=ENVIRONMENT,
         seed="00ff",
         error=EvaluationError(kind="wrong_output", message="expected 1, got 2"),
+    )
+
+
+def by_cases() -> Evaluation:
+    """The first case passed, the second one did not."""
+    return Evaluation(
+        status=Status.INCORRECT,
+        environment=ENVIRONMENT,
+        seed="00ff",
+        error=EvaluationError(kind="wrong_output", message="case 'negative' of 2: expected 1, got 2"),
+        cases=(
+            CaseOutcome(
+                index=0,
+                of=2,
+                name="small",
+                status=Status.PASSED,
+                calls=9,
+                candidate_us=1500.0,
+                candidate_us_low=1250.0,
+                candidate_us_high=1750.0,
+            ),
+            CaseOutcome(
+                index=1,
+                of=2,
+                name="negative",
+                status=Status.INCORRECT,
+                message="expected 1, got 2\x1b[2J",
+                calls=5,
+                failed_calls=2,
+                tolerance="rtol=0.01,atol=0.01",
+            ),
+        ),
     )
 
 

@@ -142,6 +142,55 @@ def test_one_key_at_once_is_one_job(made: Callable[..., flask.Flask], database: 
         assert connection.execute(sa.select(sa.func.count()).select_from(tables.jobs)).scalar_one() == 1
 
 
+BY_CASES = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
+
+
+def by_cases(database: Database, job_id: UUID) -> None:
+    with database.begin() as connection:
+        lease = jobs.claim(connection, job_id, "me", 30, 3)
+        assert lease
+        assert lease.job.options.cases, "the worker is told"
+        evaluations.add(connection, lease, worker="w", evaluation=fakes.by_cases(), verdict=fakes.clean())
+
+
+def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
+    with worker(database, by_cases):
+        told = site.post("/v1/evaluations", json=BY_CASES)
+        done = site.get(told.location, query_string={"wait": 25}).json
+        scored = site.post("/v1/reward", json=BY_CASES).json
+    assert (told.status_code, done["status"], done["speedup"]) == (202, "incorrect", None)
+    assert (done["reference_us"], done["candidate_us"]) == (None, 1500.0)
+    assert [(each["name"], each["status"]) for each in done["cases"]] == [
+        ("small", "passed"),
+        ("negative", "incorrect"),
+    ]
+    assert (scored["job_id"], scored["result"]["cases"]) == (done["job_id"], done["cases"])
+
+    items = [BY_CASES, BY_CASES | {"workflow": "magic"}, BY_CASES | {"reference": "class Model: ..."}]
+    first, unknown, model = site.post("/v1/evaluations:batch", json={"items": items}).json["items"]
+    assert first["accepted"]["job_id"] == done["job_id"]
+    assert unknown["error"]["message"] == "unknown workflow 'magic'; expected one of kernel_simple, kernelbench"
+    assert "get_cases()" in model["error"]["message"]
+
+    turn = {"response": "r", "candidate": "c"}
+    made = site.post("/v1/trajectories", json={**BY_CASES, "turns": [turn]} | {"candidate": None})
+    assert made.status_code == 400, "a trajectory has candidates in its turns"
+    how = {name: value for name, value in BY_CASES.items() if name != "candidate"}
+    made = site.post("/v1/trajectories", json={**how, "turns": [turn]})
+    assert made.json["turns"][0]["job_id"] == done["job_id"]
+    appended = site.post(f"{made.location}/turns", json=turn | {"workflow": "kernel_simple"})
+    assert appended.json["job_id"] == done["job_id"]
+    assert site.post(f"{made.location}/turns", json=turn | {"workflow": "magic"}).status_code == 400
+
+
+def test_a_key_tells_workflows_apart(site: FlaskClient) -> None:
+    headers = {"Idempotency-Key": "step-17"}
+    assert site.post("/v1/evaluations", json=BY_CASES, headers=headers).status_code == 202
+    assert site.post("/v1/evaluations", json=BY_CASES, headers=headers).status_code == 200
+    other = site.post("/v1/evaluations", json=BY_CASES | {"workflow": "kernelbench"}, headers=headers)
+    assert other.status_code == 409
+
+
 def test_a_batch_answers_item_by_item(site: FlaskClient) -> None:
     items = [
         BODY,
@@ -231,6 +280,7 @@ def test_too_much_is_pressed_back(made: Callable[..., flask.Flask]) -> None:
         ("[" * 100_000, "expected JSON"),
         ("[]", "Expected `object`, got `array`"),
         (json.dumps(BODY | {"backend": "fortran"}), "unknown backend 'fortran'; expected one of"),
+        (json.dumps(BODY | {"workflow": "magic"}), "unknown workflow 'magic'; expected one of kernel_simple, kernelb"),
         (json.dumps(BODY | {"run": "a\0b"}), "$.run"),
         (json.dumps(BODY | {"run": "\ud800"}), "$.run"),
         (json.dumps(BODY | {"device": "nowhere.0"}), "nowhere.0"),
@@ -345,6 +395,9 @@ def test_scopes(made: Callable[..., flask.Flask], database: Database) -> None:
 def test_the_document_says_what_results_are(site: FlaskClient) -> None:
     told = site.get("/v1/openapi.json").json
     assert set(told["components"]["schemas"]["Result"]["properties"]) == set(result.KEYS)
+    bodies = ("EvaluationBody", "RewardBody", "TrajectoryBody", "AppendBody")
+    defaults = {told["components"]["schemas"][name]["properties"]["workflow"]["default"] for name in bodies}
+    assert defaults == {"kernelbench"}
     assert told == json.loads(json.dumps(document.document()))
     served = {rule.rule for rule in site.application.url_map.iter_rules() if rule.rule.startswith("/v1/")}
     assert len(told["paths"]) == len(served) - 1, "every route is described, but the document itself"

@@ -139,6 +139,20 @@ def terminate_others(settings: Settings) -> None:
         ({"reference": "r"}, "missing 1 required keyword-only argument: 'candidate'"),
         ({"reference": "r", "candidate": "c", "options": {"deadline_s": 0}}, "deadline_s: expected 1 to 3600, got 0"),
         ({"reference": "r", "candidate": "c", "options": {"speed": 1}}, "options: .*'speed'"),
+        (
+            {"reference": "r", "candidate": "c", "workflow": "magic"},
+            "unknown workflow 'magic'; expected one of kernel_simple, kernelbench",
+        ),
+        ({"reference": "r", "candidate": "c", "workflow": "kernel_simple"}, r"defines get_cases\(\)"),
+        (
+            {
+                "reference": fakes.CASES,
+                "candidate": "c",
+                "workflow": "kernel_simple",
+                "options": {"baselines": ["compile"]},
+            },
+            "has no reference that could be timed; got baselines compile",
+        ),
         ({"reference": "r", "candidate": "c" * (1 << 24) + "c"}, "candidate: expected at most 16777216 bytes"),
     ],
 )
@@ -156,6 +170,19 @@ def test_a_trajectory_and_its_jobs(client: Client) -> None:
     assert client.get_trajectory(trajectory.trajectory_id) == trajectory
     with pytest.raises(LookupError):
         client.get_trajectory(uuid4())
+
+
+def test_a_problem_by_cases(client: Client) -> None:
+    by_cases = client.submit(reference=fakes.CASES, candidate="c", workflow="kernel_simple")
+    assert client.submit(reference=fakes.CASES, candidate="c").job_id != by_cases.job_id, "two ways to read it"
+    again = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
+    assert client.submit_many([again])[0].job_id == by_cases.job_id
+    turns = [Turn(messages=(), response="r", candidate="c")]
+    stored = client.submit_trajectory(reference=fakes.CASES, turns=turns, workflow="kernel_simple")
+    assert stored.turns[0].job_id == by_cases.job_id
+    for none_to_evaluate in ([], [Turn(messages=(), response="r", candidate=None)]):
+        with pytest.raises(RequestError, match="unknown workflow 'magic'"):
+            client.submit_trajectory(reference="r", turns=none_to_evaluate, workflow="magic")
 
 
 def test_without_services_it_says_how_to_start_them(tmp_path: Path) -> None:

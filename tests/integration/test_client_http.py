@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import fakes
@@ -138,6 +139,15 @@ def test_the_same_as_in_process(
         remote_client.submit_trajectory(reference="r", turns=turns, run=Run(name="b", model="other"))
     with pytest.raises(LookupError):
         remote_client.get_trajectory(uuid4())
+
+    by_cases = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
+    [first] = remote_client.submit_many([by_cases])
+    assert first.job_id == client.submit_many([by_cases])[0].job_id
+    stored = remote_client.submit_trajectory(reference=fakes.CASES, turns=[replace(turns[0], candidate="c")],
+                                             workflow="kernel_simple")  # fmt: skip
+    assert stored.turns[0].job_id == first.job_id
+    with pytest.raises(RequestError, match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench"):
+        remote_client.submit(reference="r", candidate="c", workflow="magic")
 
     for bad in ({"backend": "fortran"}, {"gpu": "h999"}, {"priority": "now"}, {"options": {"deadline_s": 0}}):
         with pytest.raises(RequestError, match="expected"):

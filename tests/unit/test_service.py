@@ -98,7 +98,9 @@ def test_kernelbench_is_one_job() -> None:
     assert (job.candidate, job.backend, job.options) == (b"", "cuda", options)
     with pytest.raises(RequestError, match="expected source, got None"):
         workflows.plan(Request(problem=PROBLEM, candidate=None))
-    with pytest.raises(UnknownPluginError, match="unknown workflow 'magic'; expected one of kernelbench"):
+    with pytest.raises(
+        UnknownPluginError, match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench"
+    ):
         workflows.plan(Request(problem=PROBLEM, candidate=b"", workflow="magic"))
 
 

@@ -168,6 +168,7 @@ def how_request(body: HowBody, **more: Any) -> Request:
         device=body.device,
         priority=body.priority,
         run=body.run,
+        workflow=body.workflow,
         options=schemas.options(body.options),
         **more,
     )
@@ -243,7 +244,11 @@ def _own_key(key: str) -> str:
 
 
 def _fingerprint(request: Request) -> str:
-    """What the key stands for: everything that is evaluated, and on what."""
+    """What the key stands for: everything that is evaluated, and on what.  What came later counts where it is not
+    as it always was, so that a key that was used before an upgrade stands for the same after it."""
+    options = msgspec.to_builtins(request.options)
+    usual = {"workflow": schemas.WORKFLOW, "cases": False}
+    later = {"workflow": request.workflow, "cases": options.pop("cases")}
     parts = [
         request.problem.reference_sha256,
         request.problem.name,
@@ -251,6 +256,7 @@ def _fingerprint(request: Request) -> str:
         request.backend,
         request.device_class,
         request.device,
-        msgspec.to_builtins(request.options),
+        options,
+        *([] if later == usual else [later]),
     ]
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

@@ -14,11 +14,13 @@ from msgspec import Meta, Struct
 from app.domain import source
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
-from app.domain.request import MAX_SOURCE_BYTES, RequestError
+from app.domain.request import MAX_SOURCE_BYTES, Request, RequestError
 
 MOST_ITEMS = 1_000
 """Of a batch."""
 MOST_TURNS = 200
+WORKFLOW = Request.workflow
+"""Where none is named."""
 LONGEST_WAIT_S = 60.0
 """Of a long poll: what sits between us and the client often cuts at this."""
 
@@ -44,7 +46,7 @@ Source: TypeAlias = str | Base64Source
 
 
 class ProblemBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """A reference in KernelBench form, with what it is called."""
+    """A problem, with what it is called: a reference in KernelBench form or, for `kernel_simple`, its cases."""
 
     reference: Source
     name: Name | None = None
@@ -81,6 +83,8 @@ class HowBody(Struct, forbid_unknown_fields=True, kw_only=True):
     priority: Text = "normal"
     run: Name | None = None
     """Name of the run for which it is asked: runs share the devices fairly."""
+    workflow: Text = WORKFLOW
+    """How the problem is given: `kernelbench`, a `Model` with its inputs; `kernel_simple`, get_cases() alone."""
     options: Options | None = None  # type: ignore[valid-type]  # made above
 
 
@@ -206,6 +210,8 @@ class Result(Struct, kw_only=True):
     correctness: dict[str, Any] | None
     profile: dict[str, Any] | None
     compiled_kernels: list[dict[str, Any]]
+    cases: list[dict[str, Any]]
+    """How the candidate fared on each case, where the problem is given by cases (workflow `kernel_simple`)."""
     environment: dict[str, Any] | None
     timings_ms: dict[str, float | None]
     seed: str | None

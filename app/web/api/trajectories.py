@@ -20,7 +20,7 @@ from app.web import context
 from app.web.api import evaluations, pressure, schemas
 from app.web.api.operation import answer, operation, refuse
 from app.web.api.runs import RunBody, run_of
-from app.web.api.schemas import MOST_TURNS, Count, HowBody, Limit, Name, Options, Text
+from app.web.api.schemas import MOST_TURNS, WORKFLOW, Count, HowBody, Limit, Name, Options, Text
 
 
 class MessageBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +60,7 @@ class AppendBody(TurnBody, forbid_unknown_fields=True, kw_only=True):
     gpu: Text = "cpu"
     device: Text | None = None
     priority: Text = "normal"
+    workflow: Text = WORKFLOW
     options: Options | None = None  # type: ignore[valid-type]  # made from app.domain.job.JobOptions
 
 
@@ -185,6 +186,7 @@ def append(trajectory_id: UUID, body: AppendBody) -> flask.Response:
         device=body.device,
         priority=body.priority,
         run=stored.run,
+        workflow=body.workflow,
         options=schemas.options(body.options),
     )
     _check(request)
