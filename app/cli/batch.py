@@ -24,7 +24,9 @@ from app.domain.job import JobState
 from app.settings import Settings
 
 REQUIRED = ("id", "reference", "candidate")
-KNOWN = (*REQUIRED, "backend", "gpu", "device", "priority", "run")
+CHOSEN = ("backend", "gpu", "device", "priority", "run", "workflow")
+"""What a line may say, and the command line says for all others."""
+KNOWN = (*REQUIRED, *CHOSEN)
 
 Row = dict[str, Any]
 
@@ -38,13 +40,16 @@ class Case:
 
     @property
     def key(self) -> Row:
-        """What makes an existing result the result of this case."""
+        """What makes an existing result the result of this case.  The usual workflow is not written down, as it never
+        was: results from before there were others stay good."""
+        workflow = self.submission.workflow
         return {
             "id": self.case_id,
             "reference_sha256": self.submission.request().problem.reference_sha256,
             "candidate_sha256": ids.sha256(self.submission.request().candidate or b""),
             "backend": self.submission.backend,
             "gpu": self.submission.gpu,
+            **({} if workflow == Submission.workflow else {"workflow": workflow}),
         }
 
 
@@ -130,7 +135,7 @@ def case(fields: object, folder: Path, options: Mapping[str, Any]) -> Case:
     for name, value in fields.items():
         if not (isinstance(value, str) or (name == "id" and type(value) is int)):
             raise ValueError(f"{name}: expected a string, got {json.dumps(value)[:80]}")
-    chosen = dict(options) | {name: fields[name] for name in ("backend", "priority", "gpu") if name in fields}
+    chosen = dict(options) | {name: fields[name] for name in CHOSEN if name in fields}
     paths = {name: folder / fields[name] for name in ("reference", "candidate")}
     for name, path in paths.items():
         if not path.is_file():
@@ -225,7 +230,10 @@ def _json(text: bytes) -> object:
 
 def _is_result(done: Mapping[str, Row], case: Case) -> bool:
     row = done.get(case.case_id)
-    return row is not None and row.get("state") == JobState.FINISHED and case.key.items() <= row.items()
+    if row is None or row.get("state") != JobState.FINISHED:
+        return False
+    same = row.get("workflow", Submission.workflow) == case.submission.workflow
+    return same and case.key.items() <= row.items()
 
 
 def _appending(out: Path) -> IO[str]:

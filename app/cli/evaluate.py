@@ -35,7 +35,9 @@ def command(
     **options: Any,
 ) -> None:
     """Evaluate CANDIDATE, a module defining ModelNew, against REFERENCE, a module defining Model, get_inputs and
-    get_init_inputs.
+    get_init_inputs; or, with --workflow kernel_simple, against the cases of REFERENCE, a module defining get_cases: a
+    list of {"inputs": [...], "outputs": ..., "name": ..., "rtol": ..., "atol": ...}, of which the last three may be
+    left out.
 
     Without a worker on the CPU, one is started for as long as it takes.  Exit code 0: passed and not a hack; 1:
     anything else; 3: our fault.
@@ -44,6 +46,7 @@ def command(
     assay eval softmax.py softmax_triton.py
     assay eval softmax.py softmax_torch.py --backend torch --json | jq .speedup
     assay eval softmax.py softmax_triton.py --gpu h200 --baseline compile --baseline compile-max-autotune
+    assay eval --workflow kernel_simple add_cases.py add_triton.py
     assay eval --batch cases.jsonl --out results.jsonl
     assay eval --pending
 
@@ -52,10 +55,11 @@ def command(
     \b
     {"id": "17", "reference": "softmax.py", "candidate": "a/17.py", "backend": "triton"}
 
-    and, if wanted, "gpu" and "priority"; the other options come from the command line.  The results are one line a case
-    in the order of the cases: the case's id, the hashes of its sources, and the result.  Started again, it goes on with
-    what is missing, was changed, or failed by our fault.  A bad line is reported by its number and the others go on;
-    then, exit code 2.  Exit code 0 of a batch: every line has its result, whatever it says.
+    and, if wanted, "gpu", "device", "priority", "run" and "workflow"; the other options come from the command line.
+    The results are one line a case in the order of the cases: the case's id, the hashes of its sources, and the result.
+    Started again, it goes on with what is missing, was changed, or failed by our fault.  A bad line is reported by its
+    number and the others go on; then, exit code 2.  Exit code 0 of a batch: every line has its result, whatever it
+    says.
     """
     settings: Settings = ctx.obj
     if waiting:

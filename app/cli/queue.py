@@ -10,13 +10,13 @@ from uuid import UUID
 
 import click
 
-from app import route
+from app import route, workflows
 from app.cli import failures
 from app.client import Client, Submission
 from app.domain.job import BASELINES, PROFILES, PROTOCOLS, JobOptions, JobState, Priority
 from app.domain.policy import POLICIES
 from app.domain.problem import Problem
-from app.domain.request import BACKENDS
+from app.domain.request import BACKENDS, Request
 
 CHECK_S = 5.0
 """How often whoever waits makes sure that somebody is there to do the work, in seconds."""
@@ -52,6 +52,9 @@ def options(function: F) -> F:
                      help=f"Kind of device: {', '.join(route.DEVICE_CLASSES)}."),
         click.option("--backend", default="triton", show_default=True,
                      help=f"What the candidate claims to be written in: {', '.join(BACKENDS)}."),
+        click.option("--workflow", default=Request.workflow, show_default=True,
+                     help=f"How the problem is given ({', '.join(workflows.BUILTIN)}): a Model to compare with, or for "
+                     "kernel_simple a get_cases() that makes inputs with their answers; no speedup then."),
     ):  # fmt: skip
         function = option(function)
     return function
@@ -77,8 +80,9 @@ def submission(reference: Path, candidate: Path, **chosen: Any) -> Submission:
 
 
 def checked(wanted: Submission) -> Submission:
-    """The same.  Raises ValueError for unknown names and options out of range, before anything is started for it."""
-    wanted.request()
+    """The same.  Raises ValueError for unknown names, options out of range and what its workflow cannot plan, before
+    anything is started for it."""
+    workflows.plan(wanted.request())
     route.queue_for(wanted.gpu, wanted.device)
     return wanted
 

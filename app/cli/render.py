@@ -96,6 +96,9 @@ def details(result: Result) -> Text:
         lines.append(("reference", f"{result['reference_us']:.1f} µs per call"))
         lines.append(("candidate", f"{result['candidate_us']:.1f} µs per call"))
         lines += [("baseline", _baseline(baseline)) for baseline in result["baselines"]]
+    lines += [("case", _case(case)) for case in result["cases"]]
+    if result["cases"] and result["candidate_us"] is not None:
+        lines.append(("speedup", "none: a problem by cases has no reference that could be slower"))
     if result["coverage_time"] is not None:
         lines.append(("coverage", f"{result['coverage_time']:.0%} of kernel time in the candidate's kernels"))
     if result["correctness"]:
@@ -121,6 +124,19 @@ def _baseline(baseline: Mapping[str, Any]) -> str:
         return f"over {baseline['name']}: not credited {took}"
     numbers = f"{baseline['speedup']:.2f}× [{baseline['ci_low']:.2f}, {baseline['ci_high']:.2f}]"
     return f"over {baseline['name']}: {numbers} {took}"
+
+
+def _case(case: Mapping[str, Any]) -> Text:
+    """How it fared on one case: its name is the problem's, its message may be the candidate's."""
+    took = ""
+    if case["candidate_us"] is not None:
+        took = f", {case['candidate_us']:.1f} µs per call"
+        if case["candidate_us_low"] is not None and case["candidate_us_high"] is not None:
+            took += f" [{case['candidate_us_low']:.1f}, {case['candidate_us_high']:.1f}]"
+    said = f": {safe(case['message'])}" if case["message"] else ""
+    calls = f", {case['calls']} calls, {case['failed_calls']} wrong"
+    number = f"  {case['index'] + 1}/{case['of']} "
+    return Text.assemble(word(case["status"]), number, safe(case["name"]), calls, took, said)
 
 
 def _finding(finding: Mapping[str, Any]) -> Text:

@@ -124,6 +124,15 @@ def test_a_job_from_submission_to_result(assay: Run, files: Any, worker: Popen[b
     assert assay("cancel", job_id).returncode == 1
 
 
+def test_a_problem_by_cases_from_submission_to_result(assay: Run, files: Any, worker: Popen[bytes]) -> None:
+    reference, candidate = files("wrong")
+    reference.write_text(fakes.CASES)
+    came = assay("eval", reference, candidate, "--workflow", "kernel_simple")
+    assert (came.returncode, came.stderr) == (1, "")
+    assert "1/2 small, 9 calls, 0 wrong, 1500.0 µs per call [1250.0, 1750.0]" in came.stdout
+    assert "2/2 negative, 5 calls, 2 wrong: expected 1, got 2\\x1b[2J" in came.stdout
+
+
 def test_a_job_without_a_worker_waits_and_can_be_cancelled(assay: Run, files: Any) -> None:
     submitted = assay("submit", *files("wrong"), "--gpu", "h200")
     job_id = submitted.stdout.strip()

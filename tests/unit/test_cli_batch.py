@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app import cli
+from app.cli import batch as batch_file
 from app.cli import failures, services
 from app.client import Submission
 
@@ -209,6 +210,33 @@ def test_results_of_other_cases_are_left_alone(batch: Batch) -> None:
     assert came.exit_code == failures.USAGE
     assert "has results of other cases (a): name another --out" in came.stderr
     assert [row["id"] for row in batch.rows] == ["a"]
+
+
+def test_a_line_may_choose_the_workflow(batch: Batch) -> None:
+    (batch.folder / "cases.py").write_text("def get_cases(): ...")
+    simple = {"reference": "cases.py", "workflow": "kernel_simple"}
+    batch.write(case("a"), case("b", **simple), case("c", workflow="kernel_simple"), case("d", workflow="magic"))
+    came = batch.run()
+    assert came.exit_code == failures.USAGE
+    assert "3: reference: the workflow 'kernel_simple' expects a module that defines get_cases()" in came.stderr
+    assert "4: unknown workflow 'magic'; expected one of kernel_simple, kernelbench" in came.stderr
+    assert [row.get("workflow", "as usual") for row in batch.rows] == ["as usual", "kernel_simple"]
+    batch.write(case("a"), case("b", **simple))
+    batch.run()
+    assert batch.client.asked == [], "what is there is good"
+    batch.write(case("a", reference="cases.py"), case("b", reference="cases.py"))
+    batch.run()
+    assert batch.client.asked == ["a.py", "b.py"], "the same files, read as something else"
+    batch.run("--workflow", "kernel_simple")
+    assert [row.get("workflow") for row in batch.rows] == ["kernel_simple"] * 2
+
+
+def test_a_line_may_choose_a_device_and_a_run(batch: Batch) -> None:
+    batch.write(case("a", device="here.1", run="mine", gpu="h200"))
+    tally = batch_file.Tally()
+    [found] = batch_file.read(batch.folder / "cases.jsonl", {"device": "there", "gpu": "cpu"}, tally)
+    chosen = found.submission
+    assert (chosen.device, chosen.run, chosen.gpu, tally.bad_lines) == ("here.1", "mine", "h200", [])
 
 
 def test_json_counts(batch: Batch) -> None:

@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,7 +18,7 @@ from click.testing import CliRunner, Result
 from app import cli, imports
 from app.cli import children, demo, failures, render, services, up, zoo
 from app.domain import result as results
-from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
+from app.domain.evaluation import CaseOutcome, Environment, Evaluation, EvaluationError, Status
 from app.domain.job import JobState
 from app.domain.verdict import Finding, Label, Verdict
 from app.settings import Settings
@@ -102,6 +103,18 @@ def test_version() -> None:
         (["eval", __file__, __file__, "--gpu", "h201"], "unknown GPU class 'h201'; expected one of cpu"),
         (["eval", __file__, __file__, "--backend", "cobol"], "unknown backend 'cobol'; expected one of triton"),
         (["eval", __file__, __file__, "--deadline", "0"], "deadline_s: expected 1 to 3600, got 0"),
+        (
+            ["eval", __file__, __file__, "--workflow", "x"],
+            "unknown workflow 'x'; expected one of kernel_simple, kernelb",
+        ),
+        (
+            ["submit", cli.__file__, __file__, "--workflow", "kernel_simple"],
+            "expects a module that defines get_cases()",
+        ),
+        (
+            ["eval", __file__, __file__, "--workflow", "kernel_simple", "--baseline", "compile"],
+            "a problem by cases has no reference that could be timed; got baselines compile",
+        ),
         (["eval", __file__, __file__, "--out", "x"], "or --batch with --out"),
         (["eval", "--batch", __file__], "--batch: expected --out"),
         (["submit", __file__, __file__, "--priority", "urgent"], "'urgent' is not one of"),
@@ -194,6 +207,28 @@ def test_a_long_log_is_cut_to_its_end() -> None:
     shown = render.details(result(Status.RUNTIME_ERROR, log="\n".join(f"line {n}" for n in range(1000)))).plain
     assert "… 960 lines before\nline 960\n" in shown
     assert shown.endswith("line 999")
+
+
+def test_cases_are_shown_one_a_line_and_no_speedup(answering: Any) -> None:
+    first = CaseOutcome(
+        index=0, of=2, name="small", status=Status.PASSED, calls=9, candidate_us=12.34, candidate_us_low=12.0,
+        candidate_us_high=13.0,
+    )  # fmt: skip
+    second = CaseOutcome(
+        index=1, of=2, name="odd\x1b[2J", status=Status.INCORRECT, calls=5, failed_calls=2, message="is 1\x07"
+    )
+    shown = result(Status.INCORRECT)
+    shown |= {"cases": [asdict(first), asdict(second)], "candidate_us": 12.34}
+    lines = render.details(shown).plain.splitlines()
+    assert [line for line in lines if line.startswith("case")] == [
+        "case       passed  1/2 small, 9 calls, 0 wrong, 12.3 µs per call [12.0, 13.0]",
+        "case       incorrect  2/2 odd\\x1b[2J, 5 calls, 2 wrong: is 1\\x07",
+    ]
+    assert "speedup    none: a problem by cases has no reference that could be slower" in lines
+    assert not any(line.startswith(("reference", "candidate")) for line in lines)
+    answering(shown)
+    said = json.loads(run("result", str(JOB), "--json").stdout)
+    assert [each["name"] for each in said["cases"]] == ["small", "odd\x1b[2J"]
 
 
 def test_status_of_one_is_a_word(answering: Any) -> None:
