@@ -22,6 +22,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import pytest
 import sqlalchemy as sa
 from conftest import administrate, empty_broker
+from fakes import CASES
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -219,10 +220,76 @@ def test_a_workflow_is_the_same_with_a_payload(site: FlaskClient, fake_worker: P
     assert site.post("/workflow/submit", json={"payload": fields}).json == {"detail": "task_id is required"}
     unknown = site.post("/workflow/submit", json={"workflow": "mine", "payload": fields, "task_id": "x"})
     assert (unknown.status_code, "Registry missing 'mine'" in unknown.json["detail"]) == (400, True)
-    own = {"kernel_code": kernel(), "cases_code": "def get_cases(): return []"}
+
+
+INLINE = [{"inputs": [1, 2], "outputs": 3, "name": "small"}, {"input": [[-1.5]], "output": [0], "atol": 0.5}]
+
+
+def by_cases(task_id: str, **fields: Any) -> dict[str, Any]:
+    """What the protocol's own example of that workflow sends."""
+    return {
+        "task_id": task_id,
+        "kernel_code": kernel(),
+        "entry_point": "ModelNew",
+        "backend": "triton",
+        "device": "cuda:0",
+        "run_correctness": True,
+        "run_performance": True,
+        "num_warmup": 5,
+        **fields,
+    }
+
+
+def test_cases_are_served_however_they_come(site: FlaskClient, client: Client, fake_worker: Popen[bytes]) -> None:
+    code = by_cases("code", cases_code=CASES)
     for path in ("/workflow/submit", "/kernelgym/workflow/submit"):
-        refused = site.post(path, json={"workflow": "kernel_simple", "payload": own, "task_id": "y"})
-        assert (refused.status_code, "expected 'kernelbench'" in refused.json["detail"]) == (400, True)
+        answer = site.post(path, json={"workflow": "kernel_simple", "payload": code, "task_id": "code"}).json
+        found = answer["result"]
+        assert (answer["status"], found["compiled"], found["correctness"]) == ("completed", True, False)
+        assert (found["kernel_runtime"], found["reference_runtime"], found["speedup"]) == (1.5, -1.0, 0.0)
+    assert (found["metadata"]["cases_source"], found["metadata"]["num_cases"]) == ("cases_code", 2)
+    assert found["metadata"]["correctness_failed_cases"] == ["negative"]
+    assert found["metadata"]["runtime_stats"]["median"] == 1.5
+
+    asked = {"workflow": "kernel_simple", "run_performance": False, "entry_point": "Model", "cases": INLINE}
+    inline = site.post("/evaluate", json=by_cases("inline", **asked)).json
+    assert (inline["correctness"], inline["error_code"]) == (False, "CORRECTNESS_ERROR")
+    metadata = inline["metadata"]
+    assert (metadata["cases_source"], metadata["performance_skipped"]) == ("inline", True)
+    assert site.get("/results/inline").json == inline
+    assert site.get("/workflow/results/inline").json["result"]["metadata"] == metadata
+    by_toolkit = site.post("/evaluate", json=by_cases("t", toolkit="kernel_simple", cases=INLINE)).json
+    assert by_toolkit["metadata"]["num_cases"] == 2
+    with client.database.begin() as connection:
+        tasks = kernelgym.get(connection, ["code", "inline", "t"])
+    assert {task.workflow for task in tasks.values()} == {"kernel_simple"}
+
+
+def test_a_batch_of_both_kinds(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+    tasks = [payload("a", kernel()), by_cases("b", workflow="kernel_simple", cases=INLINE[0])]
+    answer = site.post("/evaluate/batch", json={"batch_id": "b", "tasks": tasks}).json
+    model, cases = (each["metadata"] for each in answer["results"])
+    assert (model["reference_task_id"], "cases_source" in model) == ("a_ref", False)
+    assert (cases["cases_source"], "reference_task_id" in cases) == ("inline", False)
+    own = by_cases("c", workflow="kernel_simple")
+    refused = site.post("/evaluate/batch", json={"batch_id": "b", "tasks": [*tasks, own]})
+    assert (refused.status_code, "tasks[2]" in refused.json["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"kernel_code": kernel(CASES)}, "a candidate that brings its own tests proves nothing"),
+        ({"cases_code": "def get_inputs(): return [1, 2]"}, "get_inputs() alone: without outputs there is nothing"),
+        ({"cases": [{"inputs": [1]}]}, "cases[0]: expected outputs, found inputs: without outputs"),
+        ({"cases": INLINE, "entry_point": "Fast"}, "of a name that ends in New"),
+    ],
+)
+def test_cases_that_prove_nothing_are_refused(site: FlaskClient, fields: dict[str, Any], why: str) -> None:
+    body = {"workflow": "kernel_simple", "payload": by_cases("y", **fields), "task_id": "y"}
+    refused = site.post("/workflow/submit", json=body)
+    assert (refused.status_code, refused.headers["X-Error-Code"]) == (400, "VALIDATION_ERROR")
+    assert why in refused.json["message"]
     assert site.get("/status/y").status_code == 404
 
 
@@ -331,6 +398,16 @@ def test_validation_runs_nothing(site: FlaskClient) -> None:
     assert answer["request_info"]["timeout"] == 60
     answer = site.post("/debug/validate", json=payload("v", "def broken(:\n   pass", reference_code=good)).json
     assert (answer["valid"], answer["reference"]["valid"], answer["kernel"]["valid"]) == (False, True, False)
+    simple = {"workflow": "kernel_simple", "cases": INLINE, "kernel_code": "class FastNew:\n    pass"}
+    answer = site.post("/debug/validate", json=by_cases("v", **simple | {"entry_point": "FastNew"})).json
+    assert (answer["valid"], answer["kernel"]["entry_point"], answer["workflow"]) == (True, "FastNew", "kernel_simple")
+    assert not {"reference", "cache", "resources"} & set(answer)
+    misspelt = {"cases": None, "cases_code": "def my_get_cases(): ...", "entry_point": "ModelNew"}
+    answer = site.post("/debug/validate", json=by_cases("v", **simple | misspelt)).json
+    assert answer["errors"] == [
+        "cases: expected a function get_cases, found my_get_cases",
+        "kernel: expected a class ModelNew, found FastNew",
+    ]
     assert site.get("/status/v").status_code == 404
 
 

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app import workflows
 from app.domain import result, reward
 from app.domain.evaluation import (
+    CaseOutcome,
     Correctness,
     Environment,
     Evaluation,
@@ -315,7 +317,8 @@ def test_null_and_unknown_fields_are_as_good_as_absent() -> None:
         ({"timeout": 9}, "timeout"),
         ({"timeout": 3601}, "timeout"),
         ({"priority": "urgent"}, "priority"),
-        ({"toolkit": "x"}, "toolkit: expected 'kernelbench'"),
+        ({"toolkit": "x"}, "toolkit: expected 'kernelbench' or 'kernel_simple', got 'x'"),
+        ({"backend_adapter": "x"}, "backend_adapter: expected 'kernelbench', got 'x'"),
         ({"resources": {"gpus": 2}}, "gpus: expected 1, got 2"),
         ({"resources": {"gpus": 0}}, "gpus: expected 1, got 0"),
     ],
@@ -331,20 +334,192 @@ def test_what_is_no_request_at_all_is_refused() -> None:
             requests.read(text, EvaluationRequest)
     with pytest.raises(requests.BodyError, match="tasks"):
         requests.read(b'{"batch_id": "b", "tasks": []}', requests.Batch)
-    with pytest.raises(requests.UnknownWorkflowError, match="Registry missing 'mine'"):
+    with pytest.raises(
+        requests.UnknownWorkflowError,
+        match="Registry missing 'mine'; this server has 'kernelbench' and 'kernel_simple'",
+    ):
         read(workflow="mine")
     with pytest.raises(requests.UnknownWorkflowError):
         requests.read(b'{"batch_id": "b", "tasks": [{"workflow": "x"}]}', requests.Batch)
     assert read(workflow="KernelBench")
 
 
+CASES_CODE = "def get_cases(): return [{'inputs': [1], 'outputs': 2}]\n"
+CASE = {"inputs": [[1.5, -2.0]], "outputs": [3, None], "name": "\"'''\\ é \n}", "rtol": 0.1, "atol": 0}
+
+
+def by_cases(**fields: Any) -> EvaluationRequest:
+    return read(**{"reference_code": None, "workflow": "kernel_simple", "entry_point": "ModelNew", **fields})
+
+
+def cases_of(wanted: EvaluationRequest) -> Any:
+    """What the problem's get_cases() returns."""
+    scope: dict[str, Any] = {}
+    exec(wanted.request("cpu", None).problem.reference, scope)
+    return scope["get_cases"]()
+
+
 @pytest.mark.parametrize(
     "fields", [{"workflow": "kernel_simple"}, {"workflow": "Kernel_Simple"}, {"toolkit": "kernel_simple"}]
 )
-def test_cases_in_place_of_a_reference_are_refused_with_the_reason(fields: dict[str, Any]) -> None:
-    cases = [{"inputs": [[1.0]], "expected": [2.0]}]
-    with pytest.raises(requests.UnknownWorkflowError, match=r"not seen.*expected 'kernelbench' with a reference_code"):
-        read(reference_code=None, cases=cases, **fields)
+def test_cases_stand_in_place_of_a_reference(fields: dict[str, Any]) -> None:
+    wanted = read(reference_code=None, cases_code=CASES_CODE, **fields)
+    request = wanted.request("h200", None)
+    assert (wanted.served, request.workflow) == ("kernel_simple", "kernel_simple")
+    assert (request.problem.reference, request.problem.entry_point) == (CASES_CODE.encode(), "Model")
+    assert request.options.profile == "full"
+    (planned,) = workflows.plan(request)
+    assert planned.options.cases
+    assert (wanted.asked["workflow"], wanted.asked["cases_source"]) == ("kernel_simple", "cases_code")
+
+
+def test_inline_cases_become_a_source_that_they_cannot_leave() -> None:
+    assert cases_of(by_cases(cases=[CASE])) == [CASE]
+    assert cases_of(by_cases(cases=CASE)) == [CASE]  # one is a list of one
+    assert cases_of(by_cases(cases=[{"input": 5, "output": {"a": None}}])) == [{"inputs": [5], "outputs": {"a": None}}]
+    assert by_cases(cases=[CASE, CASE]).asked["num_cases"] == 2
+    assert by_cases(cases=[CASE], cases_code="").asked["cases_source"] == "inline"
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    st.lists,
+    max_leaves=8,
+)
+
+
+@given(anything)
+def test_every_value_of_json_arrives_as_it_is(value: Any) -> None:
+    found = cases_of(by_cases(cases={"inputs": [value], "outputs": 0, "name": None}))
+    assert found == [{"inputs": [value], "outputs": 0}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "ours"), [("Model", "Model"), ("ModelNew", "Model"), ("FastAddNew", "FastAdd"), (None, "Model")]
+)
+def test_with_cases_the_entry_point_is_the_candidates_own(asked: str | None, ours: str) -> None:
+    wanted = by_cases(cases=CASE, entry_point=asked)
+    assert wanted.request("cpu", None).problem.entry_point == ours
+    assert wanted.kernel_class == f"{ours}New"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, r"got neither: a candidate that brings its own tests proves nothing"),
+        ({"kernel_code": CASES_CODE + KERNEL}, r"got neither: a candidate that brings its own tests"),
+        ({"cases": []}, r"cases: expected an object or a list of at least one, got a list of 0"),
+        ({"cases": "all"}, r"cases: expected an object or a list of at least one, got text"),
+        ({"cases": [CASE], "cases_code": CASES_CODE}, r"expected one of them, got both"),
+        ({"cases": [[1, 2]]}, r"cases\[0\]: expected an object with inputs and outputs, got a list of 2: without"),
+        ({"cases": [CASE, {"inputs": [1]}]}, r"cases\[1\]: expected outputs, found inputs: without outputs there is"),
+        ({"cases": {"inputs": [1], "expected": 2}}, r"cases\[0\]: expected outputs, found expected, inputs: without"),
+        ({"cases": {"inputs": [1], "outputs": None}}, r"cases\[0\]: expected outputs"),
+        ({"cases": {"outputs": [1]}}, r"cases\[0\]: expected inputs, found outputs"),
+        ({"cases": {"inputs": {"x": 1}, "outputs": 1}}, r"cases\[0\].inputs: expected a list, by position"),
+        ({"cases": CASE | {"name": 5}}, r"cases\[0\].name: expected text, got a number"),
+        ({"cases": CASE | {"rtol": "0.1"}}, r'cases\[0\].rtol: expected a number from 0 on, got "0.1"'),
+        ({"cases": CASE | {"atol": -1}}, r"cases\[0\].atol: expected a number from 0 on, got -1"),
+        ({"cases": CASE | {"atol": True}}, r"cases\[0\].atol: expected a number from 0 on, got true"),
+        (
+            {"cases_code": "def get_inputs(): return [1]"},
+            r"found get_inputs\(\) alone: without outputs there is nothing",
+        ),
+        ({"cases_code": "def cases(): return [1]"}, r"expected a get_cases\(\) .* found none"),
+        ({"cases": CASE, "entry_point": "Fast"}, r"of a name that ends in New.*got 'Fast'"),
+        ({"cases": CASE, "entry_point": "New"}, r"of a name that ends in New.*got 'New'"),
+        ({"cases": CASE, "kernel_code": "short"}, r"kernel_code: expected at least 10 characters"),
+        ({"cases": CASE, "toolkit": "mine"}, r"toolkit: expected 'kernelbench' or 'kernel_simple', got 'mine'"),
+    ],
+)
+def test_bad_cases_say_where(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(requests.BodyError, match=expected):
+        by_cases(**fields)
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_what_is_nested_too_deep_is_a_bad_body(depth: int) -> None:
+    deep = b"[" * depth + b"]" * depth
+    for field in (b'"uuid"', b'"whatever"', b'"payload"'):
+        with pytest.raises(requests.BodyError, match="nested too deep"):
+            requests.read(b'{"task_id": "t", ' + field + b": " + deep + b"}", EvaluationRequest)
+
+
+CASES_ASKED = {**ASKED, "workflow": "kernel_simple", "cases_source": "inline", "num_cases": 3, "run_performance": True}
+
+
+def answered(asked: dict[str, Any], *, label: Label = Label.CLEAN, us: float | None = 1500.0) -> dict[str, Any]:
+    """The answer for a problem of three cases, of which the second was wrong and the third had no turn."""
+    one = CaseOutcome(
+        index=0,
+        of=3,
+        name="small",
+        status=Status.PASSED,
+        calls=5,
+        candidate_us=us,
+        candidate_us_low=us and us - 250,
+        candidate_us_high=us and us + 250,
+    )
+    two = CaseOutcome(index=1, of=3, name="negative", status=Status.INCORRECT, calls=5, failed_calls=5)
+    evaluation = Evaluation(
+        status=Status.INCORRECT,
+        environment=Environment(
+            device_class="h200", device_name="H200", device_id="d", node="n", python="3", torch="2", triton="3"
+        ),
+        seed="00",
+        error=EvaluationError(kind="wrong_output", message="case 'negative'"),
+        cases=(one, two),
+    )
+    verdict = Verdict(label=label, policy="standard", detectors={}, findings=())
+    found = result.build(job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
+    answer = answers.evaluation("t", asked, found)
+    json.dumps(answer, allow_nan=False)
+    return answer
+
+
+def test_cases_in_the_words_of_the_protocol() -> None:
+    answer = answered(CASES_ASKED)
+    assert (answer["correctness"], answer["kernel_runtime"]) == (False, 1.5)
+    assert (answer["reference_runtime"], answer["speedup"]) == (-1.0, 0.0)
+    metadata = answer["metadata"]
+    assert (metadata["cases_source"], metadata["num_cases"]) == ("inline", 3)
+    assert metadata["correctness_failed_cases"] == ["negative"]
+    stats = metadata["runtime_stats"]
+    assert (stats["median"], stats["median_low"], stats["median_high"]) == (1.5, 1.25, 1.75)
+    assert [stats[name] for name in ("mean", "std", "min", "max")] == [None] * 4, "a median is no mean"
+    assert (stats["case"], stats["hardware"], stats["device"]) == ("small", "H200", "cuda:0")
+    absent = {"performance_skipped", "reference_backend", "reference_backend_error", "reference_task_id"}
+    assert not absent & set(metadata)
+
+
+def test_cases_that_were_not_timed_say_so() -> None:
+    skipped = answered({**CASES_ASKED, "run_performance": False}, us=None)
+    assert (skipped["metadata"]["performance_skipped"], skipped["kernel_runtime"]) == (True, -1.0)
+    assert "runtime_stats" not in skipped["metadata"]
+    untimed = by_cases(cases=CASE, run_performance=False, run_correctness=False)
+    assert untimed.asked["run_performance"] is False
+    assert untimed.request("cpu", None).options.timing_budget_s == 0
+    hack = answered(CASES_ASKED, label=Label.HACK)
+    assert (hack["kernel_runtime"], hack["decoy_kernel"], "runtime_stats" in hack["metadata"]) == (-1.0, True, False)
+
+
+def test_a_baseline_of_cases_is_asked_for_in_vain() -> None:
+    wanted = by_cases(cases=CASE, reference_backend="torch_compile")
+    assert wanted.request("cpu", None).options.baselines == ()
+    metadata = answered({**CASES_ASKED, "reference_backend": "torch_compile"})["metadata"]
+    assert metadata["reference_backend_error"] == "'torch_compile' was asked for; a problem by cases has no reference"
+
+
+def test_cases_of_which_none_was_tried() -> None:
+    fault = unfinished(JobState.FAILED, {"kind": "infrastructure", "message": "on fire", "log": ""})
+    metadata = answers.evaluation("t", CASES_ASKED, fault)["metadata"]
+    assert (metadata["num_cases"], metadata["correctness_failed_cases"]) == (3, [])
+    from_code = {**CASES_ASKED, "cases_source": "cases_code", "num_cases": None}
+    assert answers.evaluation("t", from_code, fault)["metadata"]["num_cases"] is None
 
 
 def test_a_request_of_theirs_is_one_of_ours() -> None:

@@ -2,7 +2,8 @@
 
 Times are milliseconds there, −1 where there is none, and `speedup` is always a number.  `status` is `failed` for what
 did not load, ran out of time, or failed by our fault; what is wrong or crashes is `completed`, `correctness` false.
-A hack of any kind is a `decoy_kernel`; it keeps the `correctness` that was measured, as there, and has no speedup."""
+A hack of any kind is a `decoy_kernel`; it keeps the `correctness` that was measured, as there, and has no speedup.
+What has cases in place of a reference has no speedup either, and the time of its first case, as there."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 from app.domain.evaluation import Status
 from app.domain.job import JobState
 from app.domain.verdict import Label
-from app.web.kernelgym.requests import SPELLINGS
+from app.web.kernelgym.requests import CASES_WORKFLOW, SPELLINGS
 
 ABSENT = -1.0
 """A time that was not measured."""
@@ -75,7 +76,7 @@ def evaluation(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[s
     word = status(result)
     over = word not in {"pending", "processing"}
     total_ms = result["timings_ms"].get("total")
-    compared = _compared(asked.get("reference_backend"), result)
+    compared = _compared(asked, result)
     return {
         "task_id": task_id,
         "status": "failed" if word == "cancelled" else word,
@@ -144,17 +145,16 @@ def _code(result: Result) -> str | None:
 
 def _metadata(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[str, Any]:
     environment = result["environment"] or {}
-    on_gpu = environment.get("device_class", "cpu") != "cpu"
+    device = _device(environment)
     return {
         "hardware": environment.get("device_name"),
-        "device": "cuda:0" if on_gpu else "cpu",
-        "gpu_name": environment.get("device_name") if on_gpu else None,
+        "device": device,
+        "gpu_name": None if device == "cpu" else environment.get("device_name"),
         "backend": asked.get("backend"),
         "num_correct_trials": asked.get("num_correct_trials"),
         "num_perf_trials": asked.get("num_perf_trials"),
-        **_compared(asked.get("reference_backend"), result).metadata,
-        "kernel_task_id": f"{task_id}_kernel",
-        "reference_task_id": f"{task_id}_ref",
+        **_compared(asked, result).metadata,
+        **(_by_cases(asked, result) if _has_cases(asked) else _halves(task_id)),
         "valid": result["valid"],
         "job_id": result["job_id"],
         "url": result["url"],
@@ -172,9 +172,13 @@ class Compared(NamedTuple):
     metadata: dict[str, Any]
 
 
-def _compared(wanted: str | None, result: Result) -> Compared:
+def _compared(asked: Mapping[str, Any], result: Result) -> Compared:
     """The baseline that was asked for; where there is none of that name, or it could not be timed, the reference as it
-    is written, and the metadata say so."""
+    is written, and the metadata say so.  Nothing where there are cases."""
+    wanted = asked.get("reference_backend")
+    if _has_cases(asked):
+        error = f"{wanted!r} was asked for; a problem by cases has no reference"
+        return Compared(None, None, {} if wanted is None else {"reference_backend_error": error})
     used = result["baseline"]
     eager = {"reference_backend": used, "reference_backend_compiled": used == "compile"}
     if wanted is None or wanted in SPELLINGS.get(used, {used}):
@@ -187,6 +191,47 @@ def _compared(wanted: str | None, result: Result) -> Compared:
     reason = f": {found['error']}" if found is not None else ""
     error = f"{wanted!r} was asked for and not timed{reason}; speedup is over {used!r}"
     return Compared(result["reference_us"], result["speedup"], {**eager, "reference_backend_error": error})
+
+
+def _has_cases(asked: Mapping[str, Any]) -> bool:
+    return asked.get("workflow") == CASES_WORKFLOW
+
+
+def _halves(task_id: str) -> dict[str, str]:
+    """Names under which the protocol has both sides of a comparison."""
+    return {"kernel_task_id": f"{task_id}_kernel", "reference_task_id": f"{task_id}_ref"}
+
+
+def _by_cases(asked: Mapping[str, Any], result: Result) -> dict[str, Any]:
+    """Which cases there were, and those that did not pass; what was not tried, after the worst, is not among them."""
+    tried = result["cases"]
+    found: dict[str, Any] = {
+        "cases_source": asked["cases_source"],
+        "num_cases": tried[0]["of"] if tried else asked["num_cases"],
+        "correctness_failed_cases": [case["name"] for case in tried if case["status"] != Status.PASSED],
+    }
+    if not asked["run_performance"]:
+        found["performance_skipped"] = True
+    elif tried and tried[0]["candidate_us"] is not None and not _decoy(result):
+        found["runtime_stats"] = _runtime_stats(tried[0], result["environment"])
+    return found
+
+
+def _runtime_stats(case: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the case that is timed, in milliseconds: a median and its 95 % interval.  The four words that the protocol has
+    are there and null: a median is no mean, and nobody measured a deviation."""
+    medians = {"median": "candidate_us", "median_low": "candidate_us_low", "median_high": "candidate_us_high"}
+    return {
+        **dict.fromkeys(("mean", "std", "min", "max")),
+        **{name: None if case[ours] is None else case[ours] / 1000 for name, ours in medians.items()},
+        "case": case["name"],
+        "hardware": environment["device_name"],
+        "device": _device(environment),
+    }
+
+
+def _device(environment: Mapping[str, Any]) -> str:
+    return "cpu" if environment.get("device_class", "cpu") == "cpu" else "cuda:0"
 
 
 def _trials(result: Result) -> dict[str, Any]:

@@ -11,14 +11,12 @@ from app.domain import ids, source
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
+from app.web.kernelgym import cases
 
 WORKFLOW = "kernelbench"
 CASES_WORKFLOW = "kernel_simple"
-CASES_REFUSED = (
-    f"workflow {CASES_WORKFLOW!r} is not served: fixed cases, which the candidate may even bring itself, say nothing "
-    "of inputs that it has not seen, and leave no reference to time it against; "
-    f"expected {WORKFLOW!r} with a reference_code whose get_inputs() and Model make fresh inputs and their answers"
-)
+WORKFLOWS = (WORKFLOW, CASES_WORKFLOW)
+"""Both by the protocol's names and by ours (app.workflows)."""
 BATCH_TASKS = 100
 CALL_TIMEOUT_S = 30.0
 """For one call, as for every other submitter; a task's own timeout is for all of it."""
@@ -44,6 +42,9 @@ class UnknownWorkflowError(ValueError):
 class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
     """One candidate to be evaluated.  Fields that say how to measure (numbers of trials, warm-up, profiling, reference
     cache) are taken and have no effect: the referee measures until the interval is narrow, and always the same way.
+    Nor has run_correctness: only what was verified is timed.
+
+    Workflow or toolkit `kernel_simple` stands for cases in place of a reference (app.web.kernelgym.cases).
 
     Profiles are the driver's on a GPU, because coverage rewards count the library's kernels, too."""
 
@@ -66,7 +67,11 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
     use_reference_cache: bool = False
     is_valid: bool = False
     measure_performance: bool | None = None
+    run_correctness: bool | None = None
     run_performance: bool | None = None
+    cases: Any = None
+    """Inline; read where they count, as every other workflow ignores them."""
+    cases_code: Text | None = None
     workflow: str = WORKFLOW
     resources: dict[str, Any] | None = None
 
@@ -75,30 +80,51 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
             text = getattr(self, name) or ""
             if source.printable(text) != text:
                 raise ValueError(f"{name}: expected text without NUL and lone surrogates")
-        if self.reference_code is None:
-            raise ValueError(f"reference_code: required by the workflow {self.workflow!r}")
-        for name in ("reference_code", "kernel_code"):
-            if len(getattr(self, name).strip()) < 10:
-                raise ValueError(f"{name}: expected at least 10 characters")
-        for name in ("toolkit", "backend_adapter"):
-            if getattr(self, name) != "kernelbench":
-                raise ValueError(f"{name}: expected 'kernelbench', got {getattr(self, name)!r}")
+        self._check_problem()
+        if len(self.kernel_code.strip()) < 10:
+            raise ValueError("kernel_code: expected at least 10 characters")
+        if self.toolkit not in WORKFLOWS:
+            raise ValueError(f"toolkit: expected {' or '.join(map(repr, WORKFLOWS))}, got {self.toolkit!r}")
+        if self.backend_adapter != "kernelbench":
+            raise ValueError(f"backend_adapter: expected 'kernelbench', got {self.backend_adapter!r}")
         gpus = (self.resources or {}).get("gpus", 1)
         if gpus != 1:
             raise ValueError(f"resources.gpus: expected 1, got {gpus!r}")
+
+    @property
+    def by_cases(self) -> bool:
+        """Whether it has cases in place of a reference.  There, the toolkit decides; a request that names only the
+        workflow means the same."""
+        return CASES_WORKFLOW in (self.workflow.lower(), self.toolkit)
+
+    @property
+    def served(self) -> str:
+        """The workflow's name, however it was written."""
+        return CASES_WORKFLOW if self.by_cases else WORKFLOW
+
+    @property
+    def kernel_class(self) -> str:
+        """What the candidate must define.  `entry_point` is the reference's class; with cases, which have none, it is
+        the candidate's own, where the schema's default stands for `ModelNew`."""
+        return self.entry_point if self.by_cases and self.entry_point != "Model" else f"{self.entry_point}New"
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is to be timed."""
+        return self.run_performance is not False and self.measure_performance is not False
 
     @property
     def asked(self) -> dict[str, Any]:
         """What the answer repeats."""
         names = ("backend", "num_correct_trials", "num_perf_trials", "timeout", "priority", "device_preference")
         others = ("force_refresh", "workflow", "reference_backend", "uuid", "entry_point")
-        return {name: getattr(self, name) for name in (*names, *others)}
+        asked = {name: getattr(self, name) for name in (*names, *others)}
+        return {**asked, **self._asked_of_cases()} if self.by_cases else asked
 
     def request(self, device_class: str, device: str | None) -> Request:
         """The same for the service.  Raises RequestError."""
-        measured = self.run_performance is not False and self.measure_performance is not False
-        values: dict[str, Any] = {} if measured else {"timing_budget_s": 0.0}
-        if measured and self.reference_backend in SPELLINGS["compile"]:
+        values: dict[str, Any] = {} if self.measured else {"timing_budget_s": 0.0}
+        if self.measured and not self.by_cases and self.reference_backend in SPELLINGS["compile"]:
             values["baselines"] = ("compile",)
         if device_class != "cpu":
             values["profile"] = "full"
@@ -110,13 +136,13 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
             )
         except ValueError as error:
             raise RequestError(str(error)) from error
-        reference = source.encode(self.reference_code or "")
+        reference = source.encode(self.problem_source)
         return Request(
             problem=Problem(
                 name=self.uuid or ids.sha256(reference)[:12],
                 source_set="kernelgym" if self.uuid else "adhoc",
                 reference=reference,
-                entry_point=self.entry_point,
+                entry_point=self.kernel_class.removesuffix("New"),
             ),
             candidate=source.encode(self.kernel_code),
             backend=self.backend,
@@ -124,8 +150,36 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
             device=device,
             priority=self.priority,
             fresh=self.force_refresh,
+            workflow=self.served,
             options=options,
         )
+
+    @property
+    def problem_source(self) -> str:
+        """The reference, or a module with the cases.  Raises ValueError."""
+        return cases.source_of(self.cases, self.cases_code) if self.by_cases else self.reference_code or ""
+
+    def _check_problem(self) -> None:
+        if self.by_cases:
+            if not self.kernel_class.removesuffix("New") or not self.kernel_class.endswith("New"):
+                raise ValueError(
+                    "entry_point: expected the candidate's class, of a name that ends in New, such as 'ModelNew'; "
+                    f"got {self.entry_point!r}"
+                )
+            cases.source_of(self.cases, self.cases_code)
+        elif self.reference_code is None:
+            raise ValueError(f"reference_code: required by the workflow {self.workflow!r}")
+        elif len(self.reference_code.strip()) < 10:
+            raise ValueError("reference_code: expected at least 10 characters")
+
+    def _asked_of_cases(self) -> dict[str, Any]:
+        inline = self.cases is not None
+        return {
+            "workflow": CASES_WORKFLOW,
+            "cases_source": cases.INLINE if inline else cases.CODE,
+            "num_cases": len(cases.checked(self.cases)) if inline else None,
+            "run_performance": self.measured,
+        }
 
 
 class Batch(msgspec.Struct, kw_only=True, frozen=True):
@@ -151,6 +205,8 @@ def read(body: bytes, kind: type[T]) -> T:
         return convert(msgspec.json.decode(body), kind)
     except msgspec.DecodeError as error:
         raise BodyError(f"expected a JSON object: {error}") from error
+    except RecursionError as error:
+        raise BodyError("expected a JSON object, got lists or objects in it that are nested too deep") from error
 
 
 def convert(data: Any, kind: type[T]) -> T:
@@ -164,8 +220,13 @@ def convert(data: Any, kind: type[T]) -> T:
 
 
 def _without_null(data: Any) -> Any:
+    """Of fields; what is in inline cases is values, which stay as they are."""
     if isinstance(data, dict):
-        return {name: _without_null(value) for name, value in data.items() if value is not None}
+        return {
+            name: value if name == "cases" else _without_null(value)
+            for name, value in data.items()
+            if value is not None
+        }
     return [_without_null(each) for each in data] if isinstance(data, list) else data
 
 
@@ -176,12 +237,9 @@ def _check_workflows(data: Any) -> None:
     tasks = data.get("tasks")
     for each in (data, *(tasks if isinstance(tasks, list) else ())):
         if isinstance(each, dict):
-            _check_workflow(each.get("workflow", WORKFLOW), each.get("toolkit"))
+            _check_workflow(each.get("workflow", WORKFLOW))
 
 
-def _check_workflow(name: Any, toolkit: Any) -> None:
-    asked = name.lower() if isinstance(name, str) else name
-    if CASES_WORKFLOW in (asked, toolkit):
-        raise UnknownWorkflowError(CASES_REFUSED)
-    if asked != WORKFLOW:
-        raise UnknownWorkflowError(f"Registry missing {name!r}; this server has {WORKFLOW!r}")
+def _check_workflow(name: Any) -> None:
+    if not isinstance(name, str) or name.lower() not in WORKFLOWS:
+        raise UnknownWorkflowError(f"Registry missing {name!r}; this server has {' and '.join(map(repr, WORKFLOWS))}")

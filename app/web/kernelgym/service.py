@@ -191,38 +191,41 @@ def clear_errors(code_hash: str) -> Response:
 @blueprint.post("/debug/validate")
 @requires("submit")
 def validate() -> Response:
-    """Whether both sources parse and define the classes that they must; nothing is evaluated."""
+    """Whether the sources parse and define what they must; nothing is evaluated."""
     body = requests.read(flask.request.get_data(), EvaluationRequest)
-    sources = {
-        "reference": (body.reference_code, body.entry_point),
-        "kernel": (body.kernel_code, f"{body.entry_point}New"),
-    }
-    checked = {name: _check(text or "", entry_point) for name, (text, entry_point) in sources.items()}
+    more: dict[str, Any] = {}
+    if body.by_cases:
+        checked = {"cases": _check(body.problem_source, "get_cases", ast.FunctionDef)}
+    else:
+        checked = {"reference": _check(body.problem_source, body.entry_point)}
+        more["cache"] = {"use_reference_cache": body.use_reference_cache, "uuid": body.uuid}
+        more["resources"] = body.resources or {}
+    checked["kernel"] = _check(body.kernel_code, body.kernel_class)
     errors = [f"{name}: {each['error']}" for name, each in checked.items() if each["error"]]
     names = ("backend", "num_correct_trials", "num_perf_trials", "timeout", "priority", "device_preference")
     return flask.jsonify(
         valid=not errors,
         errors=errors,
         **checked,
-        cache={"use_reference_cache": body.use_reference_cache, "uuid": body.uuid},
-        resources=body.resources or {},
+        **more,
         task_id=body.task_id,
-        workflow=body.workflow,
-        request_info={name: getattr(body, name) for name in (*names, "force_refresh", "workflow")},
+        workflow=body.served,
+        request_info={name: getattr(body, name) for name in (*names, "force_refresh")} | {"workflow": body.served},
     )
 
 
-def _check(text: str, entry_point: str) -> dict[str, Any]:
-    """What can be said of a source without running it."""
+def _check(text: str, entry_point: str, kind: type[ast.ClassDef | ast.FunctionDef] = ast.ClassDef) -> dict[str, Any]:
+    """What can be said of a source without running it: whether it defines a class, or a function, of that name."""
     error = None
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         error = f"expected Python source: {problem}"
     else:
-        classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-        if entry_point not in classes:
-            error = f"expected a class {entry_point}, found {', '.join(sorted(classes)) or 'none'}"
+        names = {node.name for node in ast.walk(tree) if isinstance(node, kind)}
+        if entry_point not in names:
+            word = "class" if kind is ast.ClassDef else "function"
+            error = f"expected a {word} {entry_point}, found {', '.join(sorted(names)) or 'none'}"
     return {"valid": error is None, "error": error, "entry_point": entry_point}
 
 

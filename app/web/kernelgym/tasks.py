@@ -128,7 +128,7 @@ def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
             kernelgym.put(
                 connection,
                 [
-                    Task(task_id=each.task_id, job_id=receipt.job_id, workflow=requests.WORKFLOW, asked=each.asked)
+                    Task(task_id=each.task_id, job_id=receipt.job_id, workflow=each.served, asked=each.asked)
                     for each, receipt in zip(new, receipts, strict=True)
                 ],
             )
