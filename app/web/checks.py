@@ -77,10 +77,13 @@ def _cell(trial: Trial) -> Cell:
     worst = max(shares, default=None)
     reach = "nothing finite was compared" if worst is None else f"{quantities.percent(worst)} of the limit"
     notes = [note for output in trial.outputs for note in _notes(output, trial)]
+    where = f"case {trial.case}, " if trial.case else ""
     return Cell(
         trial=trial,
         share=worst,
-        title="; ".join([f"call {trial.call}, seed {trial.seed}: {'ok' if trial.ok else 'wrong'}, {reach}", *notes]),
+        title="; ".join(
+            [f"{where}call {trial.call}, seed {trial.seed}: {'ok' if trial.ok else 'wrong'}, {reach}", *notes]
+        ),
     )
 
 

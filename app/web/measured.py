@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from app.domain.evaluation import Evaluation
+from app.domain.evaluation import Evaluation, Status
 from app.domain.profile import KernelRow
 from app.web import charts, checks, clocks, roofline
 
@@ -64,7 +64,32 @@ class Measured:
     def tolerance(self) -> str:
         """Which rule decided, and why it is like that."""
         asked = self.evaluation.correctness.tolerance if self.evaluation.correctness else "fp64"
+        if self.evaluation.cases and asked != "fp64":
+            return f"Each case has a tolerance of its own ({asked}); fp64 is our rule, for those that ask for none."
         return TOLERANCE if asked == "fp64" else f"The submitter asked for {asked} instead of our rule."
+
+    @property
+    def cases_of(self) -> int:
+        """Cases of the problem; 0 where it is given otherwise."""
+        return self.evaluation.cases[0].of if self.evaluation.cases else 0
+
+    @property
+    def cases_passed(self) -> int:
+        """Those that it passed."""
+        return sum(case.status is Status.PASSED for case in self.evaluation.cases)
+
+    @property
+    def cases_untried(self) -> int:
+        """Those that never had their turn."""
+        return self.cases_of - len(self.evaluation.cases)
+
+    @property
+    def why_untried(self) -> str:
+        """Why they had not, from how the last one that had its turn came out."""
+        last = self.evaluation.cases[-1].status
+        if last in (Status.PASSED, Status.INCORRECT):
+            return "the deadline left no time for more"
+        return f"after {last.replace('_', ' ')}, nothing more can be said"
 
     @property
     def stages(self) -> list[tuple[str, float]]:

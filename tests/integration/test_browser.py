@@ -43,6 +43,7 @@ class Site:
             "passed": f"/evaluations/{seeded.evaluations['passed']}",
             "hack": f"/evaluations/{seeded.evaluations['hack']}",
             "hostile": f"/evaluations/{seeded.evaluations['hostile']}",
+            "cases": f"/evaluations/{seeded.evaluations['cases']}",
             "trajectories": "/trajectories",
             "trajectory": f"/trajectories/{seeded.trajectories[0]}",
             "problems": "/problems",
@@ -65,6 +66,7 @@ NOUNS = (
     "passed",
     "hack",
     "hostile",
+    "cases",
     "trajectories",
     "trajectory",
     "problems",
@@ -230,7 +232,7 @@ CONTRAST = {"runOnly": ["color-contrast"]}
     [
         *(
             (noun, "light")
-            for noun in ("split", "turn", "hack", "timeline", "compare", "candidates", "item", "quality")
+            for noun in ("split", "turn", "hack", "cases", "timeline", "compare", "candidates", "item", "quality")
         ),
         ("split", "dark"),
         ("item", "dark"),

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
-from web_seed import CLEAN, HACK, SUSPECT, TRITON, Seeder, cheating, passed
+from web_seed import CLEAN, HACK, SUSPECT, TRITON, Seeder, by_cases, cheating, passed
 
 from app.domain import where
 from app.domain.review import LOCK_S, Opinion
@@ -336,6 +336,20 @@ def test_measuring_again_makes_another_job(site: FlaskClient, world: World) -> N
         ).one()
     assert job.job_id != before
     assert job.state == "queued"
+
+
+def test_measuring_again_by_cases_is_by_cases(site: FlaskClient, world: World) -> None:
+    with world.database.begin() as connection:
+        seeder = Seeder(connection)
+        problem_id = seeder.problem("add", 1, "x + x")
+        job_id = seeder.job(problem_id, b"class ModelNew: ...", options={"cases": True, "deadline_s": 7.0})
+        evaluation_id = seeder.evaluation(job_id, by_cases(), CLEAN)
+    status, there = send(site, f"/evaluations/{evaluation_id}/rerun")
+    assert status == 302
+    with world.database.snapshot() as connection:
+        query = sa.select(tables.jobs.c.options).where(tables.jobs.c.job_id == UUID(there.removeprefix("/jobs/")))
+        options = connection.execute(query).scalar_one()
+    assert (options["cases"], options["deadline_s"]) == (True, 7.0)
 
 
 def test_a_large_timeline_is_never_whole_in_memory(site: FlaskClient, world: World) -> None:

@@ -283,6 +283,28 @@ def test_failures_say_why(site: FlaskClient, history: History, status: str) -> N
     assert "What went wrong" in shown
 
 
+def test_cases_stand_in_a_table_of_their_own(site: FlaskClient, history: History) -> None:
+    path = f"/evaluations/{history.seeded.evaluations['cases']}"
+    markup = raw(site, path)
+    shown = text_of(markup)
+    assert '<a href="#cases">Cases</a>' in markup
+    assert '<a href="#timing">' not in markup
+    assert "2 of 5 passed; 1 not tried: after crashed, nothing more can be said." in shown
+    assert "cases have no reference to be faster than" in shown
+    assert "small, 16 × 16 passed 42 rtol=0.01,atol=0.001 12.5 µs 95 % CI 12.2 µs–12.9 µs –" in shown
+    assert "negative incorrect 42 2 wrong fp64 – output 0: relative error 0.41" in shown
+    assert "412 calls verified against the answers of the cases, 2 wrong." in shown
+    assert "<b>in 2 calls</b>" not in markup
+    assert "own negative wrong 0 float32" in shown
+    assert 'title="case small, 16 × 16, call 3, seed ' in markup
+    assert "12.5 µs per call in small, 16 × 16, the first of 5 cases" in page(
+        site, f"/compare?a={history.seeded.evaluations['cases']}&b={history.seeded.evaluations['passed']}"
+    )
+    rows = site.get(f"{path}/cases.csv").text.splitlines()
+    assert (len(rows), rows[0].split(",")[:4]) == (5, ["index", "of", "name", "status"])
+    assert 'href="#cases"' not in raw(site, f"/evaluations/{history.seeded.evaluations['passed']}")
+
+
 def test_an_invalid_evaluation_blames_nobody(site: FlaskClient, history: History) -> None:
     assert "This blames nobody" in page(site, f"/evaluations/{history.seeded.evaluations['invalid']}")
 

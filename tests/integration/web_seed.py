@@ -21,6 +21,7 @@ from app.domain import ids, source
 from app.domain.evaluation import (
     BaselineTiming,
     Block,
+    CaseOutcome,
     CompiledKernel,
     Correctness,
     Environment,
@@ -292,6 +293,46 @@ def cheating(rng: random.Random) -> Evaluation:
         replace(base.correctness.trials[3], outputs=(stale,), late_writes=(0,), inputs_changed=(0,)),
     )
     return replace(base, correctness=replace(base.correctness, trials=trials), profile=None)
+
+
+def by_cases() -> Evaluation:
+    """Two of four cases passed, one was wrong, one crashed, and the last had no turn."""
+    outcomes = (
+        ("small, 16 × 16", Status.PASSED, "", 12.5),
+        ("large, 4096 × 4096", Status.PASSED, "", 1843.0),
+        ("negative", Status.INCORRECT, "output 0: relative error 0.41 exceeds the limit 1e-05 <b>in 2 calls</b>", None),
+        ("empty", Status.CRASHED, "the candidate's process died of signal 11 (SIGSEGV)", None),
+    )
+    cases = tuple(
+        CaseOutcome(
+            index=index,
+            of=5,
+            name=name,
+            status=status,
+            message=message,
+            calls=0 if status is Status.CRASHED else 42,
+            failed_calls=2 if status is Status.INCORRECT else 0,
+            tolerance="fp64" if index else "rtol=0.01,atol=0.001",
+            candidate_us=us,
+            candidate_us_low=us and us * 0.98,
+            candidate_us_high=us and us * 1.03,
+        )
+        for index, (name, status, message, us) in enumerate(outcomes)
+    )
+    found = correctness(random.Random(5), wrong=2)
+    return Evaluation(
+        status=Status.CRASHED,
+        environment=CPU,
+        seed="ab" * 16,
+        error=FAILURES[Status.CRASHED],
+        correctness=replace(
+            found,
+            tolerance="rtol=0.01,atol=0.001; fp64",
+            trials=tuple(replace(each, case="small, 16 × 16" if each.ok else "negative") for each in found.trials),
+        ),
+        cases=cases,
+        stage_ms={"spawn": 4.9, "compile": 12.0, "total": 210.0},
+    )
 
 
 CLEAN = Verdict(label=Label.CLEAN, policy="standard", detectors={"no_kernel": 1, "stale_result": 2}, findings=())
@@ -568,6 +609,7 @@ def _named_evaluations(seeder: Seeder, problem_id: UUID) -> None:
         ("hostile", failed(seeder.rng, Status.RUNTIME_ERROR), CLEAN, source.encode(HOSTILE)),
     ]
     named += [(str(status), failed(seeder.rng, status), CLEAN, code) for status in FAILURES]
+    named.append(("cases", by_cases(), CLEAN, code))
     for position, (name, evaluation, verdict, text) in enumerate(named):
         job_id = seeder.job(problem_id, text, device_class=evaluation.environment.device_class, age_s=20 + position)
         seeder.seeded.jobs[name] = job_id

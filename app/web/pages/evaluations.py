@@ -87,21 +87,23 @@ def as_json(evaluation_id: UUID) -> flask.Response:
     )
 
 
-TABLES = ("blocks", "checks", "kernels")
+TABLES = ("blocks", "cases", "checks", "kernels")
 
 
 @blueprint.get(f"/<uuid:evaluation_id>/<any({','.join(TABLES)}):name>.<{tabular.KINDS}:kind>")
 def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
-    """One of its tables: timed blocks, verified outputs, kernels of the profile."""
+    """One of its tables: timed blocks, cases of the problem, verified outputs, kernels of the profile."""
     found = _read(evaluation_id).evaluation
     rows: list[object] = []
     if name == "blocks":
         rows = list(found.timing.blocks) if found.timing else []
+    elif name == "cases":
+        rows = list(found.cases)
     elif name == "kernels":
         rows = list(found.profile.kernels) if found.profile else []
     elif found.correctness:
         rows = [
-            {"call": trial.call, "seed": trial.seed, "variant": trial.variant, **vars(output)}
+            {"call": trial.call, "seed": trial.seed, "variant": trial.variant, "case": trial.case, **vars(output)}
             for trial in found.correctness.trials
             for output in trial.outputs
         ]
