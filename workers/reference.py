@@ -137,9 +137,15 @@ class Shim:
         self._by_cases = by_cases
         for name in ("get_cases",) if by_cases else (self._entry_point, "get_inputs"):
             if not callable(getattr(self._module, name, None)):
-                text = f"the reference defines no {name}\n"
+                text = f"the reference defines no {name}{self._other_form(name)}\n"
                 return Reply(Outcome.NO_ENTRY_POINT, 0, wire.put_text(self._mailbox, text))
         return Reply(Outcome.DONE)
+
+    def _other_form(self, missing: str) -> str:
+        """Which workflow it may have been meant for."""
+        others = {"get_cases": ("kernelbench", self._entry_point)}
+        workflow, name = others.get(missing, ("kernel_simple", "get_cases"))
+        return f", but {name}: is it for the workflow {workflow}?" if hasattr(self._module, name) else ""
 
     def _describe(self, number: int, case: int, seed: bytes) -> Reply:
         """Build a model for the session; find out, the first time, what it takes and gives; write that into the

@@ -56,6 +56,9 @@ class OutputCheck:
     """Elements that still hold the poison written before the call."""
     stale_call: int | None
     """Earlier call whose answer this is, if it is one."""
+    beyond: int | None = None
+    """Elements that differ from R by more than the tolerance allows that decided here (Correctness.tolerance); None
+    where our rule did, whose limits stand above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +374,7 @@ class Evaluation:
         """Median time per call in microseconds; of a problem by cases, that of the first."""
         if self.timing is not None:
             return self.timing.candidate_us
-        return self.cases[0].candidate_us if self.cases else None
+        return self.cases[0].candidate_us if self.cases and self.correct else None
 
     @property
     def compiled(self) -> bool:

@@ -76,6 +76,8 @@ def _cell(trial: Trial) -> Cell:
     shares = [share for output in trial.outputs for share in _shares(output)]
     worst = max(shares, default=None)
     reach = "nothing finite was compared" if worst is None else f"{quantities.percent(worst)} of the limit"
+    if any(output.beyond is not None for output in trial.outputs):
+        reach = "by the tolerance asked for"
     notes = [note for output in trial.outputs for note in _notes(output, trial)]
     where = f"case {trial.case}, " if trial.case else ""
     return Cell(
@@ -88,6 +90,9 @@ def _cell(trial: Trial) -> Cell:
 
 
 def _shares(output: OutputCheck) -> list[float]:
+    """Of our limits, where those decided."""
+    if output.beyond is not None:
+        return []
     errors = ((output.rel_l2, output.rel_l2_limit), (output.max_norm, output.max_norm_limit))
     return [error / limit for error, limit in errors if error is not None and limit > 0]
 
@@ -120,6 +125,8 @@ def _notes(output: OutputCheck, trial: Trial) -> list[str]:
         notes.append(f"the answer of call {output.stale_call}")
     if output.unwritten:
         notes.append(f"{quantities.count(output.unwritten)} elements never written")
+    if output.beyond:
+        notes.append(f"{quantities.count(output.beyond)} elements beyond the tolerance")
     if output.nonfinite_mismatches:
         notes.append(f"{quantities.count(output.nonfinite_mismatches)} elements finite on one side only")
     if output.index in trial.late_writes:

@@ -298,7 +298,7 @@ def test_cases_stand_in_a_table_of_their_own(site: FlaskClient, history: History
     assert "own negative wrong 0 float32" in shown
     assert 'title="case small, 16 × 16, call 3, seed ' in markup
     assert "12.5 µs per call in small, 16 × 16, the first of 5 cases" in page(
-        site, f"/compare?a={history.seeded.evaluations['cases']}&b={history.seeded.evaluations['passed']}"
+        site, f"/compare?a={history.seeded.evaluations['right_cases']}&b={history.seeded.evaluations['passed']}"
     )
     rows = site.get(f"{path}/cases.csv").text.splitlines()
     assert (len(rows), rows[0].split(",")[:4]) == (5, ["index", "of", "name", "status"])

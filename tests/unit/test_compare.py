@@ -52,6 +52,16 @@ def test_zeros_are_no_answer_to_small_values() -> None:
     assert not _check(torch.zeros(4096), exact).ok
 
 
+def test_a_tolerance_that_was_asked_for_says_how_many_elements_are_beyond_it() -> None:
+    exact = _exact(1000)
+    got = exact.float()
+    got[:7] += 0.1
+    asked = compare.Rule(tolerance=(0.0, 0.05))
+    found = compare.outputs(got[None], exact[None], exact.float()[None], torch.zeros(1000), 0, (1000,), asked).check(0)
+    assert (found.ok, found.beyond) == (False, 7)
+    assert _check(got, exact).beyond is None, "our rule has limits of its own"
+
+
 def test_nan_and_infinity_must_be_where_the_reference_has_them() -> None:
     exact = _exact()
     exact[3], exact[4] = float("nan"), float("inf")

@@ -298,6 +298,11 @@ def read(**fields: Any) -> EvaluationRequest:
     return requests.read(body(**fields), EvaluationRequest)
 
 
+@pytest.mark.parametrize(("asked", "calls"), [(None, 5), (1, 5), (5, 5), (12, 12)])
+def test_correctness_trials_are_honoured_and_never_fewer_than_ours(asked: int | None, calls: int) -> None:
+    assert read(num_correct_trials=asked).request("cpu", None).options.correctness_calls == calls
+
+
 def test_null_and_unknown_fields_are_as_good_as_absent() -> None:
     assert read(is_valid=None, verbose_errors=None, backend=None, detect_decoy_kernel=True, whatever=[1]) == read()
     assert read(num_perf_trials="10").num_perf_trials == 10
@@ -452,8 +457,10 @@ def test_what_is_nested_too_deep_is_a_bad_body(depth: int) -> None:
 CASES_ASKED = {**ASKED, "workflow": "kernel_simple", "cases_source": "inline", "num_cases": 3, "run_performance": True}
 
 
-def answered(asked: dict[str, Any], *, label: Label = Label.CLEAN, us: float | None = 1500.0) -> dict[str, Any]:
-    """The answer for a problem of three cases, of which the second was wrong and the third had no turn."""
+def answered(
+    asked: dict[str, Any], *, label: Label = Label.CLEAN, us: float | None = 1500.0, wrong: bool = True
+) -> dict[str, Any]:
+    """The answer for a problem of three cases, of which the second was wrong, if one was, and the third had no turn."""
     one = CaseOutcome(
         index=0,
         of=3,
@@ -466,13 +473,13 @@ def answered(asked: dict[str, Any], *, label: Label = Label.CLEAN, us: float | N
     )
     two = CaseOutcome(index=1, of=3, name="negative", status=Status.INCORRECT, calls=5, failed_calls=5)
     evaluation = Evaluation(
-        status=Status.INCORRECT,
+        status=Status.INCORRECT if wrong else Status.PASSED,
         environment=Environment(
             device_class="h200", device_name="H200", device_id="d", node="n", python="3", torch="2", triton="3"
         ),
         seed="00",
-        error=EvaluationError(kind="wrong_output", message="case 'negative'"),
-        cases=(one, two),
+        error=EvaluationError(kind="wrong_output", message="case 'negative'") if wrong else None,
+        cases=(one, two) if wrong else (one,),
     )
     verdict = Verdict(label=label, policy="standard", detectors={}, findings=())
     found = result.build(job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
@@ -483,7 +490,9 @@ def answered(asked: dict[str, Any], *, label: Label = Label.CLEAN, us: float | N
 
 def test_cases_in_the_words_of_the_protocol() -> None:
     answer = answered(CASES_ASKED)
-    assert (answer["correctness"], answer["kernel_runtime"]) == (False, 1.5)
+    assert (answer["correctness"], answer["kernel_runtime"]) == (False, -1.0), "no time of what is wrong"
+    right = answered(CASES_ASKED, wrong=False)
+    assert (right["correctness"], right["kernel_runtime"]) == (True, 1.5)
     assert (answer["reference_runtime"], answer["speedup"]) == (-1.0, 0.0)
     metadata = answer["metadata"]
     assert (metadata["cases_source"], metadata["num_cases"]) == ("inline", 3)

@@ -108,6 +108,7 @@ class Compared:
             rel_l2=self.rel_l2(call), rel_l2_limit=limit_l2,
             max_norm=None if bad else _number(norm), max_norm_limit=limit_max, nonfinite_mismatches=int(bad),
             unwritten=0 if ok else _unwritten(self.got[call], self.poison.reshape(-1)), stale_call=None,
+            beyond=None if self.rule.tolerance is None else int(self.rows[call][6]),
         )  # fmt: skip
 
 

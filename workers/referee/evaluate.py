@@ -264,25 +264,28 @@ def _require_correct(trials: Trials, agreed: spec.Spec, job: Job, host: Host) ->
     if not trials.failed:
         return
     if beyond_the_interpreter(job, agreed, host.device):
-        raise invalid("not_verifiable_on_cpu", f"{BF16} ({_wrong(trials.failed[0])})")
+        raise invalid("not_verifiable_on_cpu", f"{BF16} ({_wrong(trials.failed[0], trials.record.rule)})")
     kind = "stale_output" if any(check.stale_call is not None for check in trials.failed[0].outputs) else "wrong_output"
     count = f"{len(trials.failed)} of {trials.record.calls} calls were wrong; "
-    raise Fault(Status.INCORRECT, kind, count + _wrong(trials.failed[0]))
+    raise Fault(Status.INCORRECT, kind, count + _wrong(trials.failed[0], trials.record.rule))
 
 
-def _wrong(trial: Trial) -> str:
+def _wrong(trial: Trial, rule: compare.Rule) -> str:
     """What is wrong with the first wrong output of a call."""
     check = next(output for output in trial.outputs if not output.ok)
-    return f"call {trial.call}, output {check.index} ({check.dtype}, {list(check.shape)}): {_difference(check)}"
+    return f"call {trial.call}, output {check.index} ({check.dtype}, {list(check.shape)}): {_difference(check, rule)}"
 
 
-def _difference(check: OutputCheck) -> str:
+def _difference(check: OutputCheck, rule: compare.Rule) -> str:
     if check.unwritten:
         return f"{check.unwritten:,} elements were never written"
     if check.stale_call is not None:
         return f"it is the answer to call {check.stale_call}"
     if check.nonfinite_mismatches:
         return f"{check.nonfinite_mismatches:,} elements are NaN or infinite where the reference is not, or the reverse"
+    if check.beyond is not None and rule.tolerance is not None:
+        rtol, atol = rule.tolerance
+        return f"{check.beyond:,} of {math.prod(check.shape):,} elements are off by more than {atol:g} + {rtol:g}·|R|"
     if check.rel_l2 is None or check.max_norm is None:
         return "the error is not finite"
     return (

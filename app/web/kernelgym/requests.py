@@ -40,9 +40,9 @@ class UnknownWorkflowError(ValueError):
 
 
 class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """One candidate to be evaluated.  Fields that say how to measure (numbers of trials, warm-up, profiling, reference
+    """One candidate to be evaluated.  Fields that say how to measure (timed trials, warm-up, profiling, reference
     cache) are taken and have no effect: the referee measures until the interval is narrow, and always the same way.
-    Nor has run_correctness: only what was verified is timed.
+    Nor has run_correctness: only what was verified is timed.  Correctness trials may be more than our five.
 
     Workflow or toolkit `kernel_simple` stands for cases in place of a reference (app.web.kernelgym.cases).
 
@@ -124,6 +124,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
     def request(self, device_class: str, device: str | None) -> Request:
         """The same for the service.  Raises RequestError."""
         values: dict[str, Any] = {} if self.measured else {"timing_budget_s": 0.0}
+        values["correctness_calls"] = max(JobOptions.correctness_calls, self.num_correct_trials)
         if self.measured and not self.by_cases and self.reference_backend in SPELLINGS["compile"]:
             values["baselines"] = ("compile",)
         if device_class != "cpu":
