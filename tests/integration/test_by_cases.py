@@ -207,7 +207,9 @@ try:
     import reference
 except ImportError:
     reference = None
-found = [path for top in ("/tmp", "/var", "/dev/shm", ".") for path in Path(top).rglob("reference.py")]
+found = [
+    path for top in ("/tmp", "/dev/shm", ".") for path in Path(top).rglob("*.py") if b"get_cases" in path.read_bytes()
+]
 print("found", reference, found, flush=True)
 """
         + TORCH
