@@ -208,7 +208,8 @@ try:
 except ImportError:
     reference = None
 found = [
-    path for top in ("/tmp", "/dev/shm", ".") for path in Path(top).rglob("*.py") if b"get_" + b"cases" in path.read_bytes()
+    path for top in ("/tmp", "/dev/shm", ".") for path in Path(top).rglob("*.py")
+    if b"get_" + b"cases" in path.read_bytes()
 ]
 print("found", reference, found, flush=True)
 """
