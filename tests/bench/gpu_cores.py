@@ -1,0 +1,103 @@
+"""Where the two sides of a contest run on the host, and what that does to calls which are mostly launching.
+
+    python -m tests.bench.gpu_cores [--slots 8] [--count 12] [--rounds 2] [--out rows.json]
+
+One honest kernel of some 30 µs again and again, among others in flight, with both sides' threads placed in turn:
+
+    free       on the quiet cores, wherever the kernel puts them: what the referee does
+    one_core   the first threads of both, which launch, on one quiet core; only one side runs at a time
+    own_cores  the first thread of each on a quiet core of its own
+
+A core that is slower than another, because its second thread is busy, would make a constant difference with
+`own_cores`, chance with `free`, and none with `one_core`.  Needs a GPU; prints JSON: ratios and their spread, side by
+side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tests.bench.gpu_eval import Fleet, _small
+from workers.referee.cores import Cores
+
+FREE = Cores.quiet
+
+Place = Callable[[Cores, list[int]], Any]
+
+
+def _placed(choose: Callable[[list[int], int], int]) -> Place:
+    """Like the referee's, and the first thread of each process on the core that `choose` names."""
+
+    @contextmanager
+    def quiet(self: Cores, pids: list[int]) -> Iterator[None]:
+        with FREE(self, pids):
+            for side, pid in enumerate(pids):
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(pid, {choose(sorted(self.timed), side)})
+            yield
+
+    return quiet
+
+
+PLACES: dict[str, Place] = {
+    "free": FREE,
+    "one_core": _placed(lambda cores, side: cores[0]),
+    "own_cores": _placed(lambda cores, side: cores[side]),
+}
+
+
+def main() -> None:
+    """See above."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device-class", default="h200")
+    parser.add_argument("--slots", type=int, default=8)
+    parser.add_argument("--count", type=int, default=12, help="evaluations of the kernel, a placement and round")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
+    arguments = parser.parse_args()
+    fleet = Fleet(arguments.device_class, arguments.slots)
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in PLACES}
+    try:
+        fleet.run(_small(2 * arguments.slots))  # processes of the references
+        for turn in range(arguments.rounds):
+            for name in list(PLACES)[:: 1 if turn % 2 == 0 else -1]:
+                with mock.patch.object(Cores, "quiet", PLACES[name]):
+                    rows[name] += _evaluated(fleet, arguments.count)
+                if arguments.out:
+                    arguments.out.write_text(json.dumps(rows))
+    finally:
+        fleet.close()
+    print(json.dumps({name: _spread(found) for name, found in rows.items()}, indent=1))
+
+
+def _evaluated(fleet: Fleet, count: int) -> list[dict[str, Any]]:
+    """Timings of the kernel, every second of what is in flight."""
+    others = _small(count)
+    found, _ = fleet.run([each for other in others for each in (others[0], other)])
+    return [row["timing"] for row in found[::2] if row["timing"]]
+
+
+def _spread(timings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the speedup, and of both sides' times, each over its median."""
+    found: dict[str, Any] = {"n": len(timings)}
+    for name in ("speedup", "reference_us", "candidate_us"):
+        values = [each[name] for each in timings]
+        middle = statistics.median(values) if values else None
+        found[name] = {"median": middle}
+        if middle and len(values) > 1:
+            found[name] |= {
+                "cv_percent": 100 * statistics.stdev(values) / statistics.fmean(values),
+                "least": min(values) / middle, "most": max(values) / middle,
+            }  # fmt: skip
+    return found
+
+
+if __name__ == "__main__":
+    main()
