@@ -20,6 +20,7 @@ from app.domain.job import JobState
 from app.embedded import Services
 from app.settings import Settings
 from tests import zoo
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 WAIT_S = 60.0
@@ -173,13 +174,6 @@ def test_a_worker_that_is_killed_takes_the_candidate_with_it_and_loses_nothing(s
         finally:
             second.terminate()
             second.wait(WAIT_S)
-
-
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.05)
 
 
 def descendants(pid: int) -> list[int]:

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +29,7 @@ from app.embedded import processes
 from app.settings import Settings
 from app.store import evaluations, tables
 from app.store.session import Database
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -43,13 +43,6 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def environment(settings: Settings) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     return {**kept, **settings.to_env()}
-
-
-def until(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.1)
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,6 +17,7 @@ from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
 from app.store import devices, jobs, tables
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 WAIT_S = 60.0
@@ -34,13 +34,6 @@ def three(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[hosts
             network.add(name)
             network.start_worker(name, device_class="h200", device_index=index, module="fake_worker")
         yield network
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.05)
 
 
 def submit(client: Client, *candidates: str, **fields: Any) -> list[UUID]:

@@ -35,6 +35,7 @@ from app.store import devices, jobs, kernelgym, tokens, users
 from app.web import create_app
 from app.web.identity import guard
 from tests import zoo
+from tests.waiting import until
 
 Start = Callable[..., Popen[bytes]]
 REFERENCE = "class Model: ...\n# the fake worker does not read this"
@@ -91,13 +92,6 @@ def kernel(*lines: str) -> str:
 
 def post(site: FlaskClient, task_id: str, *lines: str, wait: float = 30, **fields: Any) -> TestResponse:
     return site.post(f"/evaluate?wait={wait:g}", json=payload(task_id, kernel(*lines), **fields))
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.05)
 
 
 # --- the published client's sequence, with a real worker on the CPU -------------------------------------------------

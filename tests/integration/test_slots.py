@@ -23,6 +23,7 @@ from app.client import Client, Result, Submission
 from app.domain.job import JobState
 from app.settings import Settings
 from app.store import devices, jobs, tables
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 WAIT_S = 90.0
@@ -49,13 +50,6 @@ def _reach_fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def two_slots(settings: Settings) -> Settings:
     return replace(settings, slots=2)
-
-
-def until(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.05)
 
 
 def submit(client: Client, *candidates: str, **fields: Any) -> list[UUID]:

@@ -23,6 +23,7 @@ from app.settings import Settings
 from app.store import devices, jobs, tables
 from app.store.session import Database, DatabaseUnavailableError
 from tests.bench import chaos
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 WAIT_S = 60.0
@@ -38,13 +39,6 @@ def _reach_fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def worker(start_worker: Start) -> Popen[bytes]:
     return start_worker(module="fake_worker")
-
-
-def until(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.05)
 
 
 def submit(client: Client, *candidates: str, **fields: Any) -> list[UUID]:
