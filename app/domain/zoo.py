@@ -90,6 +90,11 @@ class Case:
         return self.problem_path.read_bytes()
 
     @property
+    def workflow(self) -> str:
+        """How the problem is given: by a model, or by cases."""
+        return "kernel_simple" if b"def get_cases(" in self.reference else "kernelbench"
+
+    @property
     def status(self) -> str:
         """On the CPU device, or on the only device that it runs on."""
         return self.on_cpu.status

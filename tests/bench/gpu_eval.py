@@ -33,8 +33,8 @@ from app.judge import judge
 from tests import zoo
 from tests.gpu.samples import ILLEGAL
 from workers.referee import baselines
+from workers.referee.by_cases import measure
 from workers.referee.cancel import Cancellation
-from workers.referee.evaluate import evaluate
 from workers.referee.host import Host
 
 SMALL = (
@@ -64,7 +64,7 @@ def _job(spec: dict[str, Any]) -> Job:
     options = JobOptions(
         timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0),
         deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)), profile=spec.get("profile", "launches"),
-        protocol=spec.get("protocol", "assay"),
+        protocol=spec.get("protocol", "assay"), cases=spec.get("workflow") == "kernel_simple",
     )  # fmt: skip
     reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)
@@ -112,7 +112,7 @@ class Fleet:
     def _one(self, spec: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         try:
-            evaluation, _ = evaluate(_job(spec), self.host)
+            evaluation, _ = measure(_job(spec), self.host)
         except Exception as error:  # noqa: BLE001 (a fault of ours is a row, too: the others of its figure go on)
             traceback.print_exc()
             assert self.host.environment is not None
@@ -133,7 +133,7 @@ def _spec(case: zoo.Case, **changes: Any) -> dict[str, Any]:
     candidate = case.candidate.decode("utf-8", "surrogateescape")
     return {
         "name": case.name, "reference": case.reference.decode(), "candidate": candidate, "backend": case.backend,
-        **changes,
+        "workflow": case.workflow, **changes,
     }  # fmt: skip
 
 
@@ -409,8 +409,8 @@ def compiled(fleet: Fleet) -> dict[str, Any]:
         job = _job(_spec(case, budget=0.5))
         job = replace(job, options=replace(job.options, baselines=BASELINES))
         began = time.perf_counter()
-        evaluation, _ = evaluate(job, fleet.host)
-        alike = lambda other: evaluate(other, fleet.host)[0]  # noqa: E731
+        evaluation, _ = measure(job, fleet.host)
+        alike = lambda other: measure(other, fleet.host)[0]  # noqa: E731
         evaluation = baselines.added(evaluation, job, fleet.host.baselines, alike, Cancellation())
         timing = evaluation.timing
         found[name] = {

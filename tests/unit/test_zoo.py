@@ -83,7 +83,7 @@ def test_every_problem_is_used() -> None:
 def test_problem_has_the_form(path: Path) -> None:
     tree = ast.parse(path.read_bytes())
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    assert {"Model", "get_inputs", "get_init_inputs"} <= defined
+    assert "get_cases" in defined or {"Model", "get_inputs", "get_init_inputs"} <= defined
     assert ast.get_docstring(tree)
 
 

@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def evaluate(
     """Evaluate and judge one candidate."""
     job = Job(
         job_id=ids.new_id(), reference=case.reference, candidate=case.candidate, backend=case.backend,
-        device_class=device_class, options=options,
+        device_class=device_class, options=replace(options, cases=case.workflow == "kernel_simple"),
     )  # fmt: skip
     evaluation = run(job)
     subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
@@ -121,10 +121,10 @@ def _host(device_class: str) -> Any:
 
 def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> score.Outcome:
     """Evaluate, judge and print one candidate."""
-    from workers.referee import evaluate as referee
+    from workers.referee import by_cases
 
     def run(job: Job) -> Evaluation:
-        evaluation, _ = referee.evaluate(job, host)
+        evaluation, _ = by_cases.measure(job, host)
         host.recycle(job.options.memory_bytes)
         return evaluation
 

@@ -36,6 +36,11 @@ LEAST_S = 1.0
 """Of a deadline, with less than which no case is begun."""
 
 
+def measure(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, bytes]:
+    """Whichever the job's problem is: the evaluation and its timeline."""
+    return (evaluate_cases if job.options.cases else evaluate)(job, host, cancellation)
+
+
 def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, bytes]:
     """The evaluation and the timeline of its first case.  The deadline is that of all cases together.
 

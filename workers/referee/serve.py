@@ -23,7 +23,7 @@ from app.domain.evaluation import Evaluation
 from app.domain.job import Job
 from workers import frames
 from workers.referee import baselines
-from workers.referee.by_cases import evaluate_cases
+from workers.referee.by_cases import measure
 from workers.referee.cancel import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.health import DeviceUnhealthyError
@@ -131,7 +131,6 @@ class Connection:
         """The evaluation with its baselines, and its timeline.  A fault of the device that came meanwhile counts for
         more than whatever else came of it."""
         try:
-            measure = evaluate_cases if job.options.cases else evaluate
             evaluation, timeline = measure(job, self._host, cancellation)
 
             def alike(other: Job) -> Evaluation:
