@@ -58,7 +58,7 @@ def options(function: F) -> F:
                      help=f"What the candidate claims to be written in: {', '.join(BACKENDS)}."),
         click.option("--workflow", default=Request.workflow, show_default=True,
                      help=f"How the problem is given ({', '.join(workflows.BUILTIN)}): a Model to compare with, or for "
-                     "kernel_simple a get_cases() that makes inputs with their answers; no speedup then."),
+                     "kernel_simple, and where there is none, a get_cases() that makes inputs with their answers."),
     ):  # fmt: skip
         function = option(function)
     return function

@@ -15,6 +15,7 @@ import msgspec
 
 from app.domain import credentials, source
 from app.domain.extraction import THOUGHT_END
+from app.domain.problem import is_by_cases
 from app.domain.selection import Kind, Reasoning
 
 RECORDED = "recorded"
@@ -34,6 +35,20 @@ Here is a PyTorch reference:
 Write an optimised replacement named `{entry_point}New` in {language}. It must have the same constructor arguments and \
 the same forward signature as `{entry_point}`, give the same outputs within floating-point tolerance for every input, \
 and do the computation in kernels of its own. Answer with the complete Python module in one code block."""
+
+CASES_TEMPLATE = "cases_template@1"
+"""The same of `_CASES_TEMPLATE`, for a problem that is given by cases."""
+
+_CASES_TEMPLATE = """\
+You are an expert in writing fast GPU kernels.
+
+Here are cases of what is to be computed, each with its inputs and the right outputs:
+
+{reference}
+
+Write a class named `{entry_point}New` in {language}. Called with the inputs of a case, by position, an instance of it \
+must return the outputs of that case within its tolerance, for every shape that there is, and do the computation in \
+kernels of its own. Answer with the complete Python module in one code block."""
 
 _LANGUAGES = {"triton": "Triton", "cuda": "CUDA C++ loaded with torch.utils.cpp_extension", "torch": "PyTorch"}
 
@@ -244,8 +259,9 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
     if code is not None and not code.strip():
         raise Unfit("the source is empty")
     if _is_unprompted(turns):
-        prompt: tuple[Said, ...] = (Said("user", template_prompt(facts, reference)),)
-        history, prompt_source = prompt, TEMPLATE
+        text, prompt_source = template_prompt(facts, reference)
+        prompt: tuple[Said, ...] = (Said("user", text),)
+        history = prompt
     else:
         prompt, history, reply = turns[0].said[:-1], _history(turns), turns[-1].said[-1]
         prompt_source = RECORDED
@@ -290,13 +306,12 @@ def _history(turns: Sequence[Exchange]) -> tuple[Said, ...]:
     return tuple(found)
 
 
-def template_prompt(facts: Facts, reference: str) -> str:
-    """Our own prompt for a problem."""
-    return _TEMPLATE.format(
-        reference=fence(reference),
-        entry_point=facts.entry_point,
-        language=_LANGUAGES.get(facts.backend, facts.backend),
-    )
+def template_prompt(facts: Facts, reference: str) -> tuple[str, str]:
+    """Our own prompt for a problem, and its name and version."""
+    by_cases = "get_cases" in reference and is_by_cases(source.encode(reference), facts.entry_point)
+    template, name = (_CASES_TEMPLATE, CASES_TEMPLATE) if by_cases else (_TEMPLATE, TEMPLATE)
+    language = _LANGUAGES.get(facts.backend, facts.backend)
+    return template.format(reference=fence(reference), entry_point=facts.entry_point, language=language), name
 
 
 def fence(code: str) -> str:

@@ -2,8 +2,8 @@
 
     exact    the syntax tree of the module: blanks and comments aside
     task     the same with numbers masked: a re-shaped copy of a problem has the same task
-    family   only the reference's class, numbers masked and names that it binds renamed: six matrix products of
-             different shapes are one family
+    family   only the reference's class (of a problem by cases, `get_cases`), numbers masked and names that it binds
+             renamed: six matrix products of different shapes are one family
 
 String constants are kept: architectures that differ in the name of a model are different work.  Splits and
 decontamination go by family, because exact hashes miss every re-shaped copy."""
@@ -16,7 +16,7 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 
-VERSION = 1
+VERSION = 2
 """Changes with everything here that changes a key."""
 
 
@@ -41,7 +41,8 @@ def keys(reference: bytes, entry_point: str) -> Keys:
     exact = _digest(ast.dump(tree))
     tree = _Masked().visit(tree)
     task = _digest(ast.dump(tree))  # before its class is renamed in place
-    model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == entry_point), None)
+    named = {node.name: node for node in reversed(tree.body) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    model = named.get(entry_point) or named.get("get_cases")
     family = own if model is None else _digest(ast.dump(_Renamed(model).visit(model)))
     return Keys(exact=exact, task=task, family=family)
 
@@ -71,7 +72,7 @@ class _Masked(ast.NodeTransformer):
 class _Renamed(ast.NodeTransformer):
     """Names that the class binds, and its own attributes, become their order of appearance."""
 
-    def __init__(self, model: ast.ClassDef) -> None:
+    def __init__(self, model: ast.ClassDef | ast.FunctionDef) -> None:
         stored = {
             node.id for node in ast.walk(model) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
         }

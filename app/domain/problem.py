@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from app.domain import ids
+
+_CASES = re.compile(rb"^(?:def get_cases\b|get_cases\s*=)", re.MULTILINE)
+_DEFINES = r"^(?:class {name}\b|{name}\s*=)"
+
+
+def is_by_cases(reference: bytes, entry_point: str = "Model") -> bool:
+    """Whether a source gives cases and no model, so that only the workflow `kernel_simple` can do something with it."""
+    model = re.compile(_DEFINES.format(name=re.escape(entry_point)).encode(), re.MULTILINE)
+    return bool(_CASES.search(reference)) and not model.search(reference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,3 +37,8 @@ class Problem:
     def reference_sha256(self) -> str:
         """Hash of the reference source."""
         return ids.sha256(self.reference)
+
+    @property
+    def is_by_cases(self) -> bool:
+        """Whether it gives cases and no model."""
+        return is_by_cases(self.reference, self.entry_point)

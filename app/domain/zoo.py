@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from app.domain.evaluation import Status
+from app.domain.problem import is_by_cases
 from app.domain.request import BACKENDS
 from app.domain.verdict import Label
 
@@ -92,7 +93,7 @@ class Case:
     @property
     def workflow(self) -> str:
         """How the problem is given: by a model, or by cases."""
-        return "kernel_simple" if b"def get_cases(" in self.reference else "kernelbench"
+        return "kernel_simple" if is_by_cases(self.reference) else "kernelbench"
 
     @property
     def status(self) -> str:

@@ -75,9 +75,9 @@ reads both.
 |---|--:|
 {_table(manifest.prompt_sources.items())}
 
-`recorded` conversations are as they were exchanged; `template@…` prompts were written by this export for candidates \
-that came without one. In {manifest.sanitized_rows} rows characters that Parquet cannot hold were replaced by U+FFFD \
-(`sanitized`).
+`recorded` conversations are as they were exchanged; prompts of a `…template@…` were written by this export for \
+candidates that came without one. In {manifest.sanitized_rows} rows characters that Parquet cannot hold were replaced \
+by U+FFFD (`sanitized`).
 
 ## Hardware
 

@@ -294,12 +294,6 @@ def states(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Job
     return {row.job_id: JobState(row.state) for row in found}
 
 
-def workflow(connection: sa.Connection, job_id: UUID) -> str:
-    """The workflow that planned a job."""
-    by_cases = connection.execute(sa.select(_j.options["cases"].as_boolean()).where(_j.job_id == job_id)).scalar_one()
-    return "kernel_simple" if by_cases else "kernelbench"
-
-
 def open_jobs(connection: sa.Connection) -> dict[UUID, str]:
     """Device class of every job that has not come to an end, oldest first."""
     query = sa.select(_j.job_id, _j.device_class).where(_j.state.in_((JobState.QUEUED, JobState.RUNNING)))

@@ -180,7 +180,7 @@ def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
     assert made.json["turns"][0]["job_id"] == done["job_id"]
     for more in ({"workflow": "kernel_simple"}, {}):
         appended = site.post(f"{made.location}/turns", json=turn | more)
-        assert appended.json["job_id"] == done["job_id"], "a turn is evaluated as those before it"
+        assert appended.json["job_id"] == done["job_id"], "cases and no model: nothing else can be meant"
     assert site.post(f"{made.location}/turns", json=turn | {"workflow": "magic"}).status_code == 400
 
 
@@ -396,7 +396,7 @@ def test_scopes(made: Callable[..., flask.Flask], database: Database) -> None:
 def test_the_document_says_what_results_are(site: FlaskClient) -> None:
     told = site.get("/v1/openapi.json").json
     assert set(told["components"]["schemas"]["Result"]["properties"]) == set(result.KEYS)
-    bodies = ("EvaluationBody", "RewardBody", "TrajectoryBody")
+    bodies = ("EvaluationBody", "RewardBody", "TrajectoryBody", "AppendBody")
     defaults = {told["components"]["schemas"][name]["properties"]["workflow"]["default"] for name in bodies}
     assert defaults == {"kernelbench"}
     assert told == json.loads(json.dumps(document.document()))

@@ -50,7 +50,7 @@ def test_a_referee_without_its_device_ends(monkeypatch: pytest.MonkeyPatch, lost
         raise RuntimeError("an illegal memory access was encountered")
 
     codes: list[int] = []
-    monkeypatch.setattr(serve, "evaluate", broken)
+    monkeypatch.setattr(serve, "measure", broken)
     monkeypatch.setattr(serve.os, "_exit", codes.append)
     host: Any = SimpleNamespace(
         lost=lost, recycle=lambda size: None, health=SimpleNamespace(require_sound=lambda: None)

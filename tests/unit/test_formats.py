@@ -93,6 +93,17 @@ def test_a_candidate_that_came_alone_is_shown_under_our_template() -> None:
         assert example.answer == f"```python\n{CODE}```"
 
 
+def test_of_a_problem_by_cases_our_template_speaks_of_cases() -> None:
+    problem = b"def get_cases():\n    return CASES\n"
+    texts = Texts(reference=Text.read(problem), source=Text.read(CODE.encode()), turns=())
+    example = examples.build(texts, FACTS, Kind.TURN, Reasoning.KEEP)
+    assert example.prompt_source == "cases_template@1"
+    (asked,) = example.history
+    assert "return CASES" in asked.content
+    assert "`ModelNew`" in asked.content
+    assert "as `Model`" not in asked.content, "there is none"
+
+
 def test_a_dialogue_ends_with_its_own_answer() -> None:
     example = dialogue()
     assert [message.role for message in example.history] == ["user", "assistant", "user"]

@@ -223,6 +223,11 @@ def test_families() -> None:
     assert (own.task != renamed.task, own.family == renamed.family) == (True, True)
     assert own.family != another.family
     assert family.keys(b"def", "Model").family != family.keys(b"def f", "Model").family
+    cases = b"def get_cases():\n    x = torch.randn(8)\n    return [{'inputs': [x], 'outputs': x.exp()}]\n"
+    wider, other = cases.replace(b"8", b"64").replace(b"x", b"y").replace(b"eyp", b"exp"), cases.replace(b"exp", b"log")
+    assert (
+        family.keys(cases, "Model").family == family.keys(wider, "Model").family != family.keys(other, "Model").family
+    )
 
 
 def test_decontamination_names_the_rule() -> None:

@@ -104,6 +104,28 @@ def test_kernelbench_is_one_job() -> None:
         workflows.plan(Request(problem=PROBLEM, candidate=b"", workflow="magic"))
 
 
+CASES = b"def get_cases():\n    return []\n"
+
+
+@pytest.mark.parametrize(
+    ("reference", "by_cases"),
+    [
+        (CASES, True),
+        (b"get_cases = make\n", True),
+        (b"class Model: ...\n" + CASES, False),
+        (b"Model = torch.nn.ReLU\n" + CASES, False),
+        (b"class Models: ...\n" + CASES, True),
+        (b"class Model:\n    def get_cases(self): ...\n", False),
+        (b"# def get_cases():\n", False),
+    ],
+)
+def test_a_problem_that_gives_cases_and_no_model_is_planned_as_one(reference: bytes, by_cases: bool) -> None:
+    """Where nobody names a workflow: labels of trainers and rows of datasets cannot."""
+    problem = Problem(name="p", reference=reference)
+    (job,) = workflows.plan(Request(problem=problem, candidate=b""))
+    assert job.options.cases is by_cases
+
+
 def test_a_worker_is_stuck_when_it_never_works_although_it_could() -> None:
     watchdog = Watchdog(60)
     looks = [(0, 1, False), (50, 1, True), (55, 1, False), (100, 0, False), (110, 1, False), (169, 9, False)]

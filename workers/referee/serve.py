@@ -25,7 +25,6 @@ from workers import frames
 from workers.referee import baselines
 from workers.referee.by_cases import measure
 from workers.referee.cancel import Cancellation
-from workers.referee.evaluate import evaluate
 from workers.referee.health import DeviceUnhealthyError
 from workers.referee.host import Host
 from workers.sandbox import linux
@@ -134,7 +133,7 @@ class Connection:
             evaluation, timeline = measure(job, self._host, cancellation)
 
             def alike(other: Job) -> Evaluation:
-                return evaluate(other, self._host, cancellation)[0]
+                return measure(other, self._host, cancellation)[0]
 
             return baselines.added(evaluation, job, self._host.baselines, alike, cancellation), timeline
         finally:

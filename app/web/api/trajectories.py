@@ -15,7 +15,7 @@ from app import enqueue
 from app.domain.request import Request, RequestError
 from app.domain.trajectory import Message, Trajectory, Turn
 from app.domain.user import Scope
-from app.store import jobs, problems, trajectories
+from app.store import problems, trajectories
 from app.web import context
 from app.web.api import evaluations, pressure, schemas
 from app.web.api.operation import answer, operation, refuse
@@ -60,8 +60,7 @@ class AppendBody(TurnBody, forbid_unknown_fields=True, kw_only=True):
     gpu: Text = "cpu"
     device: Text | None = None
     priority: Text = "normal"
-    workflow: Text | None = None
-    """By default that of the turns before."""
+    workflow: Text = WORKFLOW
     options: Options | None = None  # type: ignore[valid-type]  # made from app.domain.job.JobOptions
 
 
@@ -178,8 +177,6 @@ def append(trajectory_id: UUID, body: AppendBody) -> flask.Response:
     stored = _stored(trajectory_id)
     with context.database().begin() as connection:
         problem = problems.get(connection, stored.problem_id)
-        before = [turn.job_id for turn in stored.turns if turn.job_id is not None]
-        usual = jobs.workflow(connection, before[-1]) if before else WORKFLOW
     assert problem is not None  # a foreign key says so
     request = Request(
         problem=problem,
@@ -189,7 +186,7 @@ def append(trajectory_id: UUID, body: AppendBody) -> flask.Response:
         device=body.device,
         priority=body.priority,
         run=stored.run,
-        workflow=body.workflow or usual,
+        workflow=body.workflow,
         options=schemas.options(body.options),
     )
     _check(request)
