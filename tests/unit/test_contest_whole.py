@@ -226,17 +226,29 @@ def _own_time(sides: Sides, seeming_us: float, budget_s: float = 0.08) -> own_ti
     return found
 
 
-@pytest.mark.parametrize("call_us", [25, 400, 30_000])
+@pytest.mark.parametrize(
+    ("call_us", "slots"), [(25, 128), (25, 1024), (400, 128), (400, 2), (30_000, 128), (30_000, 1)]
+)
 @pytest.mark.parametrize("seems", [0.5, 1, 50])
-def test_a_call_without_an_opponent_takes_what_it_takes(call_us: float, seems: float) -> None:
+def test_a_call_without_an_opponent_takes_what_it_takes(call_us: float, slots: int, seems: float) -> None:
     """Whatever it seemed to take among others; hand-overs, caches and stalls are not its time."""
     for seed in range(10):
-        sides = Sides(0, call_us, slots=1024, noise=random.Random(seed))
+        sides = Sides(0, call_us, slots=slots, noise=random.Random(seed))
         found = _own_time(sides, seems * call_us)
         assert found.us == pytest.approx(call_us, rel=0.05), seed
         assert found.low <= call_us <= found.high
         assert sides.verified > 0
-        assert sides.stretches <= 3
+        assert sides.stretches <= 3, "inputs of all blocks are drawn beforehand"
+        used = 2000 / call_us if call_us < 2000 else 1
+        assert sides.drawn <= 3 * 13 * 1.2 * max(1, min(slots, used)) + slots
+
+
+def test_where_memory_is_for_two_blocks_each_stretch_has_one() -> None:
+    sides = Sides(0, 300_000, slots=2, noise=random.Random(1))
+    sides.bytes_per_call = 1 << 30
+    found = _own_time(sides, 300_000, budget_s=1.0)
+    assert found.us == pytest.approx(300_000, rel=0.05)
+    assert sides.stretches == sides.verified - 1 == 4, "only the first is warmed up for"
 
 
 def test_a_wrong_timed_call_ends_it() -> None:

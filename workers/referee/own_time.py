@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from workers.referee import outcome, statistics
 from workers.referee.batches import Batch, Times
 from workers.referee.blocks import secret_size
 from workers.referee.contest import DISTURBED_S, MAX_REPEATS, verify
-from workers.referee.plan import TOO_SHORT, Terms
+from workers.referee.plan import DRAW_US, TOO_SHORT, Terms
 from workers.referee.score import AHEAD_US, LEFT_OVER_US, Score, per_call
 from workers.referee.survey import survey
 from workers.referee.trials import Trials
@@ -64,16 +64,19 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
     found: list[Taken] = []
     spent_s, call_us = 0.0, seeming_us
     while not _is_enough(len(found), spent_s / terms.budget_s):
-        batch = _draw(score, trials, terms, call_us)
-        if trials.failed:
-            return None
+        calls = _calls(trials, terms, call_us)
+        if not score.canary_us or trials.candidate.room < TOO_SHORT * calls:
+            survey(trials, [(trials.candidate, calls)], alike=False)
+            if trials.failed:
+                return None
+        batches = _draw(score, trials, terms, calls)
         with score.alone(trials.lease), place.alone(trials):
             began = time.monotonic() - spent_s
             over = functools.partial(_is_over, len(found), began, terms.budget_s)
             with trials.timed_by(place.stopwatch):
-                some = _hold(score, trials, batch, call_us, over)
+                some = _hold(score, trials, batches, call_us, over)
             spent_s = time.monotonic() - began
-        del batch
+        del batches
         verify(score, trials)
         if trials.failed:
             return None
@@ -83,21 +86,21 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
             trials.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
             continue
         call_us = min([call_us, *(block.call_us for block in some)])
-        if not score.corrected and _are_too_short(some, trials, terms):
+        if not score.corrected and some:
             score.corrected = True
-            spent_s = 0.0
-            continue
+            if max(block.calls for block in some) < TOO_SHORT * _calls(trials, terms, call_us):
+                spent_s = 0.0
+                continue
         found += some
     place.health.note(score.canary_us[-1])
     return _summed(found)
 
 
-def _are_too_short(some: Sequence[Taken], trials: Trials, terms: Terms) -> bool:
-    """Whether blocks could have had more calls, and should have had."""
-    if not some:
-        return False
-    work_us = statistics.median([block.call_us * block.calls for block in some])
-    return work_us < TOO_SHORT * terms.block_us and max(block.calls for block in some) < trials.slots
+def _calls(trials: Trials, terms: Terms, call_us: float) -> int:
+    """In a block, so that it lasts as long as it should: as far as inputs for them have room, and can be drawn in
+    time."""
+    most = max(1, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
+    return max(1, min(most, math.ceil(terms.block_us / call_us)))
 
 
 def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
@@ -114,44 +117,42 @@ def _is_enough(blocks: int, spent: float) -> bool:
     )
 
 
-def _draw(score: Score, trials: Trials, terms: Terms, call_us: float) -> Batch:
-    """Fresh inputs for some blocks, and memory for the outputs of one where they can stay where they are."""
-    calls = max(1, min(trials.slots, math.ceil(terms.block_us / call_us)))
-    if not score.canary_us or trials.candidate.room < TOO_SHORT * calls:
-        survey(trials, [(trials.candidate, calls)], alike=False)
-    most = max(1, min(trials.slots, terms.round_bytes // trials.bytes_per_call))
-    with score.beside(trials.lease):
-        return trials.draw(min(most, (BLOCKS + 1) * calls))
+def _draw(score: Score, trials: Trials, terms: Terms, calls: int) -> list[Batch]:
+    """Fresh inputs for as many blocks as are wanted and as memory holds, and for one that does not count.  Where it
+    holds no more than two, calls are so long that only the first stretch is warmed up for."""
+    most = max(2, terms.round_bytes // (calls * trials.bytes_per_call))
+    count = min(BLOCKS + 1, most) if most > 2 or not score.canary_us else 1
+    drawn = []
+    for _ in range(count):
+        with score.beside(trials.lease):
+            drawn.append(trials.draw(calls))
+    return drawn
 
 
-def _hold(score: Score, trials: Trials, batch: Batch, call_us: float, over: Callable[[int], bool]) -> list[Taken]:
-    """Blocks on these inputs, until they are used up or it is `over` after so many.  The device is ours alone."""
+def _hold(
+    score: Score, trials: Trials, batches: list[Batch], call_us: float, over: Callable[[int], bool]
+) -> list[Taken]:
+    """A block on each of these, until it is `over` after so many.  The device is ours alone.
+
+    The first of several does not count: it is new to the caches of its core, and so would be the hand-overs before."""
     score.watch()
-    first = _warm_up(score, trials, batch, call_us)
-    idle = _idle(trials, batch)
+    if len(batches) > 1:
+        _block(score, trials, batches[0], call_us)
+    idle = _idle(trials, batches[0])
     found: list[Taken] = []
-    while first < batch.slots and not over(len(found)):
-        shortest_us = min([call_us, *(block.call_us for block in found)])
-        calls, times = _block(score, trials, batch, first, shortest_us)
+    for batch in batches[len(batches) > 1 :]:
+        if over(len(found)):
+            break
+        calls, times = _block(score, trials, batch, min([call_us, *(block.call_us for block in found)]))
         found.append(_taken(times, idle, calls))
-        first += calls
     score.watch()
     return found
 
 
-def _warm_up(score: Score, trials: Trials, batch: Batch, call_us: float) -> int:
-    """Input sets used up by a block that does not count, where that leaves some: it is new to the caches of its core,
-    and so would be the hand-overs before it."""
-    return _block(score, trials, batch, 0, call_us, leaving=1)[0] if batch.slots > 1 else 0
-
-
-def _block(
-    score: Score, trials: Trials, batch: Batch, first: int, call_us: float, *, leaving: int = 0
-) -> tuple[int, Times]:
-    """Calls on the input sets from `first` on, so many that they last as long as a block should."""
-    most = min(batch.slots - first - leaving, trials.candidate.room)
-    calls = secret_size(score.block_us / call_us, most)
-    delivery = trials.run_candidate(batch, first, calls)
+def _block(score: Score, trials: Trials, batch: Batch, call_us: float) -> tuple[int, Times]:
+    """So many calls that they last as long as a block should, give or take what nobody is told."""
+    calls = secret_size(score.block_us / call_us, min(batch.slots, trials.candidate.room))
+    delivery = trials.run_candidate(batch, 0, calls)
     score.deliveries.append(delivery)
     return calls, delivery.times
 
