@@ -80,6 +80,19 @@ def share(shared: Shared, address: int) -> Reply:
     return Reply(Outcome.DONE, segment.base, segment.size, fd)
 
 
+class ByName:
+    """A model whose inputs have names."""
+
+    def __init__(self, model: Any, names: tuple[str, ...]) -> None:
+        """`names`: of the inputs, in the order in which they come."""
+        self._model = model
+        self._names = names
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What the model returns."""
+        return self._model(**dict(zip(self._names, inputs, strict=True)))
+
+
 class Slots:
     """Input and output tensors over the arena, made once so that a call pays only for itself."""
 

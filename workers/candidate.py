@@ -45,6 +45,8 @@ class Shim:
         self._spec: spec.Spec | None = None
         self._entry: Any = None
         self._model: Any = None
+        self._called: Any = None
+        """The model, by name where the problem gives its inputs so."""
         self._place: spec.Arena | None = None
         self._arena: memory.Memory | None = None
         self._slots: calls.Slots | None = None
@@ -62,7 +64,7 @@ class Shim:
         }  # fmt: skip
         try:
             if command == Command.RUN and self._slots is not None:  # first, because the clock is running
-                return Reply(Outcome.DONE, run(self._slots, self._model, a, b, c))
+                return Reply(Outcome.DONE, run(self._slots, self._called, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
             if command == Command.ARENA and fd is not None:
@@ -76,7 +78,7 @@ class Shim:
             if command == Command.PROFILE and self._slots is not None:
                 return Reply(Outcome.DONE, self._profile(self._slots, a, full=bool(b)))
             if command == Command.EVENTS and self._slots is not None:
-                return Reply(Outcome.DONE, self._slots.event_mean(self._model, a, b, c))
+                return Reply(Outcome.DONE, self._slots.event_mean(self._called, a, b, c))
             if command == Command.TESTIFY:
                 return self._testify()
             if command == Command.WARM:
@@ -138,6 +140,8 @@ class Shim:
         self._model = self._entry(*positional, **keyword)
         if isinstance(self._model, torch.nn.Module):
             self._model = self._model.to(self._device)
+        case = self._spec.case
+        self._called = calls.ByName(self._model, case.keywords) if case and case.keywords else self._model
 
     def _fit(self) -> set[str]:
         """Give every parameter and buffer the reference's values where name, shape and dtype agree; these names."""
@@ -160,7 +164,7 @@ class Shim:
     def _renew(self, seed: bytes) -> Reply:
         """The first model's memory is free before there is a second."""
         self._pretend(wire.Pretence.HONEST)
-        self._model = None
+        self._model = self._called = None
         self._build(seed)
         return Reply(Outcome.DONE)
 
@@ -176,7 +180,7 @@ class Shim:
         can be read where they lie are not copied: that would be our work, not the candidate's."""
 
         def call() -> None:
-            slots.launch(self._model, slot)
+            slots.launch(self._called, slot)
 
         if not full:
             return self._recorder.profile(self._device, call)

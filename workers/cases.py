@@ -44,19 +44,24 @@ class Answers:
             raise ValueError(f"get_cases: expected 1 to {MOST} cases, got {'more' if count else 'none'}")
         fields = self._fields()
         name = str(fields.get("name") or f"case_{self._index}")
+        given = _either(fields, f"case {self._index}", "inputs")
+        keywords = tuple(sorted(given)) if isinstance(given, dict) else ()
         rtol, atol = (_tolerance(name, key, fields.get(key)) for key in ("rtol", "atol"))
         if (rtol is None) != (atol is None):
             rtol, atol = (OTHER_TOLERANCE if each is None else each for each in (rtol, atol))
-        return spec.Case(index=self._index, of=count, name=name[: spec.NAME_CHARS], rtol=rtol, atol=atol)
+        return spec.Case(
+            index=self._index, of=count, name=name[: spec.NAME_CHARS], rtol=rtol, atol=atol, keywords=keywords
+        )  # fmt: skip
 
     def draw(self) -> list[Any]:
-        """Inputs, by position."""
+        """Inputs, one after the other; those that have names in the order of these."""
         fields = self._fields()
         where = f"case {self._index}"
         inputs, outputs = (_either(fields, where, name) for name in ("inputs", "outputs"))
         if isinstance(inputs, dict):
-            raise TypeError(f"{where}, inputs: expected a list, by position, got a dict: name no arguments")
-        given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+            given = [inputs[name] for name in sorted(inputs)]
+        else:
+            given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
         placed: list[Any] = spec.placed(given, self._device)
         self._drawn.append((placed, spec.placed(outputs, self._device)))
         return placed

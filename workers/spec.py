@@ -244,6 +244,8 @@ class Case:
     rtol: float | None = None
     atol: float | None = None
     """Its own tolerances: both or neither."""
+    keywords: tuple[str, ...] = ()
+    """Names of the inputs, where the candidate is to be given them by name."""
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Case:
@@ -253,7 +255,13 @@ class Case:
         fit = all(each is None or 0 <= each < math.inf for each in tolerances) and len({*map(type, tolerances)}) == 1
         if not 0 <= index < of or not fit:
             raise UnsupportedError(f"not a case: {str(fields)[:80]}")
-        return cls(index=index, of=of, name=str(fields["name"])[:NAME_CHARS], rtol=tolerances[0], atol=tolerances[1])
+        keywords = tuple(str(name) for name in fields["keywords"])
+        if not all(name.isidentifier() for name in keywords) or len(keywords) > MAX_LEAVES:
+            raise UnsupportedError(f"inputs by names that are none: {str(keywords)[:80]}")
+        return cls(
+            index=index, of=of, name=str(fields["name"])[:NAME_CHARS], rtol=tolerances[0], atol=tolerances[1],
+            keywords=keywords,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

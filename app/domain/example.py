@@ -46,9 +46,9 @@ Here are cases of what is to be computed, each with its inputs and the right out
 
 {reference}
 
-Write a class named `{entry_point}New` in {language}. Called with the inputs of a case, by position, an instance of it \
-must return the outputs of that case within its tolerance, for every shape that there is, and do the computation in \
-kernels of its own. Answer with the complete Python module in one code block."""
+Write a class named `{entry_point}New` in {language}. Called with the inputs of a case, by position or by the names \
+that they are given, an instance of it must return the outputs of that case within its tolerance, for every shape that \
+there is, and do the computation in kernels of its own. Answer with the complete Python module in one code block."""
 
 _LANGUAGES = {"triton": "Triton", "cuda": "CUDA C++ loaded with torch.utils.cpp_extension", "torch": "PyTorch"}
 

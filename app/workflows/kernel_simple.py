@@ -2,7 +2,7 @@
 
 The problem is a module that defines `get_cases()`: a list, or anything that can be iterated over, of
 
-    {"inputs": [tensors and numbers, by position], "outputs": what ModelNew must return,
+    {"inputs": [tensors and numbers], or {name: …}, "outputs": what ModelNew must return,
      "name": …, "rtol": …, "atol": …}                                    # these three may be left out
 
 and, where ModelNew takes arguments, `get_init_inputs()`.  It is called anew, under a fresh secret seed, for every call

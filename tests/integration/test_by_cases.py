@@ -174,6 +174,24 @@ class ModelNew:
     assert wrong.status is Status.INCORRECT
 
 
+def test_inputs_may_have_names(isolator: isolate.Isolator) -> None:
+    problem = b"""
+import torch
+def get_cases():
+    x = torch.randn(50)
+    yield {"inputs": {"x": x, "exponent": 2}, "outputs": x ** 2}
+    yield {"inputs": [x, 3], "outputs": x ** 3}
+"""
+    candidate = b"""
+class ModelNew:
+    def __call__(self, x, exponent): return x ** exponent
+"""
+    found = run(isolator, problem, candidate)
+    assert found.status is Status.PASSED, found.error
+    swapped = run(isolator, problem, candidate.replace(b"x, exponent)", b"exponent, x)"))
+    assert [case.status for case in swapped.cases] == [Status.PASSED, Status.INCORRECT], "the second is by position"
+
+
 def test_after_a_call_that_hangs_no_other_case_is_tried(isolator: isolate.Isolator) -> None:
     hangs = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(60)\n        return")
     found = run(isolator, ROWS, hangs, call_timeout_s=1.0)

@@ -95,6 +95,13 @@ def test_inputs_may_be_a_list_or_the_only_one_and_names_may_be_singular(inputs: 
     assert torch.equal(answers({"input": inputs, "output": torch.ones(1)}).draw()[0], torch.ones(2))
 
 
+def test_inputs_with_names_come_in_the_order_of_these() -> None:
+    model = answers({"inputs": {"y": 2.0, "x": 1.0}, "outputs": 3.0})
+    assert model.described().keywords == ("x", "y")
+    assert model.draw() == [1.0, 2.0]
+    assert model(1.0, 2.0) == 3.0
+
+
 @pytest.mark.parametrize(
     ("get_cases", "says"),
     [
@@ -105,7 +112,6 @@ def test_inputs_may_be_a_list_or_the_only_one_and_names_may_be_singular(inputs: 
         (lambda: [torch.ones(3)], "case 0: expected a dict with inputs and outputs, got Tensor"),
         (lambda: [{"inputs": [1.0]}], "case 0: expected outputs, found inputs"),
         (lambda: [{"outputs": 1.0, "name": "x"}], "case 0: expected inputs, found name, outputs"),
-        (lambda: [{"inputs": {"x": 1.0}, "outputs": 1.0}], "by position, got a dict"),
         (lambda: [doubled() | {"rtol": "tight"}], "case 'case_0', rtol: expected a number from 0 on, got 'tight'"),
         (lambda: [doubled() | {"atol": float("nan")}], "atol: expected a number from 0 on, got nan"),
         (lambda: [doubled() | {"atol": -1}], "atol: expected a number from 0 on, got -1"),
@@ -117,7 +123,9 @@ def test_a_bad_definition_says_what_was_expected(get_cases: Callable[[], list[ob
         [model.described(), model.draw()]
 
 
-@pytest.mark.parametrize("changed", [{"index": 3}, {"of": 0}, {"rtol": None}, {"atol": float("inf")}])
+@pytest.mark.parametrize(
+    "changed", [{"index": 3}, {"of": 0}, {"rtol": None}, {"atol": float("inf")}, {"keywords": ["x-y"]}]
+)
 def test_the_referee_believes_no_case_that_cannot_be(changed: dict[str, object]) -> None:
     case = vars(spec.Case(index=0, of=3, name="x", rtol=1e-3, atol=1e-3))
     with pytest.raises(spec.UnsupportedError):

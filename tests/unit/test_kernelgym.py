@@ -425,7 +425,6 @@ def test_with_cases_the_entry_point_is_the_candidates_own(asked: str | None, our
         ({"cases": {"inputs": [1], "expected": 2}}, r"cases\[0\]: expected outputs, found expected, inputs: without"),
         ({"cases": {"inputs": [1], "outputs": None}}, r"cases\[0\]: expected outputs"),
         ({"cases": {"outputs": [1]}}, r"cases\[0\]: expected inputs, found outputs"),
-        ({"cases": {"inputs": {"x": 1}, "outputs": 1}}, r"cases\[0\].inputs: expected a list, by position"),
         ({"cases": CASE | {"name": 5}}, r"cases\[0\].name: expected text, got a number"),
         ({"cases": CASE | {"rtol": "0.1"}}, r'cases\[0\].rtol: expected a number from 0 on, got "0.1"'),
         ({"cases": CASE | {"atol": -1}}, r"cases\[0\].atol: expected a number from 0 on, got -1"),

@@ -62,9 +62,7 @@ def _case(case: Any, where: str) -> dict[str, Any]:
         raise ValueError(f"{where}: expected outputs, found {', '.join(sorted(case)) or 'nothing'}: {NOTHING}")
     if inputs is None:
         raise ValueError(f"{where}: expected inputs, found {', '.join(sorted(case))}")
-    if isinstance(inputs, dict):
-        raise ValueError(f"{where}.inputs: expected a list, by position, got an object")
-    found = {"inputs": inputs if isinstance(inputs, list) else [inputs], "outputs": outputs}
+    found = {"inputs": inputs if isinstance(inputs, list | dict) else [inputs], "outputs": outputs}
     given = {name: case[name] for name in ("name", "rtol", "atol") if case.get(name) is not None}
     _check_rest(given, where)
     return found | given
