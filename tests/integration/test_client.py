@@ -174,7 +174,11 @@ def test_a_trajectory_and_its_jobs(client: Client) -> None:
 
 def test_a_problem_by_cases(client: Client) -> None:
     by_cases = client.submit(reference=fakes.CASES, candidate="c", workflow="kernel_simple")
-    assert client.submit(reference=fakes.CASES, candidate="c").job_id != by_cases.job_id, "two ways to read it"
+    unnamed = client.submit(reference=fakes.CASES, candidate="c")
+    assert unnamed.job_id == by_cases.job_id, "there is no other way to read it"
+    both = f"{fakes.CASES}\nclass Model: ...\n"
+    by_model = client.submit(reference=both, candidate="c")
+    assert client.submit(reference=both, candidate="c", workflow="kernel_simple").job_id != by_model.job_id
     again = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
     assert client.submit_many([again])[0].job_id == by_cases.job_id
     turns = [Turn(messages=(), response="r", candidate="c")]
