@@ -42,7 +42,8 @@ def choose(wanted: Numerics) -> None:
         if wanted["rnn"] != wanted["convolution"]:
             cudnn.rnn.fp32_precision = wanted["rnn"]  # type: ignore[attr-defined]
     for name in SWITCHES:
-        setattr(cudnn, name, wanted[name])
+        if now[name] != wanted[name]:
+            setattr(cudnn, name, wanted[name])
 
 
 def checked(fields: object) -> dict[str, str | bool]:
