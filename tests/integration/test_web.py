@@ -283,6 +283,12 @@ def test_failures_say_why(site: FlaskClient, history: History, status: str) -> N
     assert "What went wrong" in shown
 
 
+def test_how_libraries_computed_is_told_where_it_is_known(site: FlaskClient, history: History) -> None:
+    found = {name: page(site, f"/evaluations/{history.seeded.evaluations[name]}") for name in ("gpu", "passed")}
+    assert "fp32 in libraries matmul fp32, convolution TF32, rnn TF32" in found["gpu"]
+    assert "fp32 in libraries" not in found["passed"]
+
+
 def test_cases_stand_in_a_table_of_their_own(site: FlaskClient, history: History) -> None:
     path = f"/evaluations/{history.seeded.evaluations['cases']}"
     markup = raw(site, path)

@@ -130,6 +130,7 @@ H200 = replace(
     driver="575.57.08",
     cuda="12.9",
     bandwidth_gb_s=4021.0,
+    numerics="matmul fp32, convolution TF32, rnn TF32",
     sandbox_missing=(),
 )
 
