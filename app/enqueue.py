@@ -92,14 +92,15 @@ def enqueue_trajectory(
     """Store a trajectory and a job for every turn that has a candidate, all or nothing; its id.
 
     `request` says on what and how each candidate is evaluated; its own candidate is not looked at.  With a
-    `trajectory_id` of the sender's the same again is the one that there is."""
+    `trajectory_id` of the sender's the same again is the one that there is.  Raises RequestError, also where no turn
+    has a candidate as yet and none could be evaluated."""
     if label is not None and "\x00" in label:
         raise RequestError(f"label: expected text without NUL, got {label!r}")
     attempts = [turn for turn in turns if turn.candidate is not None]
     name = run.name if run else request.run
     requests = [replace(request, candidate=source.encode(turn.candidate or ""), run=name) for turn in attempts]
+    check(database, [replace(request, candidate=b"")])  # also where no turn has a candidate yet
     plans = _planned(requests)
-    _check_devices(database, requests)
     with database.begin() as connection:
         run_id = trajectories.add_run(connection, run) if run else None
         stored = _store(connection, requests, plans)

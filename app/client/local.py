@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from app.client.way import PATIENCE_S, Result, UnknownJobError, check_known
 from app.domain.job import TERMINAL, JobState
 from app.domain.request import Request
 from app.domain.trajectory import Run, Trajectory, Turn
-from app.enqueue import check, enqueue, enqueue_trajectory
+from app.enqueue import enqueue, enqueue_trajectory
 from app.settings import Settings
 from app.store import evaluations, jobs, trajectories
 from app.store.notices import Notices
@@ -105,9 +104,7 @@ class Local:
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
     ) -> Trajectory:
-        """All or nothing.  Raises RunConflictError where a run of that name says something else about itself, and
-        RequestError for what no candidate could be evaluated with, whether a turn has one or not."""
-        check(self.database, [replace(request, candidate=b"")])
+        """All or nothing.  Raises RunConflictError where a run of that name says something else about itself."""
         return self.get_trajectory(
             enqueue_trajectory(self.database, self.broker, request=request, turns=turns, run=run, label=label)
         )
