@@ -50,10 +50,8 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
         verify(score, trials)
         if trials.failed:
             return None
-        if score.disturbed and score.repeats < MAX_REPEATS:
-            score.start_again()
+        if is_to_be_repeated(score, trials):
             spent_s = 0.0
-            trials.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
             continue
         if len(score.groups) >= statistics.RANK_FROM and score.beside_s >= PATIENCE * terms.budget_s:
             reason = reason or "budget"
@@ -110,6 +108,15 @@ def _hold_round(score: Score, trials: Trials, round_: plan.Round, began: float, 
             break
     score.watch()
     return reason
+
+
+def is_to_be_repeated(score: Score, trials: Trials) -> bool:
+    """Whether somebody else was there, and there is another try: when that can begin."""
+    if not score.disturbed or score.repeats >= MAX_REPEATS:
+        return False
+    score.start_again()
+    trials.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
+    return True
 
 
 def verify(score: Score, trials: Trials) -> None:

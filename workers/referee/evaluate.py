@@ -193,8 +193,8 @@ def _try(
 
 def _rule(job: Job, agreed: spec.Spec) -> compare.Rule:
     """The case's own tolerances go before the submitter's, and those before our rule."""
-    own = agreed.case is not None and agreed.case.rtol is not None
-    rtol, atol = (agreed.case.rtol, agreed.case.atol) if own and agreed.case else (job.options.rtol, job.options.atol)
+    asks = agreed.case if agreed.case is not None and agreed.case.rtol is not None else job.options
+    rtol, atol = asks.rtol, asks.atol
     return compare.Rule(tolerance=None if rtol is None or atol is None else (rtol, atol))
 
 
@@ -355,16 +355,15 @@ def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]
     """Of a problem by cases, this one."""
     if progress.agreed is None or progress.agreed.case is None:
         return ()
-    case, own = progress.agreed.case, progress.own_time
+    case, own = progress.agreed.case, None if fault else progress.own_time
     record = progress.trials.record.correctness() if progress.trials else None
     return (
         CaseOutcome(
             index=case.index, of=case.of, name=case.name, status=fault.status if fault else Status.PASSED,
             message=fault.error.message if fault else "", calls=record.calls if record else 0,
             failed_calls=record.failed_calls if record else 0, tolerance=record.tolerance if record else "fp64",
-            candidate_us=own.us if own and not fault else None,
-            candidate_us_low=own.low if own and not fault else None,
-            candidate_us_high=own.high if own and not fault else None,
+            candidate_us=own.us if own else None, candidate_us_low=own.low if own else None,
+            candidate_us_high=own.high if own else None,
         ),
     )  # fmt: skip
 

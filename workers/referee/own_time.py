@@ -15,8 +15,8 @@ from typing import NamedTuple
 from workers.referee import outcome, statistics
 from workers.referee.batches import Batch, Times
 from workers.referee.blocks import secret_size
-from workers.referee.contest import DISTURBED_S, MAX_REPEATS, verify
-from workers.referee.plan import DRAW_US, TOO_SHORT, Terms
+from workers.referee.contest import is_to_be_repeated, verify
+from workers.referee.plan import TOO_SHORT, Terms, inputs_at_once
 from workers.referee.score import AHEAD_US, LEFT_OVER_US, Score, per_call
 from workers.referee.survey import survey
 from workers.referee.trials import Trials
@@ -80,10 +80,8 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
         verify(score, trials)
         if trials.failed:
             return None
-        if score.disturbed and score.repeats < MAX_REPEATS:
-            score.start_again()
+        if is_to_be_repeated(score, trials):
             spent_s = 0.0
-            trials.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))
             continue
         call_us = min([call_us, *(block.call_us for block in some)])
         if not score.corrected and some:
@@ -97,10 +95,8 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
 
 
 def _calls(trials: Trials, terms: Terms, call_us: float) -> int:
-    """In a block, so that it lasts as long as it should: as far as inputs for them have room, and can be drawn in
-    time."""
-    most = max(1, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
-    return max(1, min(most, math.ceil(terms.block_us / call_us)))
+    """In a block, so that it lasts as long as it should, as far as there are inputs for them."""
+    return max(1, min(inputs_at_once(trials), math.ceil(terms.block_us / call_us)))
 
 
 def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:

@@ -184,9 +184,9 @@ def _reserve(score: Score, trials: Trials, per_call_us: float, share: float = 1.
 
 def _calls(trials: Trials, enough: float) -> int:
     """Calls in a block, as many as there may be at a time."""
-    return max(1, math.ceil(min(_most(trials) // 2, enough)))
+    return max(1, math.ceil(min(inputs_at_once(trials) // 2, enough)))
 
 
-def _most(trials: Trials) -> int:
-    """Input sets of a group: as many as have room, and as can be drawn in time."""
-    return max(2, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
+def inputs_at_once(trials: Trials) -> int:
+    """Input sets: as many as have room, and as can be drawn in time."""
+    return max(1, min(trials.slots, math.floor(DRAW_US / trials.draw_us)))
