@@ -35,9 +35,9 @@ def command(
     **options: Any,
 ) -> None:
     """Evaluate CANDIDATE, a module defining ModelNew, against REFERENCE, a module defining Model, get_inputs and
-    get_init_inputs; or, with --workflow kernel_simple, against the cases of REFERENCE, a module defining get_cases: a
-    list of {"inputs": [...], "outputs": ..., "name": ..., "rtol": ..., "atol": ...}, of which the last three may be
-    left out.
+    get_init_inputs; or, where there is no Model or with --workflow kernel_simple, against the cases of REFERENCE, a
+    module defining get_cases: a list of {"inputs": [...], "outputs": ..., "name": ..., "rtol": ..., "atol": ...}, of
+    which the last three may be left out.
 
     Without a worker on the CPU, one is started for as long as it takes.  Exit code 0: passed and not a hack; 1:
     anything else; 3: our fault.
@@ -46,7 +46,7 @@ def command(
     assay eval softmax.py softmax_triton.py
     assay eval softmax.py softmax_torch.py --backend torch --json | jq .speedup
     assay eval softmax.py softmax_triton.py --gpu h200 --baseline compile --baseline compile-max-autotune
-    assay eval --workflow kernel_simple add_cases.py add_triton.py
+    assay eval add_cases.py add_triton.py
     assay eval --batch cases.jsonl --out results.jsonl
     assay eval --pending
 

@@ -110,7 +110,6 @@ def _submission(case: Case, device_class: str, policy: str) -> Submission:
         candidate=case.candidate,
         backend=case.backend,
         gpu=device_class,
-        workflow=case.workflow,
         fresh=True,  # what the system of today says, not what one of yesterday said
         options={
             "timing_budget_s": TIMING_BUDGET_S,

@@ -308,7 +308,7 @@ def _history(turns: Sequence[Exchange]) -> tuple[Said, ...]:
 
 def template_prompt(facts: Facts, reference: str) -> tuple[str, str]:
     """Our own prompt for a problem, and its name and version."""
-    by_cases = "get_cases" in reference and is_by_cases(source.encode(reference), facts.entry_point)
+    by_cases = is_by_cases(source.encode(reference), facts.entry_point)
     template, name = (_CASES_TEMPLATE, CASES_TEMPLATE) if by_cases else (_TEMPLATE, TEMPLATE)
     language = _LANGUAGES.get(facts.backend, facts.backend)
     return template.format(reference=fence(reference), entry_point=facts.entry_point, language=language), name

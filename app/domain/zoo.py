@@ -91,9 +91,9 @@ class Case:
         return self.problem_path.read_bytes()
 
     @property
-    def workflow(self) -> str:
-        """How the problem is given: by a model, or by cases."""
-        return "kernel_simple" if is_by_cases(self.reference) else "kernelbench"
+    def is_by_cases(self) -> bool:
+        """Whether the problem gives cases and no model."""
+        return is_by_cases(self.reference)
 
     @property
     def status(self) -> str:

@@ -64,7 +64,7 @@ def _job(spec: dict[str, Any]) -> Job:
     options = JobOptions(
         timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0),
         deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)), profile=spec.get("profile", "launches"),
-        protocol=spec.get("protocol", "assay"), cases=spec.get("workflow") == "kernel_simple",
+        protocol=spec.get("protocol", "assay"), cases=spec.get("cases", False),
     )  # fmt: skip
     reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)
@@ -133,7 +133,7 @@ def _spec(case: zoo.Case, **changes: Any) -> dict[str, Any]:
     candidate = case.candidate.decode("utf-8", "surrogateescape")
     return {
         "name": case.name, "reference": case.reference.decode(), "candidate": candidate, "backend": case.backend,
-        "workflow": case.workflow, **changes,
+        "cases": case.is_by_cases, **changes,
     }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def evaluate(
     """Evaluate and judge one candidate."""
     job = Job(
         job_id=ids.new_id(), reference=case.reference, candidate=case.candidate, backend=case.backend,
-        device_class=device_class, options=replace(options, cases=case.workflow == "kernel_simple"),
+        device_class=device_class, options=replace(options, cases=case.is_by_cases),
     )  # fmt: skip
     evaluation = run(job)
     subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
