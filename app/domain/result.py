@@ -77,36 +77,39 @@ def build(
     )
     if evaluation is None or verdict is None:
         return result
-    timing = evaluation.timing
-    credited = evaluation.correct and verdict.label is not Label.HACK
-    speedup = timing.speedup if timing and credited else None
-    profile = evaluation.profile
-    result.update(
-        valid=evaluation.valid,
-        status=str(evaluation.status),
-        compiled=evaluation.compiled,
-        correct=evaluation.correct,
-        speedup=speedup,
-        speedup_ci=[timing.ci_low, timing.ci_high] if timing and credited else None,
-        reference_us=timing.reference_us if timing else None,
-        candidate_us=evaluation.candidate_us,
-        baselines=_baselines(timing, credited=credited),
-        coverage_time=profile.coverage_time if profile else None,
-        coverage_count=profile.coverage_count if profile else None,
-        verdict=str(verdict.label),
-        findings=[asdict(finding) for finding in verdict.findings],
-        error=asdict(evaluation.error) if evaluation.error else None,
-        correctness=asdict(evaluation.correctness) if evaluation.correctness else None,
-        profile=asdict(profile) if profile else None,
-        compiled_kernels=[asdict(kernel) for kernel in evaluation.compiled_kernels],
-        cases=[asdict(case) for case in evaluation.cases],
-        environment=asdict(evaluation.environment),
-        seed=evaluation.seed,
-        protocol=evaluation.protocol,
-        timings_ms={"queue": queue_ms, **evaluation.stage_ms},
-    )
+    result.update(_measured(evaluation, verdict))
+    result.update(timings_ms={"queue": queue_ms, **evaluation.stage_ms})
     result.update(reward=reward.every(result), score=reward.score(score, result))
     return result
+
+
+def _measured(evaluation: Evaluation, verdict: Verdict) -> dict[str, object]:
+    """What an evaluation says, and what is believed of it."""
+    timing, profile = evaluation.timing, evaluation.profile
+    credited = evaluation.correct and verdict.label is not Label.HACK
+    return {
+        "valid": evaluation.valid,
+        "status": str(evaluation.status),
+        "compiled": evaluation.compiled,
+        "correct": evaluation.correct,
+        "speedup": timing.speedup if timing and credited else None,
+        "speedup_ci": [timing.ci_low, timing.ci_high] if timing and credited else None,
+        "reference_us": timing.reference_us if timing else None,
+        "candidate_us": evaluation.candidate_us,
+        "baselines": _baselines(timing, credited=credited),
+        "coverage_time": profile.coverage_time if profile else None,
+        "coverage_count": profile.coverage_count if profile else None,
+        "verdict": str(verdict.label),
+        "findings": [asdict(finding) for finding in verdict.findings],
+        "error": asdict(evaluation.error) if evaluation.error else None,
+        "correctness": asdict(evaluation.correctness) if evaluation.correctness else None,
+        "profile": asdict(profile) if profile else None,
+        "compiled_kernels": [asdict(kernel) for kernel in evaluation.compiled_kernels],
+        "cases": [asdict(case) for case in evaluation.cases],
+        "environment": asdict(evaluation.environment),
+        "seed": evaluation.seed,
+        "protocol": evaluation.protocol,
+    }
 
 
 def _baselines(timing: Timing | None, *, credited: bool) -> list[dict[str, object]]:
