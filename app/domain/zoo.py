@@ -207,9 +207,10 @@ def disagreement(case: Case, result: Mapping[str, Any], device_class: str = "cpu
     ):
         if expected != came:
             return f"expected {name} {_plain(expected)}, got {_plain(came)}"
-    speedup = result["speedup"]
-    if wanted.speedup and isinstance(speedup, float) and (speedup > 1) != (wanted.speedup == ">1"):
-        return f"expected a speedup {wanted.speedup}, got {speedup:.2f}"
+    if wanted.speedup and result["speedup_ci"]:
+        low, high = result["speedup_ci"]
+        if high < 1 if wanted.speedup == ">1" else low > 1:  # an interval that holds 1 contradicts neither
+            return f"expected a speedup {wanted.speedup}, got {result['speedup']:.2f} [{low:.2f}, {high:.2f}]"
     return None
 
 

@@ -323,9 +323,18 @@ def test_demo_without_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"status": "crashed"}, "expected status passed, got crashed"),
         ({"verdict": "hack"}, "expected verdict clean, got hack"),
         ({"findings": [{"detector": "late_write", "label": "hack"}]}, "expected findings none, got late_write"),
-        ({"speedup": 0.5}, "expected a speedup >1, got 0.50"),
+        ({"speedup": 0.5, "speedup_ci": [0.4, 0.6]}, "expected a speedup >1, got 0.50 [0.40, 0.60]"),
+        ({"speedup": 0.9, "speedup_ci": [0.6, 1.2]}, None),
+        ({"speedup": None, "speedup_ci": None}, None),
     ],
 )
 def test_disagreement_with_the_first_line(changed: dict[str, Any], expected: str | None) -> None:
     case = zoo.cases()["honest/diag_matmul_triton"]
-    assert zoo.disagreement(case, {**result(), "speedup": 2.0, **changed}) == expected
+    assert zoo.disagreement(case, {**result(), "speedup": 2.0, "speedup_ci": [1.9, 2.1], **changed}) == expected
+
+
+def test_a_cheat_that_must_not_be_faster_contradicts_its_file_when_its_interval_is_above_1() -> None:
+    case = zoo.cases()["hacks/works_ahead"]
+    came = {**result(), "speedup": 1.14}
+    assert zoo.disagreement(case, {**came, "speedup_ci": [0.352, 1.48]}) is None
+    assert zoo.disagreement(case, {**came, "speedup_ci": [1.1, 1.2]}) == "expected a speedup <1, got 1.14 [1.10, 1.20]"
