@@ -94,12 +94,13 @@ def test_an_honest_kernel_passes_each_case_and_its_time_is_told(isolator: isolat
     assert judged(found, ROWS, TRITON, "triton").label is Label.CLEAN
 
 
-def test_a_time_is_that_of_the_call_and_not_of_the_hand_over(isolator: isolate.Isolator) -> None:
-    """A call that waits for 2 ms takes 2 ms and a little, however short the rest is."""
+def test_nobody_is_told_less_than_a_call_takes(isolator: isolate.Isolator) -> None:
+    """What is taken off for hand-overs is no more than they take.  (No less, either: tests/unit/test_contest_whole.py,
+    where no other test keeps the cores from a process that waits.)"""
     waiting = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(0.002)\n        return")
     (case, _) = run(isolator, ROWS, waiting, timing_budget_s=0.2).cases
     assert case.candidate_us is not None
-    assert 2000 < case.candidate_us < 4000
+    assert case.candidate_us > 2000
 
 
 def test_cases_that_are_always_the_same_prove_little(isolator: isolate.Isolator) -> None:
