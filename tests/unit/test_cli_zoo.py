@@ -42,7 +42,7 @@ class Answering:
     def results(self, job_ids: Sequence[UUID]) -> list[dict[str, Any]]:
         candidate = self.submitted[job_ids[0]].candidate
         assert isinstance(candidate, bytes)
-        return [{"state": "finished", "findings": [], "speedup": None, **self.answer(candidate)}]
+        return [{"state": "finished", "findings": [], "speedup": None, "speedup_ci": None, **self.answer(candidate)}]
 
 
 class Idle:
