@@ -23,7 +23,7 @@ from tests import zoo
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 60.0
+WAIT_S = 200.0
 OPTIONS = {"call_timeout_s": 3.0, "deadline_s": 15.0, "timing_budget_s": 0.0}
 HONEST = zoo.case(zoo.ROOT / "honest" / "scaled_add_torch.py")
 HIDDEN_KEYS = ("speedup", "speedup_ci", "candidate_us")

@@ -20,7 +20,7 @@ from app.store import devices, jobs, tables
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 60.0
+WAIT_S = 120.0
 NAMES = ("ant", "bee", "cat")
 
 

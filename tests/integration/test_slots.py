@@ -26,7 +26,7 @@ from app.store import devices, jobs, tables
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 90.0
+WAIT_S = 120.0
 NODE = route.node_name(socket.gethostname())
 
 REFERENCE = """

@@ -26,7 +26,7 @@ from tests.bench import chaos
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 Start = Callable[..., Popen[bytes]]
 

@@ -2,8 +2,9 @@
 """Leaves an orphaned process running, which could slow the reference while that is being timed (4f, 4k).
 
 Stopped by structure: everything that a candidate started is frozen with it, orphans included.  The orphan here merely
-ticks, so that it can be seen: ticks in a time in which its maker stood still are an error.  It ends by itself after a
-minute, should it ever run outside a sandbox."""
+ticks, so that it can be seen: where it ticked in most of the times in which its maker was frozen, that is an error.
+(Not in one of them: on a busy machine its maker also waits for a core.)  It ends by itself after a minute, should it
+ever run outside a sandbox."""
 
 import mmap
 import os
@@ -23,13 +24,16 @@ class ModelNew(nn.Module):
     def __init__(self):
         super().__init__()
         self.memory = mmap.mmap(-1, TICKS.size)
-        self.free_ticks = 0
+        self.freezes = self.outlived = 0
         if os.fork() == 0:
             if os.fork():
                 os._exit(0)  # the grandchild is an orphan now, which a careless harness loses sight of
             signal.alarm(60)
             self.tick()
         os.wait()
+        self.woken, told = os.pipe2(os.O_NONBLOCK)
+        signal.signal(signal.SIGCONT, lambda *_: None)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         threading.Thread(target=self.watch, daemon=True).start()
 
     def tick(self):
@@ -44,13 +48,19 @@ class ModelNew(nn.Module):
         while True:
             time.sleep(0.001)
             now = time.monotonic_ns()
-            if now - last > PAUSE_NS:  # we were frozen
+            if self.was_woken() and now - last > PAUSE_NS:
                 ticks = TICKS.unpack(self.memory[:])
-                free = sum(last + EDGE_NS < tick < now - EDGE_NS for tick in ticks)
-                self.free_ticks = max(self.free_ticks, free)
+                self.freezes += 1
+                self.outlived += sum(last + EDGE_NS < tick < now - EDGE_NS for tick in ticks) >= 10
             last = time.monotonic_ns()
 
+    def was_woken(self):
+        try:
+            return bool(os.read(self.woken, 4096))
+        except BlockingIOError:
+            return False
+
     def forward(self, x):
-        if self.free_ticks >= 10:
-            raise RuntimeError(f"the orphan ran on: {self.free_ticks} ticks while its maker was frozen")
+        if self.outlived > max(4, self.freezes * 3 // 4):
+            raise RuntimeError(f"the orphan ran on in {self.outlived} of {self.freezes} times when its maker was frozen")
         return torch.softmax(x, dim=-1)
