@@ -25,6 +25,7 @@ from app.domain.evaluation import Environment, Evaluation
 from app.domain.job import Job
 from workers import frames, places
 from workers.sandbox import layers, selftest, spawn
+from workers.sandbox.confined import Ended, TimedOut, ZygoteError
 
 GRACE_S = 30.0
 """What the referee may take beyond a job's deadline: the reference, one last block, the closer look."""
@@ -78,7 +79,7 @@ def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
         with _trying:
             report = _tried_sandbox()
         report.require(allow_weak=allow_weak)
-    except (layers.WeakSandboxError, spawn.ZygoteError, spawn.Ended, spawn.TimedOut, OSError) as error:
+    except (layers.WeakSandboxError, ZygoteError, Ended, TimedOut, OSError) as error:
         raise InfrastructureError(f"the sandbox of this host is not enough: {error or 'it does not answer'}") from error
     return report.marks
 

@@ -19,7 +19,7 @@ from workers.referee.host import Host
 from workers.referee.lease import Lease
 from workers.referee.nursery import Nursery
 from workers.referee.party import FailedError, Party
-from workers.sandbox.spawn import TimedOut, ZygoteError
+from workers.sandbox.confined import TimedOut, ZygoteError
 from workers.wire import Command, Outcome
 
 LIMIT_S = 5.0

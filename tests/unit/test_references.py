@@ -7,7 +7,7 @@ import pytest
 
 from workers.referee.party import FailedError, Seat
 from workers.referee.references import SEATS, References
-from workers.sandbox.spawn import Ended, ZygoteError
+from workers.sandbox.confined import Ended, ZygoteError
 from workers.wire import Command, Outcome
 
 LIMIT_S = 5.0

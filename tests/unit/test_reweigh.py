@@ -26,7 +26,7 @@ from workers.referee.lease import Lease
 from workers.referee.party import Party, Seat
 from workers.referee.seating import init_seed, load
 from workers.referee.trials import Trials
-from workers.sandbox.spawn import Ended
+from workers.sandbox.confined import Ended
 
 SEED = bytes(32)
 

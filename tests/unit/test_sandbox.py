@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn, threads, warden, zygote
+from workers.sandbox.confined import Confined, Ended
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386 = 0x40000003
@@ -295,7 +296,7 @@ def _open_files() -> int:
 
 def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -> None:
     """The stopwatch stops those that were there before the block; one that was started in it would work on."""
-    process = object.__new__(spawn.Confined)
+    process = object.__new__(Confined)
     process._ended = process._all_stopped = False
     process._pid, process._threads = helper.pid, None
     process._frozen = [helper.pid]
@@ -317,9 +318,9 @@ def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -
 
 
 @pytest.fixture
-def confined(helper: Helper) -> Iterator[tuple[spawn.Confined, socket.socket]]:
+def confined(helper: Helper) -> Iterator[tuple[Confined, socket.socket]]:
     """The helper as if it were in the sandbox, and the warden's end of its notes."""
-    process = object.__new__(spawn.Confined)
+    process = object.__new__(Confined)
     process._notes, warden_s = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process._ended = process._all_stopped = False
     process._pid, process._threads, process._frozen = helper.pid, None, []
@@ -328,7 +329,7 @@ def confined(helper: Helper) -> Iterator[tuple[spawn.Confined, socket.socket]]:
 
 
 def test_who_goes_on_behind_the_referee_s_back_is_noticed(
-    helper: Helper, confined: tuple[spawn.Confined, socket.socket]
+    helper: Helper, confined: tuple[Confined, socket.socket]
 ) -> None:
     process, _ = confined
     with pytest.raises(RuntimeError, match="nobody has frozen"):
@@ -349,7 +350,7 @@ def test_who_goes_on_behind_the_referee_s_back_is_noticed(
 
 
 def test_who_is_woken_by_another_that_is_still_to_be_looked_at_is_stopped_again(
-    helper: Helper, confined: tuple[spawn.Confined, socket.socket], monkeypatch: pytest.MonkeyPatch
+    helper: Helper, confined: tuple[Confined, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, _ = confined
     child = helper.do("child")
@@ -371,13 +372,13 @@ def test_who_is_woken_by_another_that_is_still_to_be_looked_at_is_stopped_again(
 
 
 def test_who_is_killed_while_it_stands_has_ended_and_broke_nothing(
-    helper: Helper, confined: tuple[spawn.Confined, socket.socket]
+    helper: Helper, confined: tuple[Confined, socket.socket]
 ) -> None:
     process, warden_s = confined
     process.freeze()
     helper.wake()
     warden_s.send(warden.NOTE.pack(warden.NOTE_ENDED, signal.SIGKILL) + warden.OUT_OF_MEMORY)
-    with pytest.raises(spawn.Ended, match="all memory allowed"):
+    with pytest.raises(Ended, match="all memory allowed"):
         process.require_standing()
     process.require_standing()
 

@@ -24,7 +24,7 @@ from workers.referee.party import FailedError
 from workers.referee.seating import second
 from workers.referee.trials import Trials
 from workers.referee.unusual import unusual
-from workers.sandbox.spawn import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut
 from workers.variants import Variant
 from workers.wire import Command, Pretence
 

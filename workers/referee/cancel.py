@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from workers.sandbox.spawn import Confined
+from workers.sandbox.confined import Confined
 
 
 class Cancellation:

@@ -11,7 +11,7 @@ from workers.referee.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.device import Device
 from workers.referee.party import FailedError, Seat
 from workers.referee.references import References
-from workers.sandbox.spawn import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut
 from workers.wire import Outcome
 
 _STATUS = {

@@ -21,7 +21,8 @@ from workers.referee.party import Party
 from workers.referee.references import References
 from workers.referee.room import Room
 from workers.referee.usual import Usual
-from workers.sandbox.spawn import TimedOut, Zygote
+from workers.sandbox.confined import TimedOut
+from workers.sandbox.spawn import Zygote
 from workers.sandbox.wakeful import CoreClaim, Wakeful
 
 REFERENCE_MEMORY_BYTES = 8 << 30

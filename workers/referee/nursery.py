@@ -17,7 +17,7 @@ from contextlib import nullcontext
 
 from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Party
-from workers.sandbox.spawn import Ended, TimedOut, ZygoteError
+from workers.sandbox.confined import Ended, TimedOut, ZygoteError
 from workers.wire import Command
 
 WARM_TIMEOUT_S = 60.0

@@ -20,7 +20,7 @@ import torch
 
 from workers import memory, spec, wire
 from workers.referee.lease import Lease
-from workers.sandbox.spawn import Confined, Stopwatch
+from workers.sandbox.confined import Confined, Stopwatch
 from workers.wire import Command, Delivering, Outcome
 
 NO_SEED = bytes(32)
@@ -75,7 +75,7 @@ class Party:
     ) -> tuple[int, int]:
         """Send a command and wait.  Returns busy nanoseconds and the number of text bytes.
 
-        Raises FailedError (the process says no), spawn.Ended, spawn.TimedOut, ValueError (a malformed answer)."""
+        Raises FailedError (the process says no), Ended, TimedOut, ValueError (a malformed answer)."""
         with self.lock:
             self.post(command, session, a, b, c, seed, fd)
             self.process.thaw()

@@ -11,7 +11,7 @@ from app.domain.evaluation import CompiledKernel
 from workers import wire
 from workers.referee.host import Host
 from workers.referee.party import FailedError
-from workers.sandbox.spawn import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut
 from workers.wire import Command
 
 TARGET_CAPABILITY = 90

@@ -16,7 +16,7 @@ from workers.referee import roofline
 from workers.referee.deadline import Deadline
 from workers.referee.party import FailedError, Seat
 from workers.referee.trials import Trials
-from workers.sandbox.spawn import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut
 from workers.wire import Command
 
 LAUNCH_BOUND = 0.6

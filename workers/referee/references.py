@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from app.domain.ids import sha256
 from workers.referee.party import FailedError, Party, Seat
-from workers.sandbox.spawn import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut
 
 RELEASE_TIMEOUT_S = 10.0
 

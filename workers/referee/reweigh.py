@@ -29,7 +29,7 @@ from workers.referee.host import Host
 from workers.referee.party import FailedError, Seat, settle
 from workers.referee.seating import init_seed, second
 from workers.referee.trials import ReferenceFailedError, Trials
-from workers.sandbox.spawn import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut
 from workers.wire import Command, Delivering, Outcome, Pretence
 
 SPREAD = 0.2

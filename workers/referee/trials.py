@@ -22,7 +22,7 @@ from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
 from workers.referee.record import Record
-from workers.sandbox.spawn import Ended, Stopwatch, TimedOut
+from workers.sandbox.confined import Ended, Stopwatch, TimedOut
 from workers.variants import Variant
 from workers.wire import Command, Delivering
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from workers.referee.cores import Cores
 from workers.referee.health import Health
 from workers.referee.trials import Trials
-from workers.sandbox.spawn import Stopwatch
+from workers.sandbox.confined import Stopwatch
 from workers.sandbox.wakeful import Wakeful
 
 SWITCH_S = 0.0005

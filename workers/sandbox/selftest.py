@@ -26,6 +26,7 @@ from types import TracebackType
 
 from workers import wire
 from workers.sandbox import acts, layers, spawn, toolchain
+from workers.sandbox.confined import Confined, Ended, TimedOut, ZygoteError
 from workers.wire import Command
 
 _ROLE = "workers.sandbox.acts"
@@ -77,7 +78,7 @@ class Report:
 def run() -> Report:
     """Attempt every act from a process confined like a candidate's; half a second.
 
-    Raises spawn.ZygoteError where none can be confined at all."""
+    Raises ZygoteError where none can be confined at all."""
     with ExitStack() as stack:
         zygote = stack.enter_context(spawn.Zygote((_ROLE,), {}))
         outer = stack.enter_context(_Outer())
@@ -90,15 +91,15 @@ def run() -> Report:
         return Report(acts=tuple(tried), active=tuple(inner.active), missing=tuple(inner.missing))
 
 
-def _spawn(zygote: spawn.Zygote) -> spawn.Confined:
+def _spawn(zygote: spawn.Zygote) -> Confined:
     return zygote.spawn(_ROLE, memory_bytes=_MEMORY_BYTES, cpu_s=60)
 
 
-def _receive(inner: spawn.Confined, index: int) -> int:
+def _receive(inner: Confined, index: int) -> int:
     try:
         number, code = acts.OUTCOME.unpack(inner.receive(acts.OUTCOME.size, TIMEOUT_S))
-    except spawn.Ended as error:
-        raise spawn.ZygoteError(f"act {index}: {error}\n{inner.output.decode(errors='replace')}".rstrip()) from error
+    except Ended as error:
+        raise ZygoteError(f"act {index}: {error}\n{inner.output.decode(errors='replace')}".rstrip()) from error
     if number != index:
         raise ValueError(f"expected the outcome of act {index}, got that of {number}")
     return int(code)
@@ -217,7 +218,7 @@ def try_cuda() -> str:
             process.send(wire.REQUEST.pack(command, sequence, 0, 0, 0, 0, bytes(32)))
             try:
                 outcome, *_ = wire.REPLY.unpack(process.receive(wire.REPLY.size, TIMEOUT_S))
-            except (spawn.Ended, spawn.TimedOut) as error:
+            except (Ended, TimedOut) as error:
                 return f"{command.name}: {error or 'no answer'}\n{process.output.decode(errors='replace')}"
             if outcome != wire.Outcome.DONE:
                 return f"{command.name}: {wire.Outcome(outcome).name}\n{process.output.decode(errors='replace')}"
