@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlencode
@@ -71,12 +72,15 @@ def follow(markup: str, relation: str) -> str | None:
 
 
 def test_every_page_that_links_lead_to_answers(site: FlaskClient) -> None:
-    todo, seen = ["/", "/healthz"], set()
+    """Of a page that can be asked for in many ways, some of them: filters and orders link to each other endlessly."""
+    todo, seen, ways = ["/", "/healthz"], set(), Counter[str]()
     while todo:
-        path = todo.pop()
-        if path in seen or (path.count("/") > 1 and len(seen) > 150):
+        path = todo.pop(0)
+        kind = re.sub(r"[0-9a-f-]{12,}", "ID", path.partition("?")[0])
+        if path in seen or ways[kind] >= 40:
             continue
         seen.add(path)
+        ways[kind] += 1
         response = site.get(path, buffered=True, follow_redirects=True)
         assert response.status_code == 200, path
         if response.mimetype == "text/html":
