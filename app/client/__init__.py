@@ -125,7 +125,7 @@ class Client:
         priority: str = "normal",
         run: str | None = None,
         fresh: bool = False,
-        workflow: str = "kernelbench",
+        workflow: str = Request.workflow,
         **options: Any,
     ) -> JobHandle:
         """Queue one candidate.  The same submission twice is one job, unless `fresh`.
@@ -195,7 +195,7 @@ class Client:
         priority: str = "normal",
         run: Run | None = None,
         label: str | None = None,
-        workflow: str = "kernelbench",
+        workflow: str = Request.workflow,
         **options: Any,
     ) -> Trajectory:
         """Store a whole multi-turn trajectory and queue the candidate of every turn that has one.

@@ -25,7 +25,7 @@ class Submission:
     run: str | None = None
     """Name of the run for which it is asked: runs share the devices fairly."""
     fresh: bool = False
-    workflow: str = "kernelbench"
+    workflow: str = Request.workflow
     """How the problem is given (app.workflows): `kernel_simple` has cases with answers in place of a `Model`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of app.domain.job.JobOptions."""

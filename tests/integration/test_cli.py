@@ -29,13 +29,12 @@ from app.embedded import processes
 from app.settings import Settings
 from app.store import evaluations, tables
 from app.store.session import Database
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.slow
 
 ASSAY = str(Path(sys.executable).with_name("assay"))
 ROOT = Path(__file__).parents[2]
-WAIT_S = 120.0
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -52,7 +51,7 @@ def assay(settings: Settings) -> Run:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [ASSAY, *map(str, arguments)]
         return subprocess.run(
-            command, env=environment(settings), capture_output=True, text=True, check=False, timeout=WAIT_S
+            command, env=environment(settings), capture_output=True, text=True, check=False, timeout=LIMIT_S
         )
 
     return run
@@ -178,7 +177,7 @@ def test_a_batch_that_is_interrupted_goes_on(
     running = Popen([ASSAY, "eval", "--batch", str(cases), "--out", str(out)], env=environment(settings))
     until(lambda: log.exists() and "b" in log.read_text() and bool(out.read_text()))
     running.send_signal(signal.SIGINT)
-    assert running.wait(WAIT_S) == 130
+    assert running.wait(LIMIT_S) == 130
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["a"]
     (tmp_path / "b.py").write_text(f"log {log} quick")
     with database.begin() as connection:
@@ -278,7 +277,7 @@ def test_up_starts_everything_and_stops_everything(own_state: Settings, number: 
         until(online)
     finally:
         up.send_signal(number)
-        said, _ = up.communicate(timeout=WAIT_S)
+        said, _ = up.communicate(timeout=LIMIT_S)
     assert up.returncode == 0, said
     assert f"http://127.0.0.1:{port}" in said
     assert not served_from(own_state.state_dir)

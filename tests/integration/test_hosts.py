@@ -17,10 +17,9 @@ from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
 from app.store import devices, jobs, tables
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 120.0
 NAMES = ("ant", "bee", "cat")
 
 
@@ -42,7 +41,7 @@ def submit(client: Client, *candidates: str, **fields: Any) -> list[UUID]:
 
 
 def finished(client: Client, job_ids: list[UUID]) -> None:
-    results = client.wait(job_ids, timeout_s=WAIT_S)
+    results = client.wait(job_ids, timeout_s=LIMIT_S)
     assert [result["state"] for result in results] == ["finished"] * len(job_ids)
 
 

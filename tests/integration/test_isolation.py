@@ -3,7 +3,6 @@
 import os
 import textwrap
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +12,7 @@ import pytest
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
 from tests.bench import fuzz_control
+from tests.waiting import until
 from workers import isolate
 from workers.sandbox import toolchain
 
@@ -112,10 +112,7 @@ def test_nothing_is_left_running_and_the_next_candidate_is_unharmed(isolator: is
                 time.sleep(600)
     """)
     _run(isolator, leaver)
-    deadline = time.monotonic() + 5
-    while (left := _processes_named("assay-leftover")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left
+    _require_gone("assay-leftover")
     assert _run(isolator, HONEST).status is Status.PASSED
 
 
@@ -159,10 +156,7 @@ def test_those_who_hide_end_with_a_referee_that_is_killed_in_the_middle(isolator
 
 
 def _require_gone(*names: str) -> None:
-    deadline = time.monotonic() + 5
-    while left := [name for name in names if _processes_named(name)]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    until(lambda: not any(map(_processes_named, names)), timeout_s=5)
 
 
 CACHES = """

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from workers.sandbox import acts, selftest
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other hosts are imitated by giving up what root may do")
@@ -104,10 +104,7 @@ def test_candidates_are_kept_apart_on_other_hosts(host: str) -> None:
     done = on(host, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/integration/test_isolation.py",
               "-k", ISOLATION[host])  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    deadline = time.monotonic() + 20  # tests beside this one have theirs for a moment
-    while list(Path("/tmp").glob("assay-scratch-*")):
-        assert time.monotonic() < deadline, "a scratch folder stays"
-        time.sleep(0.1)
+    until(lambda: not list(Path("/tmp").glob("assay-scratch-*")), timeout_s=20)  # others have theirs for a moment
 
 
 HARMLESS = [name for name in acts.ACTS if name not in ("mount", "start more processes than allowed")]
@@ -128,6 +125,4 @@ def outer() -> Iterator[tuple[selftest._Outer, acts.Targets]]:
 def test_every_act_succeeds_where_nothing_forbids_it(outer: tuple[selftest._Outer, acts.Targets], name: str) -> None:
     opened, targets = outer
     assert acts._attempt(acts.ACTS[name], targets) == 0
-    deadline = time.monotonic() + 5  # whoever is killed takes a moment to die
-    while not opened.saw(name, targets):
-        assert time.monotonic() < deadline
+    until(lambda: opened.saw(name, targets), timeout_s=5)  # whoever is killed takes a moment to die

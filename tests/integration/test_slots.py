@@ -23,10 +23,9 @@ from app.client import Client, Result, Submission
 from app.domain.job import JobState
 from app.settings import Settings
 from app.store import devices, jobs, tables
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 120.0
 NODE = route.node_name(socket.gethostname())
 
 REFERENCE = """
@@ -89,7 +88,7 @@ def test_as_many_jobs_as_slots_are_in_flight(
     """Two that wait for each other come to their ends; of three, one has to wait."""
     worker = start_worker(two_slots, module="fake_worker")
     met = submit(client, *(f"meet {tmp_path}/met 2\nslow {number / 1e6}" for number in range(2)))
-    assert [result["state"] for result in client.wait(met, timeout_s=WAIT_S)] == ["finished"] * 2
+    assert [result["state"] for result in client.wait(met, timeout_s=LIMIT_S)] == ["finished"] * 2
     assert len(children(worker.pid)) == 2
 
     stuck = submit(client, *(f"meet {tmp_path}/stuck 3\nslow {number / 1e6}" for number in range(3)))
@@ -98,7 +97,7 @@ def test_as_many_jobs_as_slots_are_in_flight(
     assert running(client, stuck) == 2
     for job_id in stuck:
         client.cancel(job_id)
-    assert [result["state"] for result in client.wait(stuck, timeout_s=WAIT_S)] == ["cancelled"] * 3
+    assert [result["state"] for result in client.wait(stuck, timeout_s=LIMIT_S)] == ["cancelled"] * 3
 
 
 def test_a_pool_process_that_is_killed_leaves_the_other_alone(
@@ -112,7 +111,7 @@ def test_a_pool_process_that_is_killed_leaves_the_other_alone(
     before = set(children(worker.pid))
     os.kill(owners(client, pair)[victim], signal.SIGKILL)
     (after,) = submit(client, "wrong")
-    assert [result["state"] for result in client.wait([*pair, after], timeout_s=WAIT_S)] == ["finished"] * 3
+    assert [result["state"] for result in client.wait([*pair, after], timeout_s=LIMIT_S)] == ["finished"] * 3
     assert attempts(client, [victim, survivor]) == [2, 1]
     assert sorted(log.read_text().split()) == ["first", "first", "second"]
     assert len(set(children(worker.pid)) - before) == 1
@@ -128,11 +127,11 @@ def test_a_pinned_job_runs_on_its_device_and_others_on_any(
         log = tmp_path / f"pinned-{index}"
         sent = [f"where {log}\nslow {number / 1e6}" for number in range(4)]
         pinned = submit(client, *sent, device_class="h200", device=f"{NODE}.{index}")
-        client.wait(pinned, timeout_s=WAIT_S)
+        client.wait(pinned, timeout_s=LIMIT_S)
         assert log.read_text().split() == [str(index)] * 4
 
     both = submit(client, *(f"meet {tmp_path}/both 2\nslow {number / 1e6}" for number in range(2)), device_class="h200")
-    assert [result["state"] for result in client.wait(both, timeout_s=WAIT_S)] == ["finished"] * 2
+    assert [result["state"] for result in client.wait(both, timeout_s=LIMIT_S)] == ["finished"] * 2
 
 
 def listed(client: Client) -> list[devices.Device]:
@@ -149,7 +148,7 @@ def evaluate(client: Client, *candidates: str, gpu: str = "cpu", wait: bool = Tr
         ]
     )
     job_ids = [handle.job_id for handle in handles]
-    return job_ids, client.wait(job_ids, timeout_s=WAIT_S) if wait else []
+    return job_ids, client.wait(job_ids, timeout_s=LIMIT_S) if wait else []
 
 
 def test_two_real_evaluations_at_once_and_one_of_them_killed(
@@ -164,7 +163,7 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     pair, _ = evaluate(client, SLOW, f"{SLOW}# another\n", wait=False)
     until(lambda: running(client, pair) == 2)
     assert len(set(owners(client, pair).values())) == 2
-    for result in client.wait(pair, timeout_s=WAIT_S):
+    for result in client.wait(pair, timeout_s=LIMIT_S):
         assert (result["status"], result["verdict"], result["correct"]) == ("passed", "clean", True), result["error"]
         assert isinstance(result["speedup"], float)
         assert result["speedup"] < 0.5
@@ -175,11 +174,11 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     below = descendants(victim)
     assert below  # its referee, and whom that started
     os.kill(victim, signal.SIGKILL)
-    assert [result["status"] for result in client.wait(pair, timeout_s=WAIT_S)] == ["passed"] * 2
+    assert [result["status"] for result in client.wait(pair, timeout_s=LIMIT_S)] == ["passed"] * 2
     assert attempts(client, pair) == [2, 1]
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
     worker.terminate()
-    assert worker.wait(WAIT_S) == 0
+    assert worker.wait(LIMIT_S) == 0
 
 
 def test_a_device_that_is_not_there_fails_jobs_and_scores_none(

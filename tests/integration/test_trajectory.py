@@ -15,9 +15,9 @@ from app.domain.problem import Problem
 from app.domain.trajectory import Message, Run, Turn
 from app.web import create_app
 from tests import zoo
+from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.slow
-WAIT_S = 120.0
 PROBLEM = "pairwise_distance"
 
 
@@ -45,7 +45,7 @@ def test_from_a_dialogue_to_a_training_row(
         reference=reference, turns=TURNS, backend="torch", run=run, label="first", timing_budget_s=0.3
     )
     job_ids = [each.job_id for each in trajectory.turns if each.job_id]
-    first, last = client.wait(job_ids, timeout_s=WAIT_S)
+    first, last = client.wait(job_ids, timeout_s=LIMIT_S)
     assert (first["status"], first["verdict"], first["speedup"]) == ("incorrect", "hack", None)
     assert (last["status"], last["verdict"]) == ("passed", "clean")
 

@@ -23,10 +23,9 @@ from app.settings import Settings
 from app.store import devices, jobs, tables
 from app.store.session import Database, DatabaseUnavailableError
 from tests.bench import chaos
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 120.0
 
 Start = Callable[..., Popen[bytes]]
 
@@ -59,7 +58,7 @@ def state(client: Client, job_id: UUID) -> JobState:
 def test_what_happens_in_the_worker_is_in_the_rows(client: Client, worker: Popen[bytes], tmp_path: Path) -> None:
     log = tmp_path / "log"
     wrong, fault, bug, die = submit(client, "wrong", "fault", "bug", f"log {log} died\ndie")
-    results = client.wait([wrong, fault, bug, die], timeout_s=WAIT_S)
+    results = client.wait([wrong, fault, bug, die], timeout_s=LIMIT_S)
     assert [result["state"] for result in results] == ["finished", "failed", "failed", "failed"]
     assert results[0]["status"] == "incorrect"
     assert results[0]["valid"]
@@ -71,7 +70,7 @@ def test_what_happens_in_the_worker_is_in_the_rows(client: Client, worker: Popen
     (device,) = listed(client)
     assert (device.state, device.fingerprint["device_name"]) == ("online", "fake")
     worker.terminate()
-    assert worker.wait(WAIT_S) == 0
+    assert worker.wait(LIMIT_S) == 0
     assert listed(client)[0].state == "offline"
 
 
@@ -92,7 +91,7 @@ def test_a_sick_device_is_quarantined_and_its_job_runs_elsewhere(
 
     start_worker(module="fake_worker", device_index=1)
     (other,) = submit(client, f"where {log}\nslow 0")
-    client.wait([sick, other], timeout_s=WAIT_S)
+    client.wait([sick, other], timeout_s=LIMIT_S)
     assert log.read_text().split() == ["1", "1"]
     with client.database.begin() as connection:
         attempts = connection.execute(sa.select(tables.jobs.c.attempt)).scalars().all()
@@ -100,7 +99,7 @@ def test_a_sick_device_is_quarantined_and_its_job_runs_elsewhere(
     assert set(attempts) == {1}
 
     meet = submit(client, *(f"meet {tmp_path}/met 2\nslow {number / 1e6}" for number in range(2)))
-    client.wait(meet, timeout_s=WAIT_S)  # both devices are at work again
+    client.wait(meet, timeout_s=LIMIT_S)  # both devices are at work again
 
 
 def test_draining_lets_finish_and_quarantine_does_not(client: Client, start_worker: Start, tmp_path: Path) -> None:
@@ -111,7 +110,7 @@ def test_draining_lets_finish_and_quarantine_does_not(client: Client, start_work
     (name,) = {device.device for device in listed(client)}
     with client.database.begin() as connection:
         devices.drain(connection, name, reason="new driver", changed_by="test")
-    client.wait([slow], timeout_s=WAIT_S)
+    client.wait([slow], timeout_s=LIMIT_S)
     (stopped,) = submit(client, f"log {log} stopped\nslow 3.1")
     time.sleep(1.0)
     assert state(client, stopped) is JobState.QUEUED
@@ -136,7 +135,7 @@ def test_a_message_that_comes_twice_runs_once(client: Client, start_worker: Star
     brokers.publish(client.broker, [message] * 3)
     for index in range(2):
         start_worker(module="fake_worker", device_index=index)
-    client.wait([job_id], timeout_s=WAIT_S)
+    client.wait([job_id], timeout_s=LIMIT_S)
     until(lambda: brokers.depth(client.broker, "cpu") == 0)
     assert log.read_text().split() == ["ran"]
 
@@ -145,21 +144,21 @@ def test_cancel_stops_what_runs_and_the_next_job_is_unharmed(client: Client, wor
     long, next_ = submit(client, "slow 100", "wrong")
     until(lambda: state(client, long) is JobState.RUNNING)
     assert client.cancel(long) is JobState.RUNNING
-    assert [result["state"] for result in client.wait([long, next_], timeout_s=WAIT_S)] == ["cancelled", "finished"]
+    assert [result["state"] for result in client.wait([long, next_], timeout_s=LIMIT_S)] == ["cancelled", "finished"]
 
 
 def test_the_urgent_runs_first(client: Client, start_worker: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     submitted = [submit(client, f"log {log} {word}", priority=word)[0] for word in ("low", "normal", "high")]
     start_worker(module="fake_worker")
-    client.wait(submitted, timeout_s=WAIT_S)
+    client.wait(submitted, timeout_s=LIMIT_S)
     assert log.read_text().split() == ["high", "normal", "low"]
 
 
 def test_a_long_job_keeps_its_lease(client: Client, worker: Popen[bytes], tmp_path: Path) -> None:
     log = tmp_path / "log"
     (job_id,) = submit(client, f"log {log} ran\nslow {2.5 * client.settings.lease_s}")
-    client.wait([job_id], timeout_s=WAIT_S)
+    client.wait([job_id], timeout_s=LIMIT_S)
     assert log.read_text().split() == ["ran"]
 
 
@@ -181,17 +180,17 @@ def test_a_worker_that_is_asked_to_end_finishes_what_it_is_at(
     running, waiting = submit(client, f"log {log} ran\nslow 1.5", "wrong")
     until(lambda: state(client, running) is JobState.RUNNING)
     worker.terminate()
-    assert worker.wait(WAIT_S) == 0
-    (result,) = client.wait([running], timeout_s=WAIT_S)
+    assert worker.wait(LIMIT_S) == 0
+    (result,) = client.wait([running], timeout_s=LIMIT_S)
     assert (result["state"], result["status"]) == ("finished", "incorrect")
     assert state(client, waiting) is JobState.QUEUED
     assert log.read_text().split() == ["ran"]
 
 
 def test_redis_keeps_nothing_of_what_is_over(client: Client, worker: Popen[bytes]) -> None:
-    client.wait(submit(client, "wrong"), timeout_s=WAIT_S)
+    client.wait(submit(client, "wrong"), timeout_s=LIMIT_S)
     before = keys(client)
-    client.wait(submit(client, *(f"slow {number / 1e6}" for number in range(1, 40))), timeout_s=WAIT_S)
+    client.wait(submit(client, *(f"slow {number / 1e6}" for number in range(1, 40))), timeout_s=LIMIT_S)
     until(lambda: brokers.depth(client.broker, "cpu") == 0 and keys(client) <= before)
 
 
@@ -221,7 +220,7 @@ def test_jobs_submitted_while_redis_is_away_are_sent_by_the_sweep(
         (job_id,) = enqueue.enqueue(client.database, nobody, [fakes.request()])
     assert "1 jobs are stored and will be sent by a worker's sweep" in caplog.text
     start_worker(module="fake_worker")
-    assert client.wait([job_id], timeout_s=WAIT_S)[0]["state"] == "finished"
+    assert client.wait([job_id], timeout_s=LIMIT_S)[0]["state"] == "finished"
 
 
 def test_a_database_that_is_down_is_a_clear_error() -> None:

@@ -86,7 +86,7 @@ def evaluation(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[s
         "reference_runtime": _milliseconds(compared.reference_us) if over else None,
         "kernel_runtime": _milliseconds(None if _decoy(result) else result["candidate_us"]) if over else None,
         "speedup": (compared.speedup or 0.0) if over else None,
-        "metadata": _metadata(task_id, asked, result) if over else None,
+        "metadata": _metadata(task_id, asked, result, compared) if over else None,
         "error_message": _message(result),
         "error_code": _code(result),
         "submitted_at": None,
@@ -143,7 +143,7 @@ def _code(result: Result) -> str | None:
     return CODES.get(result["status"]) if result["status"] else None
 
 
-def _metadata(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[str, Any]:
+def _metadata(task_id: str, asked: Mapping[str, Any], result: Result, compared: Compared) -> dict[str, Any]:
     environment = result["environment"] or {}
     device = _device(environment)
     return {
@@ -153,7 +153,7 @@ def _metadata(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[st
         "backend": asked.get("backend"),
         "num_correct_trials": asked.get("num_correct_trials"),
         "num_perf_trials": asked.get("num_perf_trials"),
-        **_compared(asked, result).metadata,
+        **compared.metadata,
         **(_by_cases(asked, result) if _has_cases(asked) else _halves(task_id)),
         "valid": result["valid"],
         "job_id": result["job_id"],

@@ -54,6 +54,11 @@ def checked(cases: Any) -> list[dict[str, Any]]:
     return [_case(case, f"cases[{index}]") for index, case in enumerate(listed)]
 
 
+def count(cases: list[Any] | dict[str, Any]) -> int:
+    """How many there are of what was `checked`."""
+    return 1 if isinstance(cases, dict) else len(cases)
+
+
 def _case(case: Any, where: str) -> dict[str, Any]:
     if not isinstance(case, dict):
         raise ValueError(f"{where}: expected an object with inputs and outputs, got {_kind(case)}: {NOTHING}")

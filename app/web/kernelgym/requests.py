@@ -178,7 +178,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         return {
             "workflow": CASES_WORKFLOW,
             "cases_source": cases.INLINE if inline else cases.CODE,
-            "num_cases": len(cases.checked(self.cases)) if inline else None,
+            "num_cases": cases.count(self.cases) if inline else None,
             "run_performance": self.measured,
         }
 
