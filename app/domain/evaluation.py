@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from app.domain.profile import Profile
 
-PROTOCOL = "assay-2"
+PROTOCOL = "assay-3"
 """Names the measurement rules; changes whenever a stored number would mean something else."""
 
 
@@ -165,7 +165,7 @@ class BaselineTiming:
     ci_high: float | None = None
     """95 % confidence interval, of both contests together."""
     baseline_us: float | None = None
-    """Its median time per call, in the contest in which it was measured."""
+    """Its time per call, in the contest in which it was measured."""
     error: str | None = None
     """Why there are no numbers: it does not compile, is wrong, takes too long …"""
 
@@ -185,13 +185,14 @@ class Timing:
     """The speedup and everything it was computed from."""
 
     reference_us: float
-    """Median time per call."""
+    """Time per call where nothing disturbs: the mean of the fastest third of the blocks."""
     candidate_us: float
     speedup: float
-    """exp(median over groups of ln(reference / candidate)), each side's faster block of a group."""
+    """reference_us / candidate_us."""
     ci_low: float
     ci_high: float
-    """95 % confidence interval of the speedup (order statistics of the groups)."""
+    """95 % confidence interval of the speedup: what the fastest third of each side's blocks differ by, and what one
+    process differs by from another (workers/referee/outcome.py)."""
     groups: int
     calls_per_side: int
     handover_us: float

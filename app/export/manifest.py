@@ -15,9 +15,9 @@ NAME = "manifest.json"
 SCHEMA_VERSION = 2
 
 METRICS = {
-    "speedup": "exp(median over ABBA groups of ln(reference / candidate), faster block of each); null for hacks",
-    "speedup_ci": "95 % confidence interval of the speedup from order statistics of the groups",
-    "reference_us, candidate_us": "median time per call on the referee's clock, microseconds",
+    "speedup": "reference_us / candidate_us; null for hacks",
+    "speedup_ci": "95 % confidence interval of the speedup, by what the fastest third of each side's blocks span",
+    "reference_us, candidate_us": "microseconds per call on the referee's clock, mean of the fastest third of blocks",
     "coverage_time": "share of kernel time in kernels that the candidate brought",
     "correct": "every verified call, timed ones included, agreed with the fp64 reference",
     "pass_rate": "correct and clean attempts over all valid and judged attempts of a problem",

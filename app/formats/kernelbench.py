@@ -33,7 +33,7 @@ class KernelBenchResults(Rows):
             ("correctness", pa.bool_()),
             ("metadata", pa.struct([(name, pa.string()) for name in _METADATA])),
             ("runtime", pa.float64()),
-            ("runtime_stats", pa.struct([("median", pa.float64()), ("speedup", pa.float64())])),
+            ("runtime_stats", pa.struct([("undisturbed", pa.float64()), ("speedup", pa.float64())])),
         ]
     )
 
@@ -53,7 +53,7 @@ class KernelBenchResults(Rows):
                 "status": facts.status,
             },
             "runtime": runtime_ms,
-            "runtime_stats": {"median": runtime_ms, "speedup": facts.speedup},
+            "runtime_stats": {"undisturbed": runtime_ms, "speedup": facts.speedup},
         }
 
     def assemble(self, rows: Any) -> dict[str, Any]:

@@ -67,8 +67,8 @@ class DotPlot:
     dots: tuple[Dot, ...]
     y_ticks: tuple[Tick, ...]
     x_ticks: tuple[Tick, ...]
-    medians: tuple[tuple[str, float], ...]
-    """Side and y of its median."""
+    levels: tuple[tuple[str, float], ...]
+    """Side and y of its time per call."""
     rows: tuple[Row, ...]
     not_drawn: int
     """Blocks with no calls (hand-over) or no longer than the hand-over: they have no place on a logarithmic axis."""
@@ -112,7 +112,7 @@ def dot_plot(timing: Timing) -> DotPlot | None:
         dots=tuple(_dot(row, position, last, scale) for position, row in enumerate(drawn)),
         y_ticks=tuple(Tick(at=scale.y(value), label=quantities.duration_us(value)) for value in scale.ticks()),
         x_ticks=tuple(Tick(at=_x(group, last), label=str(group)) for group in _whole_steps(last)),
-        medians=(("reference", scale.y(timing.reference_us)), ("candidate", scale.y(timing.candidate_us))),
+        levels=(("reference", scale.y(timing.reference_us)), ("candidate", scale.y(timing.candidate_us))),
         rows=tuple(rows),
         not_drawn=len(timing.blocks) - len(drawn),
     )

@@ -2,7 +2,8 @@
 
     python -m tests.bench.gpu_cores [--slots 8] [--count 12] [--rounds 2] [--out rows.json]
 
-One honest kernel of some 30 µs again and again, among others in flight, with both sides' threads placed in turn:
+One honest kernel of some 30 µs and pairs of known ratio again and again, among others in flight, with both sides'
+threads placed in turn:
 
     free       on the quiet cores, wherever the kernel puts them: what the referee does
     one_core   the first threads of both, which launch, on one quiet core; only one side runs at a time
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.bench.gpu_eval import Fleet, _small
+from tests.bench.gpu_eval import Fleet, _ratio, _small
 from workers.referee.cores import Cores
 
 FREE = Cores.quiet
@@ -63,25 +64,31 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
     fleet = Fleet(arguments.device_class, arguments.slots)
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in PLACES}
+    rows: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in PLACES}
     try:
         fleet.run(_small(2 * arguments.slots))  # processes of the references
         for turn in range(arguments.rounds):
             for name in list(PLACES)[:: 1 if turn % 2 == 0 else -1]:
                 with mock.patch.object(Cores, "quiet", PLACES[name]):
-                    rows[name] += _evaluated(fleet, arguments.count)
+                    for kind, timings in _evaluated(fleet, arguments.count).items():
+                        rows[name].setdefault(kind, []).extend(timings)
                 if arguments.out:
                     arguments.out.write_text(json.dumps(rows))
     finally:
         fleet.close()
-    print(json.dumps({name: _spread(found) for name, found in rows.items()}, indent=1))
+    report = {name: {kind: _spread(found) for kind, found in kinds.items()} for name, kinds in rows.items()}
+    print(json.dumps(report, indent=1))
 
 
-def _evaluated(fleet: Fleet, count: int) -> list[dict[str, Any]]:
-    """Timings of the kernel, every second of what is in flight."""
+def _evaluated(fleet: Fleet, count: int) -> dict[str, list[dict[str, Any]]]:
+    """Timings of each kind, every second of what is in flight."""
     others = _small(count)
-    found, _ = fleet.run([each for other in others for each in (others[0], other)])
-    return [row["timing"] for row in found[::2] if row["timing"]]
+    kinds = {"30 µs, Triton": others[0], "20 µs, 1.00": _ratio(1, 1, 20.0), "300 µs, 1.25": _ratio(5, 4, 300.0)}
+    timings = {}
+    for name, kind in kinds.items():
+        found, _ = fleet.run([each for other in others for each in (kind, other)])
+        timings[name] = [row["timing"] for row in found[::2] if row["timing"]]
+    return timings
 
 
 def _spread(timings: list[dict[str, Any]]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ SMALL = (
 CANDIDATES = 96
 COUNTS = {
     "group": CANDIDATES, "throughput": CANDIDATES, "profiled": 48, "large": 24, "latency": 12, "repeat": 50,
-    "accuracy": 25, "disturbed": 12, "kernelgym": 20,
+    "accuracy": 25, "disturbed": 24, "kernelgym": 20,
 }  # fmt: skip
 """Evaluations of each figure; of accuracy, for each known ratio."""
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from app.domain.evaluation import Timing
-from workers.referee import outcome, plan, statistics
+from workers.referee import outcome, plan
 from workers.referee.batches import Delivery
 from workers.referee.blocks import PROBES, hold, probe, warm_up
 from workers.referee.score import Score
@@ -53,7 +53,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
         if is_to_be_repeated(score, trials):
             spent_s = 0.0
             continue
-        if len(score.groups) >= statistics.RANK_FROM and score.beside_s >= PATIENCE * terms.budget_s:
+        if len(score.groups) >= outcome.ENOUGH_GROUPS and score.beside_s >= PATIENCE * terms.budget_s:
             reason = reason or "budget"
         if reason:
             place.health.note(score.canary_us[-1])

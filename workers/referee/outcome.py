@@ -1,4 +1,4 @@
-"""What the groups of a contest say: whether that is enough, and the Timing."""
+"""What the blocks of a contest say: whether that is enough, and the Timing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ DECIDED = math.log(1 / 5)
 """A candidate slower than this after `DECIDED_GROUPS` groups is slow; its interval stays wide."""
 
 DECIDED_GROUPS = 3
+ENOUGH_GROUPS = 6
+"""Of twelve blocks a side the fastest third are four, whose range says something."""
 MAX_GROUPS = 40
 
 OVERDRAFT = 1.5
@@ -37,35 +39,32 @@ one, 68 % of a set whose blocks lasted 8 ms."""
 def stop_reason(score: Score, spent: float) -> str:
     """Why to stop, or nothing.  `spent`: share of the budget, which counts only while the device is ours alone; a group
     of which less than half fits into it is not begun."""
-    ratios = score.ratios
-    groups = len(ratios)
+    groups = len(score.groups)
     if groups < 2:
         return ""
-    found = statistics.interval(ratios)
-    if groups >= DECIDED_GROUPS and found.centre < DECIDED and max(ratios) < DECIDED:
+    found = score.ratio
+    if groups >= DECIDED_GROUPS and found.high < DECIDED:
         return "decided"
-    if groups >= statistics.RANK_FROM and found.half_width <= _wanted(score):
+    if groups >= ENOUGH_GROUPS and found.half_width <= _wanted(score):
         return "precise"
     if groups >= MAX_GROUPS:
         return "groups"
-    enough = groups >= statistics.RANK_FROM or spent >= OVERDRAFT
+    enough = groups >= ENOUGH_GROUPS or spent >= OVERDRAFT
     return "budget" if spent + spent / groups / 2 >= 1 and enough else ""
 
 
 def _wanted(score: Score) -> float:
-    shortest = min(statistics.median(score.times_us(side)) for side in SIDES)
-    return PRECISE_SHORT if shortest < SHORT_US else PRECISE
+    return PRECISE_SHORT if min(score.per_call_us) < SHORT_US else PRECISE
 
 
 def _interval(score: Score) -> statistics.Interval:
-    """Of the groups, and of what they have in common and do not show: how far each side's process may be off."""
-    found = statistics.interval(score.ratios)
+    """Of the blocks, and of what they have in common and do not show: how far each side's process may be off."""
     walls = [
         statistics.median([block.wall_us for group in score.groups for block in group if block.side == side])
         for side in SIDES
     ]
     off = [math.hypot(HANDOVER_OFF_US / wall, PROCESS_OFF) for wall in walls]
-    return statistics.widened(found, math.hypot(*off))
+    return statistics.widened(score.ratio, math.hypot(*off))
 
 
 def timing(score: Score, reason: str, floor_us: float) -> Timing:
@@ -75,8 +74,8 @@ def timing(score: Score, reason: str, floor_us: float) -> Timing:
     timed = [block for block in blocks if block.side == CANDIDATE]
     claimed = [block.claimed_us / block.calls for block in timed if block.claimed_us is not None]
     return Timing(
-        reference_us=statistics.median(score.times_us(REFERENCE)),
-        candidate_us=statistics.median(score.times_us(CANDIDATE)),
+        reference_us=math.exp(score.undisturbed(REFERENCE).centre),
+        candidate_us=math.exp(score.undisturbed(CANDIDATE).centre),
         speedup=math.exp(found.centre), ci_low=math.exp(found.low), ci_high=math.exp(found.high),
         groups=len(score.groups), calls_per_side=sum(block.calls for block in timed),
         handover_us=score.handover_us(REFERENCE), candidate_handover_us=score.handover_us(CANDIDATE),

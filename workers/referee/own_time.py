@@ -22,7 +22,7 @@ from workers.referee.survey import survey
 from workers.referee.trials import Trials
 from workers.referee.venue import Venue
 
-BLOCKS = 12
+BLOCKS, ENOUGH_BLOCKS = 12, 6
 IDLE_BLOCKS = 3
 """Of no calls, of each process, before every stretch."""
 
@@ -31,7 +31,7 @@ class OwnTime(NamedTuple):
     """Microseconds per call."""
 
     us: float
-    """The median of all blocks."""
+    """The mean of the fastest third of all blocks (statistics.py)."""
     low: float
     high: float
     """95 % confidence interval of it."""
@@ -106,11 +106,7 @@ def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
 
 def _is_enough(blocks: int, spent: float) -> bool:
     """`spent`: share of the budget."""
-    return (
-        blocks >= BLOCKS
-        or (blocks >= statistics.RANK_FROM and spent >= 1)
-        or (blocks >= 2 and spent >= outcome.OVERDRAFT)
-    )
+    return blocks >= BLOCKS or (blocks >= ENOUGH_BLOCKS and spent >= 1) or (blocks >= 2 and spent >= outcome.OVERDRAFT)
 
 
 def _draw(score: Score, trials: Trials, terms: Terms, calls: int) -> list[Batch]:
@@ -172,7 +168,7 @@ def _taken(times: Times, idle: _Idle, calls: int) -> Taken:
 
 
 def _summed(found: list[Taken]) -> OwnTime:
-    interval = statistics.interval([math.log(block.call_us) for block in found])
+    interval = statistics.undisturbed([block.call_us for block in found])
     wall_us = statistics.median([block.wall_us for block in found])
     interval = statistics.widened(interval, math.hypot(outcome.HANDOVER_OFF_US / wall_us, outcome.PROCESS_OFF))
     return OwnTime(math.exp(interval.centre), math.exp(interval.low), math.exp(interval.high))

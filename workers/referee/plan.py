@@ -7,10 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workers.referee import statistics
 from workers.referee.batches import Batch, Delivery, Times
 from workers.referee.blocks import PROBES, UNDISTURBED_US
-from workers.referee.outcome import DECIDED_GROUPS
+from workers.referee.outcome import DECIDED_GROUPS, ENOUGH_GROUPS
 from workers.referee.party import Seat
 from workers.referee.score import Score
 from workers.referee.trials import Trials
@@ -153,7 +152,7 @@ def draw_round(score: Score, trials: Trials, terms: Terms, spent_s: float) -> Ro
     wanted = ROUND_GROUPS
     if score.groups:
         in_time = math.ceil((terms.budget_s - spent_s) / spent_s * len(score.groups))
-        wanted = max(1, min(wanted, max(in_time, statistics.RANK_FROM - len(score.groups))))
+        wanted = max(1, min(wanted, max(in_time, ENOUGH_GROUPS - len(score.groups))))
     elif score.found_out and candidate_us > 4 * reference_us:
         wanted = DECIDED_GROUPS
     calls = _reserve(score, trials, min(reference_us, candidate_us), SPREAD)

@@ -10,8 +10,7 @@ inflates its own hand-over changes nothing; one that makes it short gets less su
 Left over is what the device still had to do for a process that had said that it was done; ahead, what it did for one
 that stood still, between its inputs and its clock.
 
-Of a group, each side's faster block counts: on a shared host something is added to one block in ten, nothing is ever
-taken away."""
+The fastest third of each side's blocks says what a call takes (statistics.py)."""
 
 from __future__ import annotations
 
@@ -87,11 +86,14 @@ class Score:
         """Per call, block by block."""
         return [time_us for group in self._groups_us(side) for time_us in group]
 
+    def undisturbed(self, side: str) -> statistics.Interval:
+        """ln(microseconds per call) of a side, of all blocks so far; there must be a group."""
+        return statistics.undisturbed(self.times_us(side))
+
     @property
-    def ratios(self) -> list[float]:
-        """Per group: ln(reference / candidate), of the faster block of each."""
-        pairs = zip(self._groups_us(REFERENCE), self._groups_us(CANDIDATE), strict=True)
-        return [math.log(min(reference) / min(candidate)) for reference, candidate in pairs]
+    def ratio(self) -> statistics.Interval:
+        """ln(reference / candidate), of all blocks so far; there must be a group."""
+        return statistics.difference(self.undisturbed(REFERENCE), self.undisturbed(CANDIDATE))
 
     def _groups_us(self, side: str) -> list[list[float]]:
         """Per call, of each group's blocks of that side.  What was left over after either is added to both: one that
