@@ -5,8 +5,8 @@
 One honest kernel of some 30 µs and pairs of known ratio again and again, among others in flight, with both sides'
 threads placed in turn:
 
-    free       on the quiet cores, wherever the kernel puts them: what the referee does
-    one_core   the first threads of both, which launch, on one quiet core; only one side runs at a time
+    one_core   the first threads of both, which launch, on one quiet core: what the referee does
+    free       on the quiet cores, wherever the kernel puts them
     own_cores  the first thread of each on a quiet core of its own
 
 A core that is slower than another, because its second thread is busy, would make a constant difference with
@@ -28,29 +28,29 @@ from unittest import mock
 from tests.bench.gpu_eval import Fleet, _ratio, _small
 from workers.referee.cores import Cores
 
-FREE = Cores.quiet
+ONE_CORE = Cores.quiet
 
 Place = Callable[[Cores, list[int]], Any]
 
 
-def _placed(choose: Callable[[list[int], int], int]) -> Place:
-    """Like the referee's, and the first thread of each process on the core that `choose` names."""
+def _placed(choose: Callable[[list[int], int], set[int]]) -> Place:
+    """Like the referee's, but the first thread of each process on the cores that `choose` names."""
 
     @contextmanager
     def quiet(self: Cores, pids: list[int]) -> Iterator[None]:
-        with FREE(self, pids):
+        with ONE_CORE(self, pids):
             for side, pid in enumerate(pids):
                 with suppress(ProcessLookupError):
-                    os.sched_setaffinity(pid, {choose(sorted(self.timed), side)})
+                    os.sched_setaffinity(pid, choose(sorted(self.timed), side))
             yield
 
     return quiet
 
 
 PLACES: dict[str, Place] = {
-    "free": FREE,
-    "one_core": _placed(lambda cores, side: cores[0]),
-    "own_cores": _placed(lambda cores, side: cores[side]),
+    "one_core": ONE_CORE,
+    "free": _placed(lambda cores, side: set(cores)),
+    "own_cores": _placed(lambda cores, side: {cores[side]}),
 }
 
 

@@ -117,7 +117,7 @@ def test_the_same_work_takes_the_same_time_wherever_outputs_lie(host: object, re
     """Of a short call, delivering its output would be a third."""
     pair: Any = SimpleNamespace(
         reference=(SIDE.format(name="Model", out=reference) + INPUTS).encode(), backend="torch",
-        candidate=SIDE.format(name="ModelNew", out=candidate).encode(),
+        candidate=SIDE.format(name="ModelNew", out=candidate).encode(), is_by_cases=False,
     )  # fmt: skip
     timing = _evaluate(host, pair).timing
     assert timing is not None

@@ -58,6 +58,8 @@ class Sides:
         """How often the device was had alone."""
         self.now = 0.0
         """Seconds, of a clock that nothing else turns."""
+        self.awake: Side | None = None
+        """Whose hand-over was the last that ran."""
         self._noise = noise
 
     @contextmanager
@@ -89,11 +91,14 @@ class Sides:
         wall_us = HANDOVER_US + calls * (side.call_us + (3.0 if side.delivering == Delivering.COPY else 0.0))
         if not self.alone:  # others take turns at the device
             wall_us += self._noise.choice([self._noise.uniform(0, 4000), self._noise.uniform(0, 40_000)])
+        elif self.awake is not side:
+            wall_us += 600.0
         elif side.new_to_its_core:
             wall_us += self._noise.uniform(500, 5000)
             side.new_to_its_core = False
         elif self._noise.random() < 0.1:  # a stall
             wall_us += self._noise.uniform(50, 5000)
+        self.awake = None
         self.now += wall_us / 1e6
         return Times(round(wall_us * 1000), round(wall_us * 1000))
 
@@ -101,6 +106,7 @@ class Sides:
         late = side.new_to_its_core or self._noise.random() < 0.2
         late_us = self._noise.uniform(100, 500) if late else self._noise.uniform(0, 5)
         self.now += 0.001
+        self.awake = side
         wall_ns = round((HANDOVER_US + late_us) * 1000)
         return Times(wall_ns, wall_ns)
 

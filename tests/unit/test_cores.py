@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +78,26 @@ def test_whoever_is_timed_is_on_quiet_cores_and_nobody_minds_one_that_is_gone():
             with parts.quiet([process.pid, gone.pid]):
                 assert os.sched_getaffinity(process.pid) == {min(usable)}
             assert os.sched_getaffinity(process.pid) == usable
+        finally:
+            process.kill()
+
+
+TWO_THREADS = "import threading, time; threading.Thread(target=time.sleep, args=[60]).start(); print(1, flush=True)"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+def test_those_who_launch_share_one_of_the_quiet_cores():
+    usable = frozenset(os.sched_getaffinity(0))
+    parts = cores.Cores(stopwatch=usable, timed=usable, others=usable - {min(usable)})
+    with subprocess.Popen([sys.executable, "-c", TWO_THREADS], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"1\n"
+            with parts.quiet([process.pid]):
+                first, second = sorted(int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir())
+                assert os.sched_getaffinity(first) == {min(usable)}
+                assert os.sched_getaffinity(second) == usable
+            assert os.sched_getaffinity(first) == os.sched_getaffinity(second) == usable - {min(usable)}
         finally:
             process.kill()
 

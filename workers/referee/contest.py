@@ -41,7 +41,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
     spent_s = 0.0
     while _make_room(score, trials):
         round_ = plan.draw_round(score, trials, terms, spent_s)
-        with score.alone(trials.lease), place.alone(trials):
+        with trials.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
             with trials.timed_by(place.stopwatch):
                 reason = _hold_round(score, trials, round_, began, terms.budget_s)
@@ -70,7 +70,7 @@ def _find_out(score: Score, trials: Trials, place: Venue, *, known: bool) -> Non
         return
     with trials.lease.shared():
         batch = trials.draw(min(trials.slots, PROBES * max(calls)))
-    with score.alone(trials.lease), place.alone(trials), trials.timed_by(place.stopwatch):
+    with trials.lease.exclusive(), place.alone(trials), trials.timed_by(place.stopwatch):
         probe(score, trials, batch, calls)
     verify(score, trials)
 

@@ -70,7 +70,7 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
             if trials.failed:
                 return None
         batches = _draw(score, trials, terms, calls)
-        with score.alone(trials.lease), place.alone(trials):
+        with trials.lease.exclusive(), place.alone(trials):
             began = time.monotonic() - spent_s
             over = functools.partial(_is_over, len(found), began, terms.budget_s)
             with trials.timed_by(place.stopwatch):
@@ -142,7 +142,9 @@ def _hold(
 
 
 def _block(score: Score, trials: Trials, batch: Batch, call_us: float) -> tuple[int, Times]:
-    """So many calls that they last as long as a block should, give or take what nobody is told."""
+    """So many calls that they last as long as a block should, give or take what nobody is told.  After a hand-over, as
+    in a contest."""
+    trials.hand_over(trials.candidate)
     calls = secret_size(score.block_us / call_us, min(batch.slots, trials.candidate.room))
     delivery = trials.run_candidate(batch, 0, calls)
     score.deliveries.append(delivery)

@@ -61,8 +61,6 @@ class Score:
     """Blocks of no calls."""
     groups: list[list[Block]] = field(default_factory=list)
     """Reference, candidate, candidate, reference: those that count."""
-    ran_last: str = ""
-    """The side that ran last since the device is ours alone."""
     deliveries: list[Delivery] = field(default_factory=list)
     """Outputs of this round, not yet verified."""
     health: Health
@@ -150,13 +148,6 @@ class Score:
             began = time.monotonic()
             yield
             self.beside_s += time.monotonic() - began
-
-    @contextmanager
-    def alone(self, lease: Lease) -> Iterator[None]:
-        """The device to ourselves; nobody has run there yet."""
-        with lease.exclusive():
-            self.ran_last = ""
-            yield
 
     def watch(self) -> None:
         """Run the canary.  Raises DeviceUnhealthyError where the driver has reported a fault."""
