@@ -33,7 +33,7 @@ def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) ->
             looks: list[float] = []
             while len(looks) < min(PROBES, batch.slots // count) and sum(looks) < UNDISTURBED_US:
                 looks.append(_run(score, trials, batch, side, len(looks) * count, count).wall_ns / 1000)
-            _hand_over(score, trials, side)
+            hand_over(score, trials, side)
             walls_us[side] = min(looks)
     handover_us = min(map(score.handover_us, walls_us))
     reference_us, candidate_us = (
@@ -53,14 +53,14 @@ def warm_up(score: Score, trials: Trials, batch: Batch) -> None:
 
 def _run(score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int) -> Times:
     """One block, after a hand-over; what the candidate delivers is verified later."""
-    _hand_over(score, trials, side)
+    hand_over(score, trials, side)
     if side == REFERENCE:
         return trials.run_reference(batch, first, count)
     score.deliveries.append(trials.run_candidate(batch, first, count))
     return score.deliveries[-1].times
 
 
-def _hand_over(score: Score, trials: Trials, side: str) -> None:
+def hand_over(score: Score, trials: Trials, side: str) -> None:
     """Measure a block of no calls."""
     seat = trials.reference if side == REFERENCE else trials.candidate
     score.handovers.append(_block(-1, side, 0, trials.hand_over(seat)))

@@ -50,7 +50,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
         verify(score, trials)
         if trials.failed:
             return None
-        if is_to_be_repeated(score, trials):
+        if (score.disturbed or outcome.is_vague(score, reason)) and may_be_repeated(score, trials):
             spent_s = 0.0
             continue
         if len(score.groups) >= outcome.ENOUGH_GROUPS and score.beside_s >= PATIENCE * terms.budget_s:
@@ -110,9 +110,9 @@ def _hold_round(score: Score, trials: Trials, round_: plan.Round, began: float, 
     return reason
 
 
-def is_to_be_repeated(score: Score, trials: Trials) -> bool:
-    """Whether somebody else was there, and there is another try: when that can begin."""
-    if not score.disturbed or score.repeats >= MAX_REPEATS:
+def may_be_repeated(score: Score, trials: Trials) -> bool:
+    """Whether there is another try, because somebody else was there: when that can begin."""
+    if score.repeats >= MAX_REPEATS:
         return False
     score.start_again()
     trials.lease.wait_for_those_apart(min(DISTURBED_S, trials.deadline.left_s / 2))

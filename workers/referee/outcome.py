@@ -27,6 +27,11 @@ MAX_GROUPS = 40
 OVERDRAFT = 1.5
 """A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
 
+VAGUE, MOST_OVERDRAFT = math.log(1.25), 4.0
+"""An interval of that half-width says nothing: before it has six groups, such a pair may use its budget so many times
+over, and where it still says nothing then, another contest may.  On an H200 host where both sides woke late every
+time, two groups said 7.7 [0.0, 405,089] of a pair of 2.0."""
+
 HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's (H200)."""
 
@@ -43,14 +48,19 @@ def stop_reason(score: Score, spent: float) -> str:
     if groups < 2:
         return ""
     found = score.ratio
-    if groups >= DECIDED_GROUPS and found.high < DECIDED:
+    if groups >= DECIDED_GROUPS and _interval(score).high < DECIDED:
         return "decided"
     if groups >= ENOUGH_GROUPS and found.half_width <= _wanted(score):
         return "precise"
     if groups >= MAX_GROUPS:
         return "groups"
-    enough = groups >= ENOUGH_GROUPS or spent >= OVERDRAFT
+    enough = groups >= ENOUGH_GROUPS or spent >= (OVERDRAFT if found.half_width <= VAGUE else MOST_OVERDRAFT)
     return "budget" if spent + spent / groups / 2 >= 1 and enough else ""
+
+
+def is_vague(score: Score, reason: str) -> bool:
+    """Whether it is over for that reason and says nothing."""
+    return reason in {"budget", "groups"} and _interval(score).half_width > VAGUE
 
 
 def _wanted(score: Score) -> float:
@@ -58,13 +68,16 @@ def _wanted(score: Score) -> float:
 
 
 def _interval(score: Score) -> statistics.Interval:
-    """Of the blocks, and of what they have in common and do not show: how far each side's process may be off."""
+    """Of the blocks, and of what they have in common and do not show: how far each side's process may be off, and the
+    hand-over, which cancels as far as both sides' blocks last equally long."""
     walls = [
         statistics.median([block.wall_us for group in score.groups for block in group if block.side == side])
         for side in SIDES
     ]
     off = [math.hypot(HANDOVER_OFF_US / wall, PROCESS_OFF) for wall in walls]
-    return statistics.widened(score.ratio, math.hypot(*off))
+    handover = score.handover
+    shares = [1 / max(wall - handover.us, wall / 20) for wall in walls]
+    return statistics.widened(score.ratio, math.hypot(*off, handover.off_us * (shares[0] - shares[1])))
 
 
 def timing(score: Score, reason: str, floor_us: float) -> Timing:

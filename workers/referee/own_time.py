@@ -1,8 +1,9 @@
 """EVALUATE: how long a candidate's call takes that has no reference to be compared with (a problem by cases).
 
-Blocks and hand-overs are those of a contest (blocks.py), with the candidate alone in them.  What a contest takes off
-both sides alike is known here from blocks of no calls of the problem's process, which has nothing to gain; what
-the candidate's device is still at after a block, or was at before its clock, beyond that, is added to the block."""
+Blocks and hand-overs are those of a contest (blocks.py), with the candidate alone in them.  As there, the shorter
+side's hand-over is subtracted: the problem's process, which has nothing to gain, has some, too.  What the device is
+still at after a block, or was at before its clock, beyond what it is around blocks of no calls of that process, is
+added."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from typing import NamedTuple
 
 from workers.referee import outcome, statistics
 from workers.referee.batches import Batch, Times
-from workers.referee.blocks import secret_size
-from workers.referee.contest import is_to_be_repeated, verify
+from workers.referee.blocks import hand_over, secret_size
+from workers.referee.contest import may_be_repeated, verify
 from workers.referee.plan import TOO_SHORT, Terms, inputs_at_once
-from workers.referee.score import AHEAD_US, LEFT_OVER_US, Score, per_call
+from workers.referee.score import AHEAD_US, CANDIDATE, LEFT_OVER_US, SIDES, Score, per_call
 from workers.referee.survey import survey
 from workers.referee.trials import Trials
 from workers.referee.venue import Venue
@@ -38,19 +39,20 @@ class OwnTime(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a block took, in microseconds."""
+    """What a block took."""
 
-    call_us: float
-    """Per call."""
-    wall_us: float
-    """All of it."""
     calls: int
+    wall_us: float
+    """With what the device did for it besides."""
+
+    def call_us(self, score: Score) -> float:
+        """Per call, as far as hand-overs are known."""
+        return per_call(self.wall_us, score.handover.us, self.calls)
 
 
 class _Idle(NamedTuple):
-    """What a block of no calls takes, in microseconds."""
+    """What the device is at around a block of no calls, in microseconds."""
 
-    handover: float
     settled: float
     before: float
 
@@ -80,10 +82,10 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
         verify(score, trials)
         if trials.failed:
             return None
-        if is_to_be_repeated(score, trials):
+        if score.disturbed and may_be_repeated(score, trials):
             spent_s = 0.0
             continue
-        call_us = min([call_us, *(block.call_us for block in some)])
+        call_us = min([call_us, *(block.call_us(score) for block in some)])
         if not score.corrected and some:
             score.corrected = True
             if max(block.calls for block in some) < TOO_SHORT * _calls(trials, terms, call_us):
@@ -91,7 +93,7 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
                 continue
         found += some
     place.health.note(score.canary_us[-1])
-    return _summed(found)
+    return _summed(score, found)
 
 
 def _calls(trials: Trials, terms: Terms, call_us: float) -> int:
@@ -130,12 +132,12 @@ def _hold(
     score.watch()
     if len(batches) > 1:
         _block(score, trials, batches[0], call_us)
-    idle = _idle(trials, batches[0])
+    idle = _idle(score, trials, batches[0])
     found: list[Taken] = []
     for batch in batches[len(batches) > 1 :]:
         if over(len(found)):
             break
-        calls, times = _block(score, trials, batch, min([call_us, *(block.call_us for block in found)]))
+        calls, times = _block(score, trials, batch, min([call_us, *(block.call_us(score) for block in found)]))
         found.append(_taken(times, idle, calls))
     score.watch()
     return found
@@ -144,33 +146,33 @@ def _hold(
 def _block(score: Score, trials: Trials, batch: Batch, call_us: float) -> tuple[int, Times]:
     """So many calls that they last as long as a block should, give or take what nobody is told.  After a hand-over, as
     in a contest."""
-    trials.hand_over(trials.candidate)
+    hand_over(score, trials, CANDIDATE)
     calls = secret_size(score.block_us / call_us, min(batch.slots, trials.candidate.room))
     delivery = trials.run_candidate(batch, 0, calls)
     score.deliveries.append(delivery)
     return calls, delivery.times
 
 
-def _idle(trials: Trials, batch: Batch) -> _Idle:
-    """The shorter hand-over, and what the device takes to come to rest around a process that has nothing to do."""
-    settled, before, walls = [], [], []
+def _idle(score: Score, trials: Trials, batch: Batch) -> _Idle:
+    """Hand-overs of both sides, and what the device takes to come to rest around a process that has nothing to do."""
+    settled, before = [], []
     for _ in range(IDLE_BLOCKS):
+        for side in SIDES:
+            hand_over(score, trials, side)
         times = trials.run_reference(batch, 0, 0)
-        walls += [times.wall_ns / 1000, trials.hand_over(trials.candidate).wall_ns / 1000]
         settled.append((times.settled_ns or 0) / 1000)
         before.append((times.before_ns or 0) / 1000)
-    return _Idle(min(walls), statistics.median(settled), statistics.median(before))
+    return _Idle(statistics.median(settled), statistics.median(before))
 
 
 def _taken(times: Times, idle: _Idle, calls: int) -> Taken:
     left_over_us = max(0.0, (times.settled_ns or 0) / 1000 - idle.settled - LEFT_OVER_US)
     ahead_us = max(0.0, (times.before_ns or 0) / 1000 - idle.before - AHEAD_US)
-    wall_us = times.wall_ns / 1000 + left_over_us + ahead_us
-    return Taken(per_call(wall_us, idle.handover, calls), wall_us, calls)
+    return Taken(calls, times.wall_ns / 1000 + left_over_us + ahead_us)
 
 
-def _summed(found: list[Taken]) -> OwnTime:
-    interval = statistics.undisturbed([block.call_us for block in found])
+def _summed(score: Score, found: list[Taken]) -> OwnTime:
+    interval = statistics.undisturbed([block.call_us(score) for block in found])
     wall_us = statistics.median([block.wall_us for block in found])
     interval = statistics.widened(interval, math.hypot(outcome.HANDOVER_OFF_US / wall_us, outcome.PROCESS_OFF))
     return OwnTime(math.exp(interval.centre), math.exp(interval.low), math.exp(interval.high))

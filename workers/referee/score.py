@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from app.domain.evaluation import Block
 from workers.referee import statistics
@@ -44,6 +45,14 @@ MISJUDGED = math.log(1.5)
 BUSY_US = 1000.0
 """Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes
 take turns of some milliseconds, and who computes nothing has none."""
+
+
+class HandOver(NamedTuple):
+    """In microseconds."""
+
+    us: float
+    off_us: float
+    """By how much it may be off."""
 
 
 @dataclass(kw_only=True)
@@ -76,9 +85,19 @@ class Score:
     """Whether the first group has shown that what was believed of calls was wrong."""
 
     def handover_us(self, side: str) -> float:
-        """Lower quartile of a side's hand-overs: a noisy moment must not make the calls look shorter than they are."""
-        walls = sorted(block.wall_us for block in self.handovers if block.side == side)
-        return walls[len(walls) // 4] if walls else 0.0
+        """The mean of the fastest third of a side's hand-overs, as of its blocks: what is added to all of them alike
+        cancels, and a noisy moment does not make calls look shorter than they are."""
+        walls = self._handover_walls_us(side)
+        return statistics.fastest_mean(walls) if walls else 0.0
+
+    @property
+    def handover(self) -> HandOver:
+        """What is subtracted: the shorter side's."""
+        us, walls = min((self.handover_us(side), self._handover_walls_us(side)) for side in SIDES)
+        return HandOver(us, us * statistics.undisturbed(walls).half_width if len(walls) > 1 else 0.0)
+
+    def _handover_walls_us(self, side: str) -> list[float]:
+        return [block.wall_us for block in self.handovers if block.side == side]
 
     def times_us(self, side: str) -> list[float]:
         """Per call, block by block."""
@@ -96,7 +115,7 @@ class Score:
     def _groups_us(self, side: str) -> list[list[float]]:
         """Per call, of each group's blocks of that side.  What was left over after either is added to both: one that
         leaves the work of another behind is not the faster."""
-        handover_us, settled_us, before_us = min(map(self.handover_us, SIDES)), self.settled_us, self._before_us
+        handover_us, settled_us, before_us = self.handover.us, self.settled_us, self._before_us
         found = []
         for group in self.groups:
             blocks = [block for block in group if block.side == side]
@@ -138,8 +157,7 @@ class Score:
     @property
     def lasting_us(self) -> float:
         """What a block should last, now that the hand-over may be known."""
-        handover_us = min(map(self.handover_us, SIDES))
-        return min(LONGEST * self.block_us, max(self.block_us, handover_us / HANDOVER_SHARE))
+        return min(LONGEST * self.block_us, max(self.block_us, self.handover.us / HANDOVER_SHARE))
 
     @contextmanager
     def beside(self, lease: Lease) -> Iterator[None]:

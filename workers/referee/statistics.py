@@ -36,10 +36,20 @@ def undisturbed(times: Sequence[float]) -> Interval:
     of half of the values (tests/unit/test_statistics.py).  Raises ValueError for fewer than two values."""
     if len(times) < 2:
         raise ValueError(f"expected at least 2 values, got {len(times)}")
-    fastest = sorted(times)[: max(2, math.ceil(len(times) / SHARE))]
+    fastest = _fastest(times, least=2)
     mean = sum(fastest) / len(fastest)
     half = _factor(len(fastest)) * (fastest[-1] - fastest[0]) / mean
     return Interval(centre=math.log(mean), low=math.log(mean) - half, high=math.log(mean) + half)
+
+
+def fastest_mean(times: Sequence[float]) -> float:
+    """The mean of the fastest third, which may be one."""
+    fastest = _fastest(times, least=1)
+    return sum(fastest) / len(fastest)
+
+
+def _fastest(times: Sequence[float], *, least: int) -> list[float]:
+    return sorted(times)[: max(least, math.ceil(len(times) / SHARE))]
 
 
 def _factor(count: int) -> float:

@@ -2,7 +2,9 @@
 
 A process that waits lets its core halt, and in a virtual machine waking it again takes up to 400 µs, now more and now
 less; measured on an H200 host, hand-overs of 24 µs became 300 to 500 µs after a few idle milliseconds.  So a process of
-the lowest scheduling class (SCHED_IDLE) turns on each such core: it gives way at once to anything else.
+the lowest scheduling class (SCHED_IDLE) turns on each such core, and offers the core to others every few microseconds:
+in another session's group its class alone does not make it give way, and whoever woke while it had just begun a slice
+waited for the end of that, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
     python -m workers.sandbox.wakeful PARENT CORE…       turns for ever; started and stopped by `Wakeful`"""
 
@@ -19,6 +21,9 @@ from pathlib import Path
 
 from workers.sandbox import linux
 from workers.sandbox.spawn import import_path
+
+TURNS = 500
+"""Of an empty loop, between two offers: some 10 µs."""
 
 
 class CoreClaim:
@@ -95,8 +100,15 @@ def _turn(parent: int, cores: list[int]) -> None:
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
             break
     os.write(1, b".")
+    turn()
+
+
+def turn() -> None:
+    """Keep the core awake, for ever."""
     while True:
-        pass
+        for _ in range(TURNS):
+            pass
+        os.sched_yield()
 
 
 if __name__ == "__main__":
