@@ -150,7 +150,7 @@ class Canary:
     before_us: float
     after_us: float
     repeats: int
-    """Measurements thrown away because somebody else was on the device."""
+    """Measurements thrown away: somebody else was on the device, or what came out said nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

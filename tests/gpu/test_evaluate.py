@@ -119,6 +119,7 @@ def test_the_same_work_takes_the_same_time_wherever_outputs_lie(host: object, re
         reference=(SIDE.format(name="Model", out=reference) + INPUTS).encode(), backend="torch",
         candidate=SIDE.format(name="ModelNew", out=candidate).encode(), is_by_cases=False,
     )  # fmt: skip
-    timing = _evaluate(host, pair).timing
-    assert timing is not None
+    evaluation = _evaluate(host, pair)
+    assert evaluation.timing is not None, evaluation.error
+    timing = evaluation.timing
     assert timing.speedup == pytest.approx(1, abs=0.1), (timing.ci_low, timing.ci_high)
