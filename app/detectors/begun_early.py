@@ -16,8 +16,8 @@ from app.domain.verdict import Finding, Label, Subject
 LEAST_US = 100.0
 """Longer than before any block of the reference by so much: not a turn at the device, and not a late thread."""
 
-BLOCKS = 4
-"""Of so many or more that are begun early …"""
+BLOCKS = 5
+"""Of so many or more that are begun early (of honest ones, four of twelve were in one contest of a thousand) …"""
 
 SUSPECT_SHARE = 1 / 3
 HACK_SHARE = 1 / 2
@@ -27,7 +27,7 @@ HACK_SHARE = 1 / 2
 class BegunEarly:
     """Work before the clock."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Counts blocks and does not average them: who works ahead may do so in a part of them."""
