@@ -64,9 +64,13 @@ The protocol, for whoever wants to attack it
     The lease        Loading, compiling and checking share the device, timing has it alone; who checks for long steps
                      aside in between.  A canary kernel of known time runs before and after every round; where one of
                      them is slow, all is measured again.
-    Alike            Where sides change, a hand-over of the next one comes before its block: who has not run for some
-                     milliseconds, or follows the other side, needs longer for the next thing that it does.
+    Alike            Before every block comes a hand-over of the same side: who has not run for some milliseconds, or
+                     follows the other side, needs longer for the next thing that it does.  On a GPU's host both sides
+                     launch from the same core.
+    Time per call    The mean of a side's fastest third of blocks, less the mean of the fastest third of hand-overs:
+                     something is added to a block now and then, and nothing is ever taken away.
     Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow
                      candidate is decided, or when its budget is spent.  The interval includes what each side's process
-                     may be off by, its hand-over and all its calls, which no number of groups averages out.
+                     may be off by, its hand-over and all its calls, which no number of groups averages out.  One that
+                     ends wider than 25 % is held again, twice at the most.
     Afterwards       The candidate's process is killed with everything that it started.  No process serves two."""

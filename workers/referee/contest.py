@@ -23,6 +23,9 @@ DISTURBED_S = 40.0
 """Who was disturbed waits for so long, in seconds, for first calls to end: those of other candidates use the device
 without a lease, and one that hangs there is ended by its limit for a call."""
 
+WORTHWHILE = 2.0
+"""Who ended with a wide interval gets another contest where so many times as long as it took is left."""
+
 PATIENCE = 2.0
 """Making inputs and verifying outputs may take so many times the budget; from then on six groups are enough.  On the
 CPU device, where a reference's fp64 twin is no faster than the reference, that is most of a contest."""
@@ -33,6 +36,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
 
     Raises DeviceUnhealthyError, and what the parties raise."""
     score = Score(block_us=terms.block_us, health=place.health, guess_us=(before.reference_us, before.candidate_us))
+    begun = time.monotonic()
     score.found_out = not plan.seem_short(score, trials)
     if not score.found_out and not _make_room(score, trials):  # with a draw by which is known what draws take
         return None
@@ -50,7 +54,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
         verify(score, trials)
         if trials.failed:
             return None
-        if (score.disturbed or outcome.is_vague(score, reason)) and may_be_repeated(score, trials):
+        if _is_doubtful(score, trials, reason, begun) and may_be_repeated(score, trials):
             spent_s = 0.0
             continue
         if len(score.groups) >= outcome.ENOUGH_GROUPS and score.beside_s >= PATIENCE * terms.budget_s:
@@ -108,6 +112,12 @@ def _hold_round(score: Score, trials: Trials, round_: plan.Round, began: float, 
             break
     score.watch()
     return reason
+
+
+def _is_doubtful(score: Score, trials: Trials, reason: str, begun: float) -> bool:
+    """Whether somebody else was there; or it is over, says nothing, and there is time for another contest."""
+    left = trials.deadline.left_s > WORTHWHILE * (time.monotonic() - begun)
+    return score.disturbed or (left and outcome.is_vague(score, reason))
 
 
 def may_be_repeated(score: Score, trials: Trials) -> bool:
