@@ -97,6 +97,8 @@ class Trials:
         """What takes the time, while it counts."""
         self.quickest_s = quickest_s
         """Of the candidate's calls so far."""
+        self.reading_s = 0.0
+        """What it took to read what the candidate's last timed block delivered, while nobody ran."""
         self.draw_us = math.inf
         """What making one input set takes, in microseconds: the least so far, because others only add to it."""
         self._device = reference.party.device
@@ -335,7 +337,10 @@ class Trials:
             times = self._settled(times)._replace(before_ns=before_ns)
         self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))
         pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
-        return self.delivery(batch, first, count, times, pointers)
+        began = time.perf_counter()
+        delivery = self.delivery(batch, first, count, times, pointers)
+        self.reading_s = time.perf_counter() - began
+        return delivery
 
     def _settled(self, times: Times) -> Times:
         """Of a timed block, once the candidate stands still.  What it started in the block the stopwatch does not know
