@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import torch
 
-from workers import spec
+from workers import spec, writes
 from workers.memory import Memory
 
 Views = tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
@@ -51,14 +51,14 @@ class Playback:
     def record(self, place: spec.Arena, arena: Memory, fill: Fill, models: Iterable[object]) -> Recording | None:
         """None where it cannot be recorded, or would not be the same.  Leaves the generators in some state or other.
 
-        `models`: those that `fill` calls.  Whichever writes into a tensor that it keeps has its input sets made one
-        after the other.  Raises what `fill` raises."""
+        `models`: those that `fill` calls.  Whichever writes into a tensor that was there before has its input sets made
+        one after the other: side by side, one would overwrite another.  Raises what `fill` raises."""
         if place.inputs.slot_bytes + place.baseline.slot_bytes + place.expected.slot_bytes > LARGEST_BYTES:
             return None
         scratch = Scratch(place, self._device)
         before = _versions(models)
-        fill(scratch.views[0])
-        graph = self._captured(scratch, fill, SETS if _versions(models) == before else 1)
+        shared = writes.elsewhere(lambda: fill(scratch.views[0]), scratch.whole) or _versions(models) != before
+        graph = self._captured(scratch, fill, 1 if shared else SETS)
         recording = Recording(graph, scratch, place, arena) if graph is not None else None
         self.given_up = recording is None or not _agree(recording, scratch, fill)
         return None if self.given_up else recording

@@ -1,5 +1,6 @@
 """Input sets that are played from a recording are those that Python would have made; where not, nothing is played."""
 
+import functools
 import random
 from collections.abc import Callable
 
@@ -73,10 +74,26 @@ class Reusing(torch.nn.Module):
         return (self.memory * 2).to(x.dtype)  # type: ignore[attr-defined]
 
 
+@functools.cache
+def _memory() -> object:
+    return torch.zeros(64, 33, dtype=torch.float64, device="cuda")
+
+
+class ReusingACache(torch.nn.Module):
+    """The same with memory of which the module knows nothing."""
+
+    def forward(self, x: object) -> object:
+        memory = _memory()
+        memory.copy_(x)  # type: ignore[attr-defined]
+        torch.cuda._sleep(100_000)
+        return (memory * 2).to(x.dtype)  # type: ignore[operator,attr-defined]
+
+
 @pytest.mark.parametrize(
     ("draw", "model", "recorded"),
     [
-        (_drawn, Softmax, True), (_drawn, Product, True), (_drawn, Reusing, True), (_of_the_host, Softmax, False),
+        (_drawn, Softmax, True), (_drawn, Product, True), (_drawn, Reusing, True), (_drawn, ReusingACache, True),
+        (_of_the_host, Softmax, False),
         (_brought_from_the_host, Softmax, False), (_waiting, Softmax, False),
     ],
 )  # fmt: skip

@@ -97,6 +97,18 @@ def test_the_forerunners_number_beside_ours(isolator: isolate.Isolator) -> None:
     assert usual.event_timing is None
 
 
+def test_a_reference_that_returns_the_same_buffer_every_time_is_no_constant(isolator: isolate.Isolator) -> None:
+    reference = REFERENCE.replace(b"class Model(", b"BUFFER = torch.empty(16, 32)\nclass Model(")
+    reference = reference.replace(b"return torch.relu(", b"return torch.mul(torch.relu(").replace(
+        b" * scale", b", scale, out=BUFFER)"
+    )
+    found = isolator.run(_job(HONEST, reference)).evaluation
+    assert found.status is Status.PASSED, found.error
+    assert found.correctness is not None
+    assert found.correctness.output_constant is False
+    assert "input 0" not in found.correctness.insensitive_to
+
+
 def test_seeds_are_secret_and_differ(isolator: isolate.Isolator) -> None:
     seeds = {_run(isolator, HONEST).seed for _ in range(3)}
     assert len(seeds) == 3

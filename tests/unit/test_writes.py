@@ -1,0 +1,69 @@
+"""Who writes into memory that was there before."""
+
+import functools
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from workers import writes
+
+OWN = torch.zeros(8)
+TABLE = torch.zeros(8)
+
+
+@functools.cache
+def kept() -> torch.Tensor:
+    return torch.empty(8)
+
+
+def into_its_own() -> None:
+    x = torch.randn(8)
+    x.mul_(2).clamp_(min=0)
+    x.view(2, 4)[0].add_(1)
+    torch.neg(x, out=torch.empty(8))
+    torch._foreach_add_([x, x.clone()], 1.0)
+    OWN.view(2, 4).copy_(x.view(2, 4) + TABLE.view(2, 4))
+
+
+def into_a_cache() -> None:
+    torch.neg(torch.randn(8), out=kept())
+
+
+def into_a_view_of_a_global() -> None:
+    TABLE.view(2, 4)[1].add_(1)
+
+
+def into_several() -> None:
+    torch._foreach_add_([torch.randn(8), TABLE], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [(into_its_own, False), (into_a_cache, True), (into_a_view_of_a_global, True), (into_several, True)],
+)
+def test_what_is_written_that_was_not_made(call: Callable[[], None], expected: bool) -> None:
+    kept()
+    assert writes.elsewhere(call, OWN) is expected
+
+
+def test_a_norm_that_counts_is_seen() -> None:
+    norm = torch.nn.BatchNorm1d(4)
+    assert writes.elsewhere(lambda: norm(torch.randn(8, 4)), OWN)
+    norm.eval()
+    with torch.no_grad():
+        assert not writes.elsewhere(lambda: norm(torch.randn(8, 4)), OWN)
+
+
+def test_what_cannot_be_watched_is_made_all_the_same() -> None:
+    made = []
+
+    def call() -> None:
+        made.append(1)
+        if len(made) == 1:
+            raise RuntimeError("no mode, please")
+
+    assert writes.elsewhere(call, OWN)
+    assert len(made) == 2
+    with pytest.raises(ZeroDivisionError):
+        writes.elsewhere(lambda: 1 / 0, OWN)

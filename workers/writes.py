@@ -1,0 +1,59 @@
+"""Does a call write into memory that it did not make itself?
+
+A model that keeps its answer, or a table, in one place writes there in every call, wherever that place is known: in
+the module, in a global, in a cache of functools.  Several such calls side by side would write over each other's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
+    """Make the call; whether it wrote into a tensor that was there before, other than `own`.
+
+    True, too, where it cannot be watched; then it has been made once more without.  What kernels write that torch does
+    not dispatch (Triton's, an extension's) is not seen.  Raises what the call raises."""
+    watch = _Watch(own)
+    try:
+        with watch:
+            call()
+    except Exception:  # noqa: BLE001 (a mode more than the model can stand; what else is wrong shows below)
+        call()
+        return True
+    return watch.elsewhere
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps the storages that operators have made."""
+
+    def __init__(self, own: torch.Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._made = {_storage(own)}
+        self.elsewhere = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        for index, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = args[index] if index < len(args) else given.get(argument.name)
+                self.elsewhere |= not set(map(_storage, _tensors(value))) <= self._made
+        result = func(*args, **given)
+        self._made |= set(map(_storage, _tensors(result))) - set(map(_storage, _tensors([*args, *given.values()])))
+        return result
+
+
+def _tensors(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        if value.numel():
+            yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
