@@ -1,28 +1,23 @@
 """FLOPs of one call, by torch's own formulas.
 
-torch.utils.flop_counter.FlopCounterMode counts the same, but imports torch's compiler and eight hundred modules more: a
-second in every process that begins."""
+torch.utils.flop_counter.FlopCounterMode counts the same, but imports torch's compiler (dispatch.py)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from workers.dispatch import Watching
 
-class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+
+class FlopCounter(Watching):  # type: ignore[no-untyped-call]
     """Products, convolutions and attention, multiply and add as two; everything else counts for nothing."""
 
     def __init__(self) -> None:
         """Nothing counted."""
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.total = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No compiler runs here that would have to be kept away."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

@@ -5,11 +5,13 @@ the module, in a global, in a cache of functools.  Several such calls side by si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from workers import spec
+from workers.dispatch import Watching
 
 
 def elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
@@ -27,12 +29,12 @@ def elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
     return watch.elsewhere
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(Watching):  # type: ignore[no-untyped-call]
     """Keeps the storages that operators have made."""
 
     def __init__(self, own: torch.Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._made = {_storage(own)}
+        super().__init__()
+        self._made = _storages(own)
         self.elsewhere = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -40,20 +42,13 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for index, argument in enumerate(func._schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 value = args[index] if index < len(args) else given.get(argument.name)
-                self.elsewhere |= not set(map(_storage, _tensors(value))) <= self._made
+                self.elsewhere |= not _storages(value) <= self._made
         result = func(*args, **given)
-        self._made |= set(map(_storage, _tensors(result))) - set(map(_storage, _tensors([*args, *given.values()])))
+        self._made |= _storages(result) - _storages([*args, *given.values()])
         return result
 
 
-def _tensors(value: object) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        if value.numel():
-            yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+def _storages(value: object) -> set[int]:
+    """Where the tensors in it lie, by the beginnings of their memory."""
+    tensors = (each for each in spec.values(value) if isinstance(each, torch.Tensor) and each.numel())
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors}

@@ -196,19 +196,24 @@ def group(fleet: Fleet, count: int) -> dict[str, Any]:
 def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
     rows, seconds = fleet.run(specs)
     passed = [row for row in rows if row["status"] == "passed" and row["label"] == "clean"]
-    stages: dict[str, list[float]] = {}
-    for row in rows:
-        for stage, milliseconds in row["stage_ms"].items():
-            stages.setdefault(stage, []).append(milliseconds)
     return {
         "per_minute": 60 * len(specs) / seconds, "evaluations": len(specs), "seconds": seconds, "accepted": len(passed),
         "p50_s": statistics.median(row["seconds"] for row in rows),
-        "stage_p50_ms": {stage: round(statistics.median(values), 1) for stage, values in stages.items()},
+        "stage_p50_ms": _stages(rows),
         "groups_p50": _median(row["timing"]["groups"] for row in passed),
         "half_width_percent": _half_width([row["timing"] for row in passed]),
         "refused": [(row["name"], row["status"], row["label"], row["error"]) for row in rows if row not in passed],
         "rows": rows,
     }  # fmt: skip
+
+
+def _stages(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Of each stage, the median of those that had it."""
+    stages: dict[str, list[float]] = {}
+    for row in rows:
+        for stage, milliseconds in row["stage_ms"].items():
+            stages.setdefault(stage, []).append(milliseconds)
+    return {stage: round(statistics.median(values), 1) for stage, values in stages.items()}
 
 
 def _median(values: Iterable[float]) -> float | None:
@@ -241,12 +246,10 @@ def latency(fleet: Fleet, count: int) -> dict[str, Any]:
         time.sleep(1.0)
         rows += fleet.run([spec])[0]
     seconds = [row["seconds"] for row in rows]
-    stages = {
-        stage: _median(row["stage_ms"][stage] for row in rows if stage in row["stage_ms"])
-        for stage in dict.fromkeys(stage for row in rows for stage in row["stage_ms"])
-    }
-    return {"p50_s": statistics.median(seconds), "max_s": max(seconds), "requests": count, "stage_p50_ms": stages,
-            "rows": rows}  # fmt: skip
+    return {
+        "p50_s": statistics.median(seconds), "max_s": max(seconds), "requests": count, "stage_p50_ms": _stages(rows),
+        "rows": rows,
+    }  # fmt: skip
 
 
 def repeat(fleet: Fleet, count: int) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Who writes into memory that was there before."""
 
 import functools
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -67,3 +69,13 @@ def test_what_cannot_be_watched_is_made_all_the_same() -> None:
     assert len(made) == 2
     with pytest.raises(ZeroDivisionError):
         writes.elsewhere(lambda: 1 / 0, OWN)
+
+
+def test_watching_imports_no_compiler() -> None:
+    """It would take a second, in every process of a reference."""
+    code = (
+        "import sys, torch; from workers import writes; "
+        "writes.elsewhere(lambda: torch.randn(3).mul_(2), torch.zeros(1)); "
+        "assert not any(name.startswith('torch._dynamo') for name in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -54,7 +54,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
         verify(score, trials)
         if trials.failed:
             return None
-        if _is_doubtful(score, trials, reason, begun) and may_be_repeated(score, trials):
+        if _is_doubtful(score, trials, reason, begun) and tried_again(score, trials):
             spent_s = 0.0
             continue
         if len(score.groups) >= outcome.ENOUGH_GROUPS and score.beside_s >= PATIENCE * terms.budget_s:
@@ -120,8 +120,8 @@ def _is_doubtful(score: Score, trials: Trials, reason: str, begun: float) -> boo
     return score.disturbed or (left and outcome.is_vague(score, reason))
 
 
-def may_be_repeated(score: Score, trials: Trials) -> bool:
-    """Whether there is another try, because somebody else was there: when that can begin."""
+def tried_again(score: Score, trials: Trials) -> bool:
+    """Begin another try, when that can begin; False after too many."""
     if score.repeats >= MAX_REPEATS:
         return False
     score.start_again()

@@ -51,8 +51,7 @@ class Cores:
         for pid in pids:
             _move(pid, self.timed)
             if self.timed != self.others:
-                with contextlib.suppress(ProcessLookupError):
-                    os.sched_setaffinity(pid, {min(self.timed)})
+                _bind(pid, frozenset({min(self.timed)}))
         try:
             yield
         finally:
@@ -102,5 +101,10 @@ def _move(pid: int, cores: frozenset[int]) -> None:
     """All threads of a process; those that end meanwhile need no core."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.sched_setaffinity(int(task.name), cores)
+            _bind(int(task.name), cores)
+
+
+def _bind(thread: int, cores: frozenset[int]) -> None:
+    """One thread, as far as it is there and ours to bind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.sched_setaffinity(thread, cores)

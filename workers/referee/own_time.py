@@ -16,7 +16,7 @@ from typing import NamedTuple
 from workers.referee import outcome, statistics
 from workers.referee.batches import Batch, Times
 from workers.referee.blocks import hand_over, secret_size
-from workers.referee.contest import may_be_repeated, verify
+from workers.referee.contest import tried_again, verify
 from workers.referee.plan import TOO_SHORT, Terms, inputs_at_once
 from workers.referee.score import AHEAD_US, CANDIDATE, LEFT_OVER_US, SIDES, Score, per_call
 from workers.referee.survey import survey
@@ -82,7 +82,7 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
         verify(score, trials)
         if trials.failed:
             return None
-        if score.disturbed and may_be_repeated(score, trials):
+        if score.disturbed and tried_again(score, trials):
             spent_s = 0.0
             continue
         call_us = min([call_us, *(block.call_us(score) for block in some)])

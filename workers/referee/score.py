@@ -80,28 +80,24 @@ class Score:
     beside_s: float = 0.0
     """Spent on making inputs and on verifying outputs."""
     repeats: int = 0
-    """Times that all was thrown away, because the device was not ours alone."""
+    """Times that all was thrown away: the device was not ours alone, or what came out said nothing."""
     corrected: bool = False
     """Whether the first group has shown that what was believed of calls was wrong."""
 
     def handover_us(self, side: str) -> float:
         """The mean of the fastest third of a side's hand-overs, as of its blocks: what is added to all of them alike
         cancels, and a noisy moment does not make calls look shorter than they are."""
-        walls = self._handover_walls_us(side)
-        return statistics.fastest_mean(walls) if walls else 0.0
+        return self._handover(side).us
 
     @property
     def handover(self) -> HandOver:
         """What is subtracted: the shorter side's."""
-        us, walls = min((self.handover_us(side), self._handover_walls_us(side)) for side in SIDES)
+        return min(map(self._handover, SIDES))
+
+    def _handover(self, side: str) -> HandOver:
+        walls = [block.wall_us for block in self.handovers if block.side == side]
+        us = statistics.fastest_mean(walls) if walls else 0.0
         return HandOver(us, us * statistics.undisturbed(walls).half_width if len(walls) > 1 else 0.0)
-
-    def _handover_walls_us(self, side: str) -> list[float]:
-        return [block.wall_us for block in self.handovers if block.side == side]
-
-    def times_us(self, side: str) -> list[float]:
-        """Per call, block by block."""
-        return [time_us for group in self._groups_us(side) for time_us in group]
 
     def undisturbed(self, side: str) -> statistics.Interval:
         """ln(microseconds per call) of a side, of all blocks so far; there must be a group."""
@@ -112,11 +108,11 @@ class Score:
         """ln(reference / candidate), of all blocks so far; there must be a group."""
         return statistics.difference(self.undisturbed(REFERENCE), self.undisturbed(CANDIDATE))
 
-    def _groups_us(self, side: str) -> list[list[float]]:
-        """Per call, of each group's blocks of that side.  What was left over after either is added to both: one that
-        leaves the work of another behind is not the faster."""
+    def times_us(self, side: str) -> list[float]:
+        """Per call, block by block.  What was left over after either of a group is added to both: one that leaves the
+        work of another behind is not the faster."""
         handover_us, settled_us, before_us = self.handover.us, self.settled_us, self._before_us
-        found = []
+        found: list[float] = []
         for group in self.groups:
             blocks = [block for block in group if block.side == side]
             walls_us = [block.wall_us for block in blocks]
@@ -124,7 +120,7 @@ class Score:
                 left_over_us = max(_beyond(block.settled_us, settled_us + LEFT_OVER_US) for block in blocks)
                 ahead_us = [_beyond(block.before_us, before_us + AHEAD_US) for block in blocks]
                 walls_us = [wall_us + ahead + left_over_us for wall_us, ahead in zip(walls_us, ahead_us, strict=True)]
-            found.append([per_call(us, handover_us, block.calls) for us, block in zip(walls_us, blocks, strict=True)])
+            found += [per_call(us, handover_us, block.calls) for us, block in zip(walls_us, blocks, strict=True)]
         return found
 
     @property
