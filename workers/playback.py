@@ -56,6 +56,7 @@ class Playback:
         if place.inputs.slot_bytes + place.baseline.slot_bytes + place.expected.slot_bytes > LARGEST_BYTES:
             return None
         scratch = Scratch(place, self._device)
+        fill(scratch.views[0])  # what is made in the first call of all is there afterwards, and watched from then on
         before = _versions(models)
         shared = writes.elsewhere(lambda: fill(scratch.views[0]), scratch.whole) or _versions(models) != before
         graph = self._captured(scratch, fill, 1 if shared else SETS)

@@ -20,7 +20,7 @@ import torch
 
 def get_cases():
     for n in (256, 4096):
-        x = torch.randn(4096, n)
+        x = torch.randn(16384, n)
         yield {"name": f"columns: {n}", "inputs": [x], "outputs": torch.softmax(x, dim=-1), "rtol": 1e-4, "atol": 1e-6}
 """
 CANDIDATE = b"""
@@ -46,7 +46,7 @@ WITH_MODEL = b"""
 import torch
 class Model(torch.nn.Module):
     def forward(self, x): return torch.softmax(x, dim=-1)
-def get_inputs(): return [torch.randn(4096, 4096)]
+def get_inputs(): return [torch.randn(16384, 4096)]
 def get_init_inputs(): return []
 """
 
@@ -76,7 +76,7 @@ def test_each_case_passes_and_its_time_is_the_one_that_a_contest_finds(host: Any
     assert [case.name for case in found.cases] == ["columns: 256", "columns: 4096"]
     contest = run(host, CANDIDATE, by_cases=False)
     assert contest.timing is not None
-    large = found.cases[1]
+    large = found.cases[1]  # of 512 MB: what launching takes doubles for a while on some hosts, and is in every short call
     assert large.candidate_us is not None
     assert large.candidate_us == pytest.approx(contest.timing.candidate_us, rel=0.1)
 

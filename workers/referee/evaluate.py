@@ -41,6 +41,7 @@ from workers.referee import (
     roofline,
     room,
     seating,
+    unusual,
 )
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
@@ -51,7 +52,6 @@ from workers.referee.party import Party, Seat
 from workers.referee.record import CHECK_BYTES
 from workers.referee.stages import Stages
 from workers.referee.trials import ReferenceFailedError, Trials
-from workers.referee.unusual import try_variants
 from workers.referee.venue import Venue
 from workers.sandbox import toolchain
 
@@ -241,9 +241,17 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
 
 
 def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> plan.Guess:
-    """The calls that are not timed, and what a call seems to take: inputs and answers of gigabytes are gone afterwards.
-    Raises Fault."""
+    """The calls that are not timed, and what a call seems to take.  Raises Fault."""
     trials.first_call()
+    guess, usual = _call_together(job, host, trials, agreed)
+    if job.options.variants:
+        unusual.try_variants(trials, usual)
+    _require_correct(trials, agreed, job, host)
+    return guess
+
+
+def _call_together(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> tuple[plan.Guess, list[compare.Usual]]:
+    """Some calls one after the other.  Their inputs and answers, which may be gigabytes, are gone afterwards."""
     more = min(job.options.correctness_calls - 1, trials.slots)
     with host.lease.shared():
         batch = trials.draw(max(1, more))
@@ -254,10 +262,7 @@ def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> plan.Gues
         trials.try_nulls(batch)
         # Where there is no reference to time, nothing is to be found out about it either.
         guess = plan.guess(trials, together, host.usual.last_us(job) if agreed.case is None else math.inf)
-    if job.options.variants:
-        try_variants(trials, batch)
-    _require_correct(trials, agreed, job, host)
-    return guess
+        return guess, unusual.usual(batch)
 
 
 def _require_correct(trials: Trials, agreed: spec.Spec, job: Job, host: Host) -> None:

@@ -28,9 +28,13 @@ OVERDRAFT = 1.5
 """A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
 
 VAGUE, MOST_OVERDRAFT = math.log(1.25), 4.0
-"""An interval of that half-width says nothing: before it has six groups, such a pair may use its budget so many times
-over, and where it still says nothing then, another contest may.  On an H200 host where both sides woke late every
-time, two groups said 7.7 [0.0, 405,089] of a pair of 2.0."""
+"""An interval of that half-width says little: before it has six groups, such a pair may use its budget so many times
+over."""
+
+MEANINGLESS = math.log(2)
+"""An interval of that half-width says nothing, and another contest may: on an H200 host where both sides woke late
+every time, two groups said 7.7 [0.0, 405,089] of a pair of 2.0.  Where everything wider than ± 25 % was held again,
+that was every eighth short kernel, and 5 to 10 % of the throughput."""
 
 HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's (H200)."""
@@ -60,7 +64,7 @@ def stop_reason(score: Score, spent: float) -> str:
 
 def is_vague(score: Score, reason: str) -> bool:
     """Whether it is over for that reason and says nothing."""
-    return reason in {"budget", "groups"} and _interval(score).half_width > VAGUE
+    return reason in {"budget", "groups"} and _interval(score).half_width > MEANINGLESS
 
 
 def _wanted(score: Score) -> float:

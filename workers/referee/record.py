@@ -12,7 +12,7 @@ import torch
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
-from workers.referee.batches import Batch, Delivery, columns
+from workers.referee.batches import Delivery, columns
 from workers.variants import Variant
 
 KEPT_FIRST = 5
@@ -48,8 +48,8 @@ class Record:
         self.calls_at_once = max(1, CHECK_BYTES // place.expected.slot_bytes)
         """As many as memory can be spared for."""
         length = max(2, min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes)))
-        self._history: deque[tuple[int, Batch, int]] = deque(maxlen=length)
-        """Call, and where what was expected of it lies."""
+        self._history: deque[tuple[int, list[torch.Tensor], int]] = deque(maxlen=length)
+        """Call, and where what was expected of it lies: not its batch, whose inputs nobody needs any more."""
 
     def verify(self, *deliveries: Delivery, keep: bool = True) -> bool:
         """Whether every output of these calls is right; remembered as trials if `keep`, or if it is.
@@ -139,14 +139,14 @@ class Record:
             self._keep(trial)
         if batch.variant(slot) == Variant.OWN:
             self._worst_l2 = max([self._worst_l2, *(output.rel_l2(place) or 0.0 for output in outputs)])
-        self._history.append((self.calls, batch, slot))
+        self._history.append((self.calls, batch.expected, slot))
         self.calls += 1
 
     def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
         """The outputs of one call; those that are an earlier call's answer say so."""
         found = []
         for check, got in zip(checks, columns(delivery.outputs, self._place.outputs), strict=True):
-            earlier = ((call, batch.expected[check.index][slot]) for call, batch, slot in self._history)
+            earlier = ((call, expected[check.index][slot]) for call, expected, slot in self._history)
             found.append(check if check.ok else replace(check, stale_call=compare.stale(got[0], check, earlier)))
         return found
 

@@ -12,30 +12,34 @@ from workers.referee.trials import Trials
 from workers.variants import CHECKED, TIED, Variant
 
 
-def try_variants(trials: Trials, usual_batch: Batch) -> None:
-    """A call on each kind of unusual inputs that the reference itself survives.
+def usual(batch: Batch) -> list[compare.Usual]:
+    """Each output of the first call of a batch that is nothing unusual.  The device must be shared."""
+    pairs = zip(batch.baseline, batch.expected, strict=True)
+    return [compare.usual(baseline[:1], expected[:1]) for baseline, expected in pairs]
+
+
+def try_variants(trials: Trials, before: list[compare.Usual]) -> None:
+    """A call on each kind of unusual inputs that the reference itself survives; `before`: usual outputs.
 
     Only what is plainly wrong counts there (compare.Rule.gross).  What becomes of NaN and
     infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's hands on."""
-    with trials.lease.shared():
-        usual = _usual(usual_batch)
     for start in range(0, len(CHECKED), trials.slots):
         with trials.lease.shared():
-            _try_some(trials, CHECKED[start : start + trials.slots], usual)
+            _try_some(trials, CHECKED[start : start + trials.slots], before)
 
 
 def unusual(trials: Trials, variant: Variant, usual_batch: Batch) -> Batch | None:
     """Inputs for one call that are not the problem's own; None where the reference does not survive them."""
     batch = trials.draw_unusual((variant,))
-    return batch if batch is not None and _survived(trials, batch, _usual(usual_batch))[0] else None
+    return batch if batch is not None and _survived(trials, batch, usual(usual_batch))[0] else None
 
 
-def _try_some(trials: Trials, variants: Sequence[Variant], usual: list[compare.Usual]) -> None:
+def _try_some(trials: Trials, variants: Sequence[Variant], before: list[compare.Usual]) -> None:
     batch = trials.draw_unusual(variants)
     if batch is None:
         return
     ordered = not any(_is_index(leaf) for leaf in batch.baseline)
-    survived = _survived(trials, batch, usual)
+    survived = _survived(trials, batch, before)
     trials.step_aside()
     fit = [
         slot
@@ -55,15 +59,15 @@ def _try_some(trials: Trials, variants: Sequence[Variant], usual: list[compare.U
         trials.verify(delivery.part(0, last))
 
 
-def _survived(trials: Trials, batch: Batch, usual: list[compare.Usual]) -> list[bool]:
+def _survived(trials: Trials, batch: Batch, before: list[compare.Usual]) -> list[bool]:
     """Whether the reference did, by input set."""
     found: list[bool] = []
     for start in range(0, batch.slots, trials.record.calls_at_once):
         trials.step_aside()
         rows = slice(start, start + trials.record.calls_at_once)
         per_output = [
-            compare.survived(baseline[rows], expected[rows], before)
-            for baseline, expected, before in zip(batch.baseline, batch.expected, usual, strict=True)
+            compare.survived(baseline[rows], expected[rows], each)
+            for baseline, expected, each in zip(batch.baseline, batch.expected, before, strict=True)
         ]
         found += [all(calls) for calls in zip(*per_output, strict=True)]
     return found or [True] * batch.slots
@@ -71,9 +75,3 @@ def _survived(trials: Trials, batch: Batch, usual: list[compare.Usual]) -> list[
 
 def _is_index(output: torch.Tensor) -> bool:
     return not (output.is_floating_point() or output.is_complex() or output.dtype == torch.bool)
-
-
-def _usual(batch: Batch) -> list[compare.Usual]:
-    """Each output of the first call."""
-    pairs = zip(batch.baseline, batch.expected, strict=True)
-    return [compare.usual(baseline[:1], expected[:1]) for baseline, expected in pairs]
