@@ -2,7 +2,7 @@
 
     python -m tests.bench.gpu_eval all --out rows.json       every figure, one after the other
     python -m tests.bench.gpu_eval zoo hacks/ broken/        zoo candidates, a line each
-    python -m tests.bench.gpu_eval throughput | latency | repeat | accuracy | faults
+    python -m tests.bench.gpu_eval throughput,large          some of: throughput, repeat, accuracy, large, latency, …
 
 A figure that cannot be had is printed as an error, and the others are taken all the same; the exit code says so.
 Needs a GPU, torch and triton, nothing else of this project's dependencies.  Prints JSON."""
@@ -48,6 +48,8 @@ COUNTS = {
     "accuracy": 25, "disturbed": 24, "kernelgym": 20,
 }  # fmt: skip
 """Evaluations of each figure; of accuracy, for each known ratio."""
+
+FIGURES = (*COUNTS, "faults", "extension", "compiled")
 
 
 BUDGET_S = 0.08
@@ -509,10 +511,20 @@ def _taken(figure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
+def _names(text: str) -> list[str]:
+    """What is to be measured.  Raises ArgumentTypeError."""
+    names = text.split(",")
+    if names not in (["all"], ["zoo"]) and (unknown := set(names) - set(FIGURES)):
+        raise argparse.ArgumentTypeError(
+            f"expected all, zoo, or some of {', '.join(FIGURES)}, got {', '.join(sorted(unknown))}"
+        )
+    return names
+
+
 def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["all", "zoo", "faults", "extension", "compiled", *COUNTS])
+    parser.add_argument("what", type=_names, metavar="all|zoo|FIGURE,…", help=f"figures: {', '.join(FIGURES)}")
     parser.add_argument("prefixes", nargs="*", help="of zoo candidates")
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=1)
@@ -526,7 +538,7 @@ def main() -> None:
     report["ready_s"] = time.perf_counter() - began
     report["million_squares_ms"] = 1000 * min(timeit.repeat("sum(i*i for i in range(10**6))", number=1, repeat=5))
     print(json.dumps({key: report[key] for key in ("environment", "million_squares_ms")}), flush=True)
-    if arguments.what == "zoo":
+    if arguments.what == ["zoo"]:
         run_zoo(fleet, arguments.prefixes)
     else:
         _take_all(fleet, arguments, report)
@@ -539,7 +551,7 @@ def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any
     """The figures that were asked for, into the report, which is printed and stored after each: an end by force loses
     one figure."""
     for name, figure in _figures(fleet, arguments.share, report).items():
-        if arguments.what != name and (arguments.what != "all" or name == "group"):
+        if name not in arguments.what and (arguments.what != ["all"] or name == "group"):
             continue
         report[name] = {**_taken(figure), "memory": memory(fleet)}
         print(json.dumps({name: _without_rows(report[name])}), flush=True)

@@ -259,10 +259,10 @@ def _errors(
         finite = torch.isfinite(r) & torch.isfinite(x)
         same = (x == r) | (torch.isnan(x) & torch.isnan(r))
         # The fp64 reference may be finite where its own type overflows; infinity is the right answer there.
-        overflow = torch.isfinite(r) & (r.abs() > torch.finfo(got.dtype).max) & torch.isinf(x.abs())
+        overflow = torch.isinf(x) & torch.isfinite(r) & (r.abs() > torch.finfo(got.dtype).max)
         bad = (~finite & ~same & ~overflow).sum(dim=1)
-        difference = torch.where(finite, difference, torch.zeros_like(r))
-        r = torch.where(finite, r, torch.zeros_like(r))
+        difference = difference.masked_fill_(~finite, 0)
+        r = r.masked_fill(~finite, 0)
     l2 = torch.linalg.vector_norm(difference, dim=1)
     norm = torch.linalg.vector_norm(r, dim=1)
     if not careful:

@@ -28,8 +28,8 @@ WORKING_SETS = 4
 """What a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most of
 KernelBench; whoever needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
 
-CHECKING = 6
-"""Temporaries of the comparison, in sizes of what is compared."""
+CHECKING = 4
+"""Temporaries of the comparison, in sizes of what is compared, where not every element is finite; else one or two."""
 
 
 @dataclass(eq=False)
@@ -94,11 +94,12 @@ class Room:
 def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: int) -> int:
     """Bytes of device memory that an evaluation takes, all its processes together; half of what it takes for moments.
 
-    `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
+    `round_bytes`: for inputs and outputs of a round, if more than two groups; where memory holds just one, it has all
+    slots, and what is warmed up with half of them.  `check_bytes`: compared at once."""
     slots = place.inputs.slots
     one_call = place.inputs.slot_bytes + place.expected.slot_bytes
     arenas = place.reference_bytes + place.candidate_bytes
-    copies = max(2 * slots * agreed.slot_bytes, round_bytes)
+    copies = max(3 * slots * agreed.slot_bytes // 2, round_bytes)
     held = 2 * slots * place.outputs.slot_bytes  # outputs where the two models put them
     compared = max(place.expected.slot_bytes, min(check_bytes, slots * place.expected.slot_bytes))
     working = 2 * WORKING_SETS * one_call  # reference and candidate
