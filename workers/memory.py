@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import functools
 import mmap
 import os
 from contextlib import suppress
@@ -113,8 +114,13 @@ class CudaDriverError(RuntimeError):
     """A driver call failed."""
 
 
+@functools.cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
 def _driver(name: str, *arguments: Any) -> None:
-    library = ctypes.CDLL("libcuda.so.1")
+    library = _library()
     code = getattr(library, name)(*arguments)
     if code:
         text = ctypes.c_char_p()
@@ -130,9 +136,15 @@ def _properties(device: torch.device) -> _Properties:
 
 def _rounded(device: torch.device, size: int) -> int:
     """Up to the granularity of allocations (2 MiB)."""
+    unit = _granularity(device)
+    return -(-size // unit) * unit
+
+
+@functools.cache
+def _granularity(device: torch.device) -> int:
     unit = ctypes.c_size_t()
     _driver("cuMemGetAllocationGranularity", ctypes.byref(unit), ctypes.byref(_properties(device)), 0)
-    return -(-size // unit.value) * unit.value
+    return unit.value
 
 
 def _create_on_gpu(device: torch.device, size: int) -> tuple[int, Memory]:

@@ -76,7 +76,7 @@ def test_each_case_passes_and_its_time_is_the_one_that_a_contest_finds(host: Any
     assert [case.name for case in found.cases] == ["columns: 256", "columns: 4096"]
     contest = run(host, CANDIDATE, by_cases=False)
     assert contest.timing is not None
-    large = found.cases[1]  # 512 MB: launching is most of a short call, and on some hosts takes twice as long for a while
+    large = found.cases[1]  # 512 MB: most of a short call is launching, which may take twice as long for a while
     assert large.candidate_us is not None
     assert large.candidate_us == pytest.approx(contest.timing.candidate_us, rel=0.1)
 

@@ -152,9 +152,10 @@ def _venue() -> Venue:
 
 
 def _contest(
-    sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: plan.Guess | None = None
-) -> Timing:
-    terms = plan.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+    sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: plan.Guess | None = None,
+    block_us: float = 2000.0,
+) -> Timing:  # fmt: skip
+    terms = plan.Terms(budget_s=budget_s, block_us=block_us, round_bytes=1 << 31, floor_us=0.0)
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
     clock = SimpleNamespace(monotonic=lambda: sides.now)
     with pytest.MonkeyPatch.context() as patch:
@@ -186,6 +187,21 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
         assert 0.6 * min(2000, most_us) <= wall_us <= 2 * max(2000, reference_us), seed
         assert max(sides.surveyed) <= 64
         assert len(sides.surveyed) <= 4
+
+
+def test_with_more_time_there_are_more_inputs_for_longer_blocks() -> None:
+    bounds = (2000.0, 8000.0)
+    assert [plan.most_slots(128, budget_s, bounds) for budget_s in (0.0, 0.08, 0.12, 0.3, 2.0)] == [
+        128, 128, 192, 256, 256,
+    ]  # fmt: skip
+    assert plan.most_slots(64, 2.0, (3000.0, 3000.0)) == 64
+    walls_us = []
+    for slots in (128, 256):
+        sides = Sides(60, 60, slots=slots, noise=random.Random(4))
+        timing = _contest(sides, budget_s=0.3, block_us=plan.block_us(0.3, bounds))
+        assert timing.speedup == pytest.approx(1.0, rel=0.01)
+        walls_us.append(statistics.median(block.wall_us for block in timing.blocks if block.calls))
+    assert walls_us[0] < 5000 < walls_us[1]
 
 
 @pytest.mark.parametrize("known_us", [20, 25, 300])

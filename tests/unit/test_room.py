@@ -14,7 +14,9 @@ from app.domain.job import Job
 from workers import spec
 from workers.referee import evaluate
 from workers.referee.cancel import Cancellation
+from workers.referee.device import open_device
 from workers.referee.faults import Fault, invalid
+from workers.referee.record import CHECK_BYTES
 from workers.referee.room import OVERTAKINGS, Room, needs
 
 GO_S = 10.0
@@ -136,7 +138,23 @@ def test_what_is_needed_grows_with_the_problem_and_covers_what_is_known() -> Non
     place = spec.arena(large, 2)
     known = place.reference_bytes + place.candidate_bytes + 2 * 2 * large.slot_bytes
     assert needed[0] < 4 << 30
-    assert known < needed[1] < 80 << 30  # inputs and outputs of a gigabyte each: one at a time on an H200
+    assert known < needed[1] < 80 << 30
+
+
+def test_problems_of_64_mb_to_1_gb_fit_on_a_gpu_of_139_gib_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Properties:
+        total_memory = 139 << 30
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    device = open_device("h200", 0, 8)
+    total = 0
+    for elements in (1 << 24, 1 << 26, 1 << 27, 1 << 28):
+        problem = agreed(elements)
+        slots = max(2, device.arena_bytes // problem.slot_bytes)
+        total += needs(problem, spec.arena(problem, slots), device.round_bytes, CHECK_BYTES)
+    assert device.room_bytes is not None
+    assert 0.8 * device.room_bytes < total < device.room_bytes
 
 
 @pytest.mark.parametrize(

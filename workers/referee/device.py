@@ -22,9 +22,11 @@ _ON_GPU = {
     # Making a context takes the driver a third of the time that it takes with the default of 8 (H200: 71 ms instead of
     # 178, six at once), and tearing it down a half.  Two streams of a process still overlap.
     "CUDA_DEVICE_MAX_CONNECTIONS": "2",
-    # Such memory can be shared by a descriptor, so that outputs are read where they lie.  Both names are in use.
-    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-    "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+    # Such memory can be shared by a descriptor, so that outputs are read where they lie.  A descriptor is of one piece,
+    # and pieces are of 20 MB if nobody says otherwise: to share those of outputs of 1 GB took 300 ms (H200).  Both
+    # names are in use.
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,large_segment_size_mb:64",
+    "PYTORCH_ALLOC_CONF": "expandable_segments:True,large_segment_size_mb:64",
 }
 
 
@@ -43,8 +45,10 @@ class Device:
     """Whether address space may be limited: CUDA reserves far more than it uses."""
     arena_bytes: int
     """Input sets at a time: as many as fit in an arena of this size."""
+    round_bytes: int
+    """Copies of the input sets of a round, with their answers: as many as fit into that."""
     max_slots: int
-    """Input sets at a time, whatever fits."""
+    """Input sets at a time, whatever fits, where blocks are as short as they may be (plan.most_slots)."""
     room_bytes: int | None
     """What evaluations in flight may take together; None where one referee has one evaluation at a time."""
     block_us: tuple[float, float]
@@ -75,10 +79,11 @@ class Device:
         return roofline.gpu_bandwidth(self.torch_device) if gpu else roofline.cpu_bandwidth()
 
 
-MEMORY_SHARE = 0.4
+MEMORY_SHARE = 0.53
 """Of a GPU's memory, what the arenas of all its referees may take together; contexts and candidates need the rest."""
 
-ARENAS = 3
+ROUND_ARENAS = 2
+ARENAS = 2 + ROUND_ARENAS
 """What a referee holds at a time, in arenas: the reference's, the candidate's and the copies of a round."""
 
 ROOM_SHARE = 0.7
@@ -97,18 +102,20 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
         return Device(
             device_class="cpu", torch_device=torch.device("cpu"),
             environment={**_SINGLE, "TRITON_INTERPRET": "1", "EVALUATION_DEVICE": "cpu"},
-            binds_to_core=True, limits_memory=True, arena_bytes=128 << 20, max_slots=64,
-            block_us=(3000.0, 3000.0), precompiles=True, references_kept=4, spares=1, room_bytes=None,
+            binds_to_core=True, limits_memory=True, arena_bytes=128 << 20,
+            round_bytes=128 << 20, max_slots=64, block_us=(3000.0, 3000.0), precompiles=True, references_kept=4,
+            spares=1, room_bytes=None,
         )  # fmt: skip
     if not torch.cuda.is_available():
         raise ValueError(f"device class {device_class!r}: expected a GPU, and torch {torch.__version__} sees none")
     memory = torch.cuda.get_device_properties(0).total_memory / slots
+    arena_bytes = int(memory * MEMORY_SHARE / ARENAS)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", str(index))
     return Device(
         device_class=device_class, torch_device=torch.device("cuda", 0),
         environment={**_SINGLE, **_ON_GPU, "CUDA_VISIBLE_DEVICES": visible, **_library_path()},
         binds_to_core=False, limits_memory=False, max_slots=128, block_us=(2000.0, 8000.0),
-        arena_bytes=int(memory * MEMORY_SHARE / ARENAS), precompiles=False,
+        arena_bytes=arena_bytes, round_bytes=ROUND_ARENAS * arena_bytes, precompiles=False,
         references_kept=16, spares=_spares(slots, memory * slots), room_bytes=int(memory * slots * ROOM_SHARE),
     )  # fmt: skip
 

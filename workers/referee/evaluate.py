@@ -141,9 +141,9 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
             with Unaided(host.references, reference):
                 agreed = reference.describe(seating.init_seed(progress.seed), REFERENCE_TIMEOUT_S, job.case)
                 progress.agreed = agreed
-                place = seating.lay_out(host, agreed)
+                place = seating.lay_out(host, agreed, job.options.timing_budget_s)
         if not alone:
-            _wait_for_room(host, progress, held, room.needs(agreed, place, host.device.arena_bytes, CHECK_BYTES))
+            _wait_for_room(host, progress, held, room.needs(agreed, place, host.device.round_bytes, CHECK_BYTES))
         deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s, progress.cancellation)
         with progress.stages.stage("arena"), host.lease.shared(), Unaided(host.references, reference):
             reference.share_arena(place, place.reference_bytes, REFERENCE_TIMEOUT_S)
@@ -221,7 +221,7 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
     terms = plan.Terms(
         budget_s=job.options.timing_budget_s,
         block_us=plan.block_us(job.options.timing_budget_s, host.device.block_us),
-        round_bytes=host.device.arena_bytes, floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
+        round_bytes=host.device.round_bytes, floor_us=roofline.floor_us(agreed.bytes_moved, host.bytes_per_s),
     )  # fmt: skip
     place = Venue(
         wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch,

@@ -42,6 +42,10 @@ SHORT_CALLS_US, CHEAP_US = (150.0, 1000.0), 200.0
 made as a block may have, and calls are looked at in the first round.  To have the device alone for that beforehand
 costs more, and what was then drawn was too little for half of them."""
 
+MORE_SLOTS = 2.0
+"""So many times the input sets where there is time for longer blocks: of 64 calls of 60 µs, one lasted half as long as
+it should; of 20 µs, a fifth."""
+
 SURVEYED = 1.5
 """Memory for so many times the outputs: without the copies that were made so far, calls take less."""
 
@@ -84,6 +88,11 @@ def block_us(budget_s: float, bounds: tuple[float, float]) -> float:
     (some 60 µs on an H200: 3 % of a block of 2 ms, and six groups of them leave 0.7 % of it)."""
     least, most = bounds
     return min(most, max(least, ROUND_SHARE * budget_s * 1e6 / (4 * ROUND_GROUPS)))
+
+
+def most_slots(least: int, budget_s: float, bounds: tuple[float, float]) -> int:
+    """Input sets at a time: `least`, and more where blocks may last longer than the least of the `bounds`."""
+    return round(least * min(MORE_SLOTS, block_us(budget_s, bounds) / bounds[0]))
 
 
 def guess(trials: Trials, few: Delivery, reference_us: float | None) -> Guess:

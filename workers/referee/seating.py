@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from app.domain.job import Job
 from workers import spec
+from workers.referee import plan
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.faults import Unaided
@@ -32,10 +33,11 @@ def leave(host: Host, reference: Seat) -> None:
         host.references.leave(reference)
 
 
-def lay_out(host: Host, agreed: spec.Spec) -> spec.Arena:
-    """As many input sets at a time as an arena of this device holds."""
-    slots = max(2, min(host.device.max_slots, host.device.arena_bytes // max(1, agreed.slot_bytes)))
-    return spec.arena(agreed, slots)
+def lay_out(host: Host, agreed: spec.Spec, budget_s: float) -> spec.Arena:
+    """As many input sets at a time as an arena of this device holds, and as can be timed in a block."""
+    device = host.device
+    most = plan.most_slots(device.max_slots, budget_s, device.block_us)
+    return spec.arena(agreed, max(2, min(most, device.arena_bytes // max(1, agreed.slot_bytes))))
 
 
 def load(
