@@ -6,7 +6,7 @@ import math
 
 from app.domain.evaluation import Canary, Timing
 from workers.referee import statistics
-from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score
+from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score, per_call
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
@@ -52,7 +52,7 @@ def stop_reason(score: Score, spent: float) -> str:
     if groups < 2:
         return ""
     found = score.ratio
-    if groups >= DECIDED_GROUPS and _interval(score).high < DECIDED:
+    if groups >= DECIDED_GROUPS and _widened(score, found).high < DECIDED:
         return "decided"
     if groups >= ENOUGH_GROUPS and found.half_width <= _wanted(score):
         return "precise"
@@ -64,29 +64,29 @@ def stop_reason(score: Score, spent: float) -> str:
 
 def is_vague(score: Score, reason: str) -> bool:
     """Whether it is over for that reason and says nothing."""
-    return reason in {"budget", "groups"} and _interval(score).half_width > MEANINGLESS
+    return reason in {"budget", "groups"} and _widened(score, score.ratio).half_width > MEANINGLESS
 
 
 def _wanted(score: Score) -> float:
     return PRECISE_SHORT if min(score.per_call_us) < SHORT_US else PRECISE
 
 
-def _interval(score: Score) -> statistics.Interval:
-    """Of the blocks, and of what they have in common and do not show: how far each side's process may be off, and the
-    hand-over, which cancels as far as both sides' blocks last equally long."""
+def _widened(score: Score, found: statistics.Interval) -> statistics.Interval:
+    """What the blocks say, with what they have in common and do not show: how far each side's process may be off, and
+    the hand-over, which cancels as far as both sides' blocks last equally long."""
     walls = [
         statistics.median([block.wall_us for group in score.groups for block in group if block.side == side])
         for side in SIDES
     ]
     off = [math.hypot(HANDOVER_OFF_US / wall, PROCESS_OFF) for wall in walls]
     handover = score.handover
-    shares = [1 / max(wall - handover.us, wall / 20) for wall in walls]
-    return statistics.widened(score.ratio, math.hypot(*off, handover.off_us * (shares[0] - shares[1])))
+    shares = [1 / per_call(wall, handover.us, 1) for wall in walls]
+    return statistics.widened(found, math.hypot(*off, handover.off_us * (shares[0] - shares[1])))
 
 
 def timing(score: Score, reason: str, floor_us: float) -> Timing:
     """`floor_us`: the shortest possible time, passed on; `reason`: see stop_reason."""
-    found = _interval(score)
+    found = _widened(score, score.ratio)
     blocks = [block for group in score.groups for block in group]
     timed = [block for block in blocks if block.side == CANDIDATE]
     claimed = [block.claimed_us / block.calls for block in timed if block.claimed_us is not None]
