@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from app.domain.evaluation import Timing
+from app.domain.evaluation import Block, Timing
 from workers.referee import blocks, contest, own_time, plan, score
 from workers.referee.batches import Batch, Delivery, Times
 from workers.referee.health import Health
@@ -322,6 +323,20 @@ def test_a_wrong_timed_call_ends_it() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_time, "survey", Sides.looked_through)
         assert own_time.run(sides, _venue(), terms, 50) is None  # type: ignore[arg-type]
+
+
+def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> None:
+    widths = []
+    for spread_us in (0.0, 60.0):
+        contest = score.Score(block_us=2000.0, health=Health(torch.device("cpu")))
+        contest.handovers = [
+            Block(group=-1, side=side, calls=0, wall_us=200.0 + spread_us * number, claimed_us=200.0)
+            for side in score.SIDES for number in range(6)
+        ]  # fmt: skip
+        found = own_time._summed(contest, [own_time.Taken(20, 2200.0 + number) for number in range(12)])
+        widths.append(math.log(found.high / found.low) / 2)
+    assert widths[0] < 0.02
+    assert 0.02 < widths[1] < 0.3
 
 
 def test_what_the_device_does_after_a_block_counts_in_full() -> None:
