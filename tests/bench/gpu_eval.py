@@ -45,7 +45,7 @@ SMALL = (
 CANDIDATES = 96
 COUNTS = {
     "group": CANDIDATES, "throughput": CANDIDATES, "profiled": 48, "large": 24, "latency": 12, "repeat": 50,
-    "accuracy": 25, "disturbed": 24, "kernelgym": 20,
+    "accuracy": 25, "disturbed": 24, "kernelgym": 20, "default_budget": 48,
 }  # fmt: skip
 """Evaluations of each figure; of accuracy, for each known ratio."""
 
@@ -238,6 +238,13 @@ def profiled(fleet: Fleet, count: int) -> dict[str, Any]:
     sources = [row["profile"] for row in found["rows"]]
     errors = {row["profiler_error"] for row in found["rows"]} - {None}
     return {**found, "with_timeline": sources.count("profiler"), "errors": sorted(errors)}
+
+
+def default_budget(fleet: Fleet, count: int) -> dict[str, Any]:
+    """Evaluations a minute with the timing budget of a job that names none."""
+    specs = [{**spec, "budget": JobOptions().timing_budget_s} for spec in _small(count)]
+    fleet.run(specs[: fleet.slots])
+    return _rate(fleet, specs)
 
 
 def latency(fleet: Fleet, count: int) -> dict[str, Any]:
@@ -564,6 +571,7 @@ def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Ca
     counted: dict[str, Callable[[Fleet, int], dict[str, Any]]] = {
         "group": group, "throughput": throughput, "repeat": repeat, "accuracy": accuracy, "large": large,
         "latency": latency, "disturbed": disturbed, "kernelgym": kernelgym, "profiled": profiled,
+        "default_budget": default_budget,
     }  # fmt: skip
     figures: dict[str, Callable[[], dict[str, Any]]] = {
         name: partial(figure, fleet, max(4, round(COUNTS[name] * share))) for name, figure in counted.items()
