@@ -34,7 +34,7 @@ over."""
 MEANINGLESS = math.log(2)
 """An interval of that half-width says nothing, and another contest may: on an H200 host where both sides woke late
 every time, two groups said 7.7 [0.0, 405,089] of a pair of 2.0.  Where everything wider than ± 25 % was held again,
-that was every eighth short kernel, and 5 to 10 % of the throughput."""
+that was every ninth short kernel, and 5 to 10 % of the throughput."""
 
 HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's (H200)."""
