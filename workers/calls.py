@@ -4,13 +4,14 @@ process, so that both pay the same overhead on the clock."""
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import mmap
 import random
 import struct
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -66,6 +67,22 @@ class Shared:
             else:
                 self._starts.append(start)
                 self._ends.append(end)
+
+    def forget(self) -> None:
+        """Nothing is any more."""
+        self._starts, self._ends = [], []
+
+    def forget_what_is_given_back(self) -> None:
+        """From here on nothing is shared any more once this process's torch has given memory back: at the same address
+        there will be other memory then, and the referee goes on seeing the old.  Candidates empty the cache between
+        calls, and torch does it itself before it records a graph."""
+        for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
+            if hasattr(torch._C, name):
+                setattr(torch._C, name, functools.partial(self._given_back, getattr(torch._C, name)))
+
+    def _given_back(self, give_back: Callable[[], None]) -> None:
+        give_back()
+        self.forget()
 
     def covers(self, address: int, size: int) -> bool:
         """Whether all of it is shared."""

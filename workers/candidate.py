@@ -51,6 +51,8 @@ class Shim:
         self._arena: memory.Memory | None = None
         self._slots: calls.Slots | None = None
         self._shared = calls.Shared()
+        if self._device.type == "cuda":
+            self._shared.forget_what_is_given_back()
         self._recorder: backends.Recorder = backends.Recorder()
 
     def answer(self, request: Request, run: Callable[..., int] = calls.Slots.run) -> Reply:

@@ -76,6 +76,8 @@ class Shim:
         self._specs: dict[int, spec.Spec] = {}
         """By case; a problem that is a model has the one of number 0."""
         self._shared = calls.Shared()
+        if self._device.type == "cuda":
+            self._shared.forget_what_is_given_back()
         self._sessions: dict[int, Session] = {}
         self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
 
@@ -121,9 +123,10 @@ class Shim:
         """Forget a session.  Whoever waits for the next one keeps no more memory of the device than is soon used again:
         nobody reckons with it."""
         self._sessions.pop(number, None)
-        if not self._sessions and self._device.type == "cuda" and torch.cuda.memory_reserved() > KEPT_BYTES:
+        much = not self._sessions and self._device.type == "cuda" and torch.cuda.memory_reserved() > KEPT_BYTES
+        if much:
             torch.cuda.empty_cache()
-        return Reply(Outcome.DONE)
+        return Reply(Outcome.DONE, int(much))
 
     def _load(self, fd: int, source_bytes: int, entry_bytes: int, *, by_cases: bool) -> Reply:
         self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)

@@ -90,7 +90,7 @@ class Command(IntEnum):
     """Take the parameters that lie in the arena now; a reference those that the spec calls constants."""
 
     RELEASE = 13
-    """Reference only: forget the session."""
+    """Reference only: forget the session; answers whether memory was given back, so that nothing is shared any more."""
 
     EVENTS = 14
     """b calls on slot a to warm up, then c, each timed by the process's own events; answers the mean in nanoseconds."""

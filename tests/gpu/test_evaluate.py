@@ -2,6 +2,7 @@
 
 Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu`."""
 
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,7 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None, *, p
     return evaluation
 
 
+LIMIT_S = 20.0
 CASES = {case.name: case for case in zoo.cases()}
 
 REPLAYED = "honest/graph_with_copied_input_triton"
@@ -123,3 +125,38 @@ def test_the_same_work_takes_the_same_time_wherever_outputs_lie(host: object, re
     assert evaluation.timing is not None, evaluation.error
     timing = evaluation.timing
     assert timing.speedup == pytest.approx(1, abs=0.1), (timing.ci_low, timing.ci_high)
+
+
+def test_outputs_in_memory_that_was_given_back_are_read_where_they_are(host: object) -> None:
+    """At the address that the referee has mapped there is other memory by then."""
+    evaluation = _evaluate(host, CASES["honest/empties_cache_torch"])
+    assert evaluation.status is Status.PASSED, evaluation.error
+
+
+def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_used(host: Any) -> None:
+    """Neither does the referee, which has mapped what it computed with."""
+    large = INPUTS.replace("64, 1024", "65536, 4096")  # 1 GiB
+    pair: Any = SimpleNamespace(
+        reference=(SIDE.format(name="Model", out=FRESH) + large).encode(), backend="torch",
+        candidate=SIDE.format(name="ModelNew", out=FRESH).encode(), is_by_cases=False,
+    )  # fmt: skip
+    used_gib = []
+    for _ in range(2):
+        evaluation = _evaluate(host, pair)
+        assert evaluation.status is Status.PASSED, evaluation.error
+        used_gib.append(_used_gib(host))
+    host.references.close()
+    used_gib.append(_used_gib(host))
+    assert used_gib[1] - used_gib[0] < 1, used_gib
+    assert used_gib[1] - used_gib[2] < 1.5, used_gib  # a context, and what it keeps
+
+
+def _used_gib(host: Any) -> float:
+    """Of the device's memory, once the last candidate's is free and the next ones are ready."""
+    until = time.monotonic() + LIMIT_S
+    while host.unburied and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(2.0)
+    torch.cuda.empty_cache()
+    free, total = torch.cuda.mem_get_info()
+    return float(total - free) / 2**30

@@ -16,7 +16,7 @@ LIMIT_S = 5.0
 class FakeParty:
     """A process that loads what it is given, unless it is told to fail."""
 
-    def __init__(self, *, loads: bool = True, forgets: bool = True) -> None:
+    def __init__(self, *, loads: bool = True, forgets: bool = True, gives_back: bool = False) -> None:
         self.process = None
         self.lock = threading.RLock()
         self.loaded: list[tuple[bytes, str]] = []
@@ -26,6 +26,8 @@ class FakeParty:
         """Loading waits for this, if there is one."""
         self._loads = loads
         self._forgets = forgets
+        self._gives_back = gives_back
+        self.windows = 3
 
     def load_reference(self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False) -> None:
         if not self._loads:
@@ -39,7 +41,10 @@ class FakeParty:
         if not self._forgets:
             raise Ended(status=9)
         self.forgotten.append(session)
-        return 0, 0
+        return int(self._gives_back), 0
+
+    def close_windows(self) -> None:
+        self.windows = 0
 
     def rest(self) -> None:
         """Nobody sits here."""
@@ -75,6 +80,14 @@ def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> 
     references.leave(second)
     assert len(set(spawn.given[0].forgotten)) == 2
     assert _sit(references).party is first.party  # it stays warm
+
+
+@pytest.mark.parametrize(("gives_back", "windows"), [(True, 0), (False, 3)])
+def test_memory_that_a_process_gives_back_is_not_held_by_the_referee(gives_back: bool, windows: int) -> None:
+    spawn = Spawn(FakeParty(gives_back=gives_back))
+    references = References(spawn, kept=2)
+    references.leave(_sit(references))
+    assert spawn.given[0].windows == windows
 
 
 def test_where_many_sit_another_process_is_begun() -> None:

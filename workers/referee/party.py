@@ -175,6 +175,10 @@ class Party:
                 return shown[address - base : address - base + size]
         return None
 
+    def close_windows(self) -> None:
+        """Unmap all that `open_window` has mapped."""
+        self._windows.clear()
+
     def rest(self) -> None:
         """Nobody uses it for now."""
         self.process.look_away()
@@ -184,7 +188,7 @@ class Party:
         self.process.kill(wait_s=wait_s)
         os.close(self._mailbox_fd)
         self.mailbox.close()
-        self._windows.clear()
+        self.close_windows()
 
 
 Shared = tuple[torch.Tensor, torch.Tensor]
@@ -345,9 +349,13 @@ class Seat:
         return Snapshot(copy, runs, rest)
 
     def leave(self, timeout_s: float) -> None:
-        """Give the arena back; a reference forgets the session."""
+        """Give the arena back; a reference forgets the session.  What memory it gives back then is free as soon as we
+        let go of it, too."""
         self._arena = None
-        self.ask(Command.RELEASE, timeout_s)
+        with self.party.lock:
+            given_back, _ = self.ask(Command.RELEASE, timeout_s)
+            if given_back:
+                self.party.close_windows()
 
 
 def _runs(party: Party, addresses: list[int], size: int) -> Iterator[tuple[int, int, torch.Tensor | None]]:

@@ -1,0 +1,68 @@
+"""Which outputs are left where they are, for the referee to read them there, and which are copied."""
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from workers import calls, memory, spec, wire
+from workers.calls import Shared
+from workers.memory import Segment
+from workers.wire import Delivering
+
+CPU = torch.device("cpu")
+CALLS = 3
+
+
+def test_pieces_that_touch_are_one() -> None:
+    shared = Shared()
+    for base, size in ((300, 100), (100, 100), (200, 50)):
+        shared.add(Segment(base, size))
+    assert shared.covers(100, 150)
+    assert shared.covers(320, 80)
+    assert not shared.covers(240, 20)
+    assert not shared.covers(390, 20)
+
+
+@pytest.fixture
+def given_back() -> Iterator[list[str]]:
+    """Names of torch's functions that were called."""
+    called: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
+            patch.setattr(torch._C, name, lambda name=name: called.append(name), raising=False)
+        yield called
+
+
+@pytest.mark.parametrize("name", ["_cuda_emptyCache", "_accelerator_emptyCache"])
+def test_what_lies_in_memory_that_was_given_back_is_copied(given_back: list[str], name: str) -> None:
+    """Its address would show the referee what was there before."""
+    node = spec.describe([torch.zeros(64)])
+    agreed = spec.Spec(
+        inputs=node, outputs=node["items"][0], init=spec.describe([[], {}]), parameters={}, training=False, exact=True,
+        mutated_inputs=(), output_constant=False,
+    )  # fmt: skip
+    place = spec.arena(agreed, CALLS)
+    fd, arena = memory.create(CPU, place.candidate_bytes)
+    os.close(fd)
+    shared, mailbox = Shared(), mmap.mmap(-1, wire.MAILBOX_BYTES)
+    shared.add(Segment(0, 1 << 62))
+    shared.forget_what_is_given_back()
+    slots = calls.Slots(agreed, place, arena, shared, mailbox)
+    for slot in range(CALLS):
+        place.inputs.views(arena, slot)[0].fill_(slot + 1)
+        place.outputs.views(arena, slot)[0].fill_(-1)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if x[0] == 2:
+            getattr(torch._C, name)()
+        return x * 10
+
+    slots.run(model, 0, CALLS, Delivering.HOLD)
+    pointers = struct.unpack_from(f"<{CALLS}Q", mailbox, wire.POINTERS_AT)
+    assert [bool(pointer) for pointer in pointers] == [True, False, False]
+    assert [float(place.outputs.views(arena, slot)[0][5]) for slot in range(CALLS)] == [-1, 20, 30]
+    assert given_back == [name]
