@@ -184,12 +184,17 @@ class Slots:
                 pointers.append(0)
                 continue
             self._held.append(item)
-            address = item.data_ptr() if item.is_contiguous() else 0
+            address = item.data_ptr() if _lies_as_it_is(item) else 0
             if copy or not self._shared.covers(address, view.numel() * view.element_size()):
                 view.copy_(item)
                 address = address if copy else 0
             pointers.append(address)
         return pointers
+
+
+def _lies_as_it_is(item: torch.Tensor) -> bool:
+    """Whether its memory holds its values one after the other: a lazy conjugate's holds those that it is of."""
+    return item.is_contiguous() and not item.is_conj() and not item.is_neg()
 
 
 def deliver(value: object, node: spec.Node, views: list[torch.Tensor]) -> None:
@@ -235,7 +240,7 @@ def _leaves(value: object, node: spec.Node) -> list[Any]:
 def _check(item: object, index: int, view: torch.Tensor) -> None:
     if type(item) not in (torch.Tensor, torch.nn.Parameter):
         raise RefusedOutputError(
-            Outcome.WRONG_TYPE, f"output {index}: expected torch.Tensor, got {type(item).__qualname__}"
+            Outcome.WRONG_TYPE, f"output {index}: expected torch.Tensor, got {_type_name(type(item))}"
         )
     assert isinstance(item, torch.Tensor)
     if item.shape != view.shape:
@@ -244,6 +249,11 @@ def _check(item: object, index: int, view: torch.Tensor) -> None:
         )
     if item.dtype != view.dtype:
         raise RefusedOutputError(Outcome.WRONG_DTYPE, f"output {index}: expected {view.dtype}, got {item.dtype}")
+
+
+def _type_name(kind: type) -> str:
+    """With its module, but for Python's own."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from workers import backends, calls, kineto, launches, memory, numerics, spec, warm, wire
 from workers.backends.base import synchronise
@@ -156,7 +157,7 @@ class Shim:
         theirs = dict(zip(self._spec.parameters, self._place.parameters.views(self._arena, 0), strict=True))
         with torch.no_grad():
             for name, ours in [*self._model.named_parameters(), *self._model.named_buffers()]:
-                value = theirs.get(name)
+                value = None if is_lazy(ours) else theirs.get(name)
                 if value is not None and value.shape == ours.shape and value.dtype == ours.dtype:
                     ours.copy_(value)
                     given.add(name)

@@ -160,9 +160,15 @@ def nelements(leaf: Node) -> int:
 def same(left: list[Any], right: list[Any]) -> bool:
     """Whether two lists of leaves agree bit for bit, or both are NaN."""
     return len(left) == len(right) and all(
-        torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) if isinstance(a, torch.Tensor) else a == b
+        torch.equal(_comparable(a), _comparable(b)) if isinstance(a, torch.Tensor) else a == b
         for a, b in zip(left, right, strict=True)
     )
+
+
+def _comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """Without NaN; wider where torch computes nothing in its type."""
+    narrow = tensor.is_floating_point() and tensor.itemsize == 1
+    return torch.nan_to_num(tensor.float() if narrow else tensor)
 
 
 def placed(value: Any, device: torch.device) -> Any:

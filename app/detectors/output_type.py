@@ -13,12 +13,12 @@ from app.domain.verdict import Finding, Label, Subject
 class OutputType:
     """Tensor subclasses and lazy objects; a missing return is a bug, not a trick."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Only what was refused for its type, and is neither nothing nor a plain Python value."""
+        """Only what was refused for its type, and is neither a plain value nor what a library's function returns."""
         error = subject.evaluation.error
-        if error is None or error.kind != "wrong_type" or error.message.endswith(_HARMLESS):
+        if error is None or error.kind != "wrong_type" or _is_harmless(error.message):
             return
         yield Finding(
             detector="output_type", version=self.version, label=Label.HACK,
@@ -27,6 +27,16 @@ class OutputType:
         )  # fmt: skip
 
 
-_HARMLESS = tuple(
-    f"got {name}" for name in ("NoneType", "int", "float", "bool", "str", "list", "tuple", "dict", "ndarray")
-)
+def _is_harmless(message: str) -> bool:
+    """By the type's name at its end, which has its module before it if that is not Python's own.  Names alone, as they
+    were stored before 2026-11-22, may be anybody's."""
+    module, _, name = message.rpartition("got ")[2].rpartition(".")
+    return name in _PLAIN if not module else module.split(".")[0] in _LIBRARIES and "Tensor" not in name
+
+
+_PLAIN = frozenset({
+    "NoneType", "int", "float", "bool", "complex", "str", "bytes", "list", "tuple", "dict", "set", "type", "function",
+    "method", "generator", "builtin_function_or_method", "ndarray",
+})  # fmt: skip
+_LIBRARIES = frozenset({"torch", "numpy", "triton"})
+"""A namedtuple of torch.max, a number of numpy's."""

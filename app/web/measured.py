@@ -10,7 +10,7 @@ from app.web import charts, checks, clocks, roofline
 
 _ORDER = (
     "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "weights",
-    "baselines", "total",
+    "nonfinite", "baselines", "total",
 )  # fmt: skip
 _STAGES = {name: place for place, name in enumerate(_ORDER)}
 """Stages in the order in which they happen: JSONB does not keep it."""

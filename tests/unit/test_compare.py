@@ -113,6 +113,31 @@ def test_the_answer_to_an_earlier_call_is_named() -> None:
     assert compare.stale(got, check, [(3, torch.sin(exact))]) is None
 
 
+def test_an_answer_of_which_any_wrong_one_is_some_call_s_is_nobody_s() -> None:
+    """Of a class or a truth value any; and any where answers repeat."""
+    classes = torch.tensor([3])
+    check = _check(classes, torch.tensor([4]))
+    assert compare.stale(classes, check, [(0, torch.tensor([7])), (1, classes)]) is None
+    many = torch.arange(100)
+    check = _check(many, many + 1)
+    assert compare.stale(many, check, [(0, many + 7), (1, many)]) == 1
+    before = torch.cos(_exact())
+    check = _check(before.float(), _exact())
+    assert compare.stale(before.float(), check, [(0, before), (1, before)]) is None
+
+
+def test_an_answer_that_cancels_in_one_call_is_measured_against_what_answers_usually_are() -> None:
+    exact = torch.linspace(-1e-3, 1e-3, 101, dtype=torch.float64)[:, None] + 1e-12  # in the middle, next to nothing
+    baseline = (exact + 2e-12).float()
+    poison = torch.zeros(1)
+    right = compare.outputs((exact + 2e-10).float(), exact, baseline, poison, 0, ())
+    wrong = compare.outputs((exact + 1e-7).float(), exact, baseline, poison, 0, ())
+    assert all(right.ok)
+    assert not any(wrong.ok)
+    alone = compare.outputs((exact + 2e-10).float()[50:51], exact[50:51], baseline[50:51], poison, 0, ())
+    assert alone.ok == [False]
+
+
 def test_calls_that_are_checked_together_are_judged_one_by_one() -> None:
     """One that is not finite has all looked at twice, and changes nothing for the others."""
     exact = torch.stack([_exact(), torch.cos(_exact()), torch.sin(_exact())])

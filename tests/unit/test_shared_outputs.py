@@ -3,7 +3,7 @@
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -40,7 +40,36 @@ def given_back() -> Iterator[list[str]]:
 @pytest.mark.parametrize("name", ["_cuda_emptyCache", "_accelerator_emptyCache"])
 def test_what_lies_in_memory_that_was_given_back_is_copied(given_back: list[str], name: str) -> None:
     """Its address would show the referee what was there before."""
-    node = spec.describe([torch.zeros(64)])
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if x[0] == 2:
+            getattr(torch._C, name)()
+        return x * 10
+
+    assert _left_and_copied(model, torch.float32) == ([True, False, False], [-1, 20, 30])
+    assert given_back == [name]
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [
+        (lambda z: torch.conj(z) + 0, True),
+        (lambda z: torch.conj(z * 1j), False),
+        (lambda z: torch._neg_view(z + 0), False),
+        (lambda z: torch.stack([z, z], 1)[:, 0], False),
+    ],
+)
+def test_outputs_whose_memory_holds_other_values_than_they_are_are_copied(
+    model: Callable[[torch.Tensor], torch.Tensor], left: bool
+) -> None:
+    assert _left_and_copied(model, torch.complex64)[0] == [left] * CALLS
+
+
+def _left_and_copied(
+    model: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
+) -> tuple[list[bool], list[complex]]:
+    """Call by call, whether the output was left where it is; and what its slot holds, −1 where nothing was copied."""
+    node = spec.describe([torch.zeros(64, dtype=dtype)])
     agreed = spec.Spec(
         inputs=node, outputs=node["items"][0], init=spec.describe([[], {}]), parameters={}, training=False, exact=True,
         mutated_inputs=(), output_constant=False,
@@ -51,18 +80,9 @@ def test_what_lies_in_memory_that_was_given_back_is_copied(given_back: list[str]
     shared, mailbox = Shared(), mmap.mmap(-1, wire.MAILBOX_BYTES)
     shared.add(Segment(0, 1 << 62))
     shared.forget_what_is_given_back()
-    slots = calls.Slots(agreed, place, arena, shared, mailbox)
     for slot in range(CALLS):
         place.inputs.views(arena, slot)[0].fill_(slot + 1)
         place.outputs.views(arena, slot)[0].fill_(-1)
-
-    def model(x: torch.Tensor) -> torch.Tensor:
-        if x[0] == 2:
-            getattr(torch._C, name)()
-        return x * 10
-
-    slots.run(model, 0, CALLS, Delivering.HOLD)
+    calls.Slots(agreed, place, arena, shared, mailbox).run(model, 0, CALLS, Delivering.HOLD)
     pointers = struct.unpack_from(f"<{CALLS}Q", mailbox, wire.POINTERS_AT)
-    assert [bool(pointer) for pointer in pointers] == [True, False, False]
-    assert [float(place.outputs.views(arena, slot)[0][5]) for slot in range(CALLS)] == [-1, 20, 30]
-    assert given_back == [name]
+    return [bool(pointer) for pointer in pointers], [place.outputs.views(arena, n)[0][5].item() for n in range(CALLS)]

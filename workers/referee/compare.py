@@ -31,6 +31,11 @@ FLOORS: dict[torch.dtype, tuple[float, float]] = {
 """Least limits for ‖x−R‖/‖R‖ and max|x−R|/rms(R), by element type.  Rounding an fp32 result to fp16 errs by 2e-4 to
 3e-4 and to TF32 by about the same: both are refused for fp32."""
 
+FAINT = 0.1
+"""An answer of a few numbers may cancel to almost nothing in one call of hundreds, where every rounding error is large
+against it: errors are measured against no less than this share of what answers usually are, where several calls are
+compared.  Of the mean of a million normal values one call in 150 was wrong otherwise, whoever computed it."""
+
 SURVIVES = 10.0
 FADED = 1e-3
 """See `survived`."""
@@ -38,6 +43,9 @@ FADED = 1e-3
 GROSS_L2 = 2e-2
 GROSS_MAX = 1e6
 """See `Rule.gross`."""
+
+RECOGNISABLE = 64
+"""Elements of an answer in whole numbers or truth values, from which on it is unlike all others."""
 
 STALE_CLOSER = 0.1
 """An answer counts as that of an earlier call if it is this much closer to it than to its own (or within the limit)."""
@@ -131,20 +139,24 @@ def outputs(
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
-    rows = _known((got, expected), (baseline, expected), more=beyond, closely=closely)
+    rows = _known((got, expected), (baseline, expected), more=beyond, closely=closely, faint=0 if rule.gross else FAINT)
     return Compared(index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows)
 
 
 def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:
-    """Number of the earlier call whose answer a wrong output is.
+    """Number of the earlier call whose answer a wrong output is; None where answers repeat, or say too little for one
+    to be recognised: of a class or a few bits any wrong one is that of some earlier call.
 
     `got`: (elements,), of which `check` says how wrong it is; `earlier`: call number and (elements,) expected then."""
+    if not (got.is_floating_point() or got.is_complex()) and got.numel() < RECOGNISABLE:
+        return None
     limit, own = check.rel_l2_limit, math.inf if check.rel_l2 is None else check.rel_l2
+    found = []
     for call, expected in earlier:
         [(error, _, bad)] = _known((got.reshape(1, -1), expected.reshape(1, -1)))
         if bad == 0 and error <= max(limit, 0.0) and error < STALE_CLOSER * own:
-            return call
-    return None
+            found.append(call)
+    return found[0] if len(found) == 1 else None
 
 
 def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
@@ -221,7 +233,10 @@ def precision_class(rel_l2: float) -> str:
 
 
 def _known(
-    *pairs: tuple[torch.Tensor, torch.Tensor], more: Sequence[torch.Tensor] = (), closely: bool = True
+    *pairs: tuple[torch.Tensor, torch.Tensor],
+    more: Sequence[torch.Tensor] = (),
+    closely: bool = True,
+    faint: float = 0.0,
 ) -> list[tuple[float, ...]]:
     """Per call: the errors of each pair (see `_errors`), then what else is known of it.
 
@@ -229,7 +244,7 @@ def _known(
     finite, and every element has to be looked at: mostly not to know whether it is wrong, but how
     much of it is."""
     for careful in (False, True):
-        columns = [column for pair in pairs for column in _errors(*pair, careful=careful)]
+        columns = [column for pair in pairs for column in _errors(*pair, careful=careful, faint=faint)]
         table = torch.stack([column.double() for column in [*columns, *more]]).T.tolist()
         finite = [all(math.isfinite(row[3 * place]) for place in range(len(pairs))) for row in table]
         if all((row[2] and not closely) or known for row, known in zip(table, finite, strict=True)):
@@ -238,9 +253,10 @@ def _known(
 
 
 def _errors(
-    got: torch.Tensor, expected: torch.Tensor, *, careful: bool
+    got: torch.Tensor, expected: torch.Tensor, *, careful: bool, faint: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees.
+    """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees.  No answer
+    counts as smaller than a share `faint` of the median call's.
 
     The first is not finite where some element is not, and then only a careful look says all: another counts one
     position where everything expected is finite, in the output's own type, too, and nothing where it cannot know."""
@@ -267,7 +283,8 @@ def _errors(
     norm = torch.linalg.vector_norm(r, dim=1)
     if not careful:
         bad = ~torch.isfinite(l2) & (norm <= torch.finfo(got.dtype).max)
-    norm = norm.clamp(min=torch.finfo(torch.float64).tiny)
+    usual = torch.nan_to_num(norm, nan=0.0, posinf=0.0).median()
+    norm = torch.maximum(norm, faint * usual).clamp(min=torch.finfo(torch.float64).tiny)
     largest = torch.linalg.vector_norm(difference, ord=float("inf"), dim=1)
     return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
 

@@ -185,6 +185,9 @@ def _try(
             progress.note_launch_bound(host)
         _look_closer(job, host, progress, trials, agreed)
         _change_weights(job, host, progress, trials, agreed)
+        if job.options.variants and not progress.cancellation.asked:
+            with progress.stages.stage("nonfinite"):
+                unusual.try_nonfinite(trials)
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
         progress.cancellation.aim(None)

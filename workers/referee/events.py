@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.domain.evaluation import EventTiming, Timing
+from workers.referee.party import FailedError
 from workers.referee.trials import Trials
 from workers.referee.venue import Venue
 
@@ -18,13 +19,17 @@ SHARE = 0.25
 
 
 def added(timing: Timing | None, trials: Trials, venue: Venue) -> Timing | None:
-    """The same timing with that number in it.  Raises what the parties raise."""
+    """The same timing with that number in it; without, where the candidate cannot be called with gradients on, as those
+    calls are.  Raises what else the parties raise."""
     if timing is None:
         return None
     in_time = trials.deadline.left_s * SHARE * 1e6 / max(timing.reference_us, timing.candidate_us)
     count = max(1, min(TRIALS, int(in_time) - WARMUPS))
     with trials.lease.exclusive(), venue.alone(trials):
-        reference_us, candidate_us = trials.event_means(WARMUPS, count)
+        try:
+            reference_us, candidate_us = trials.event_means(WARMUPS, count)
+        except FailedError:  # a reference's is another exception
+            return timing
     found = EventTiming(
         reference_us=reference_us, candidate_us=candidate_us, speedup=reference_us / candidate_us, trials=count
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
 
 from workers.referee import compare
-from workers.referee.batches import Batch
-from workers.referee.trials import Trials
+from workers.referee.batches import Batch, Times
+from workers.referee.party import FailedError
+from workers.referee.trials import ReferenceFailedError, Trials
+from workers.sandbox.confined import Ended, TimedOut
 from workers.variants import CHECKED, TIED, Variant
+from workers.wire import Command, Delivering, Pretence
 
 
 def usual(batch: Batch) -> list[compare.Usual]:
@@ -21,11 +25,33 @@ def usual(batch: Batch) -> list[compare.Usual]:
 def try_variants(trials: Trials, before: list[compare.Usual]) -> None:
     """A call on each kind of unusual inputs that the reference itself survives; `before`: usual outputs.
 
-    Only what is plainly wrong counts there (compare.Rule.gross).  What becomes of NaN and
-    infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's hands on."""
+    Only what is plainly wrong counts there (compare.Rule.gross)."""
     for start in range(0, len(CHECKED), trials.slots):
         with trials.lease.shared():
             _try_some(trials, CHECKED[start : start + trials.slots], before)
+
+
+def try_nonfinite(trials: Trials) -> None:
+    """What becomes of NaN and infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's
+    hands on, an iteration never converges, an index that was made of one lies anywhere.  So it is the last that a
+    candidate's process is asked, and nobody is kept from the device meanwhile."""
+    if not trials.deadline.left_s:
+        return
+    candidate = trials.candidate
+    candidate.delivering = Delivering.COPY
+    with suppress(FailedError, Ended, TimedOut, ValueError, ReferenceFailedError):
+        candidate.ask(Command.ABLATE, trials.patience(candidate, 1), a=Pretence.HONEST)
+        with trials.lease.shared():
+            batch = trials.draw_unusual((Variant.NONFINITE,))
+            if batch is None:
+                return
+            trials.fill(candidate, batch, 0, 1)
+        with trials.lease.apart():
+            times = candidate.timed_run(0, 1, Delivering.COPY, trials.patience(candidate, 1))
+        with trials.lease.shared():
+            delivery = trials.delivery(batch, 0, 1, Times(*times), [])
+            checks = trials.record.check(delivery, trials.record.rule)
+        trials.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
 
 
 def unusual(trials: Trials, variant: Variant, usual_batch: Batch) -> Batch | None:
@@ -41,22 +67,9 @@ def _try_some(trials: Trials, variants: Sequence[Variant], before: list[compare.
     ordered = not any(_is_index(leaf) for leaf in batch.baseline)
     survived = _survived(trials, batch, before)
     trials.step_aside()
-    fit = [
-        slot
-        for slot, variant in enumerate(batch.variants)
-        if variant == Variant.NONFINITE or (survived[slot] and (ordered or variant not in TIED))
-    ]
-    if not fit:
-        return
-    delivery = trials.run_candidate(batch.only(fit), 0, len(fit))
-    last = len(fit) - 1
-    if delivery.batch.variants[last] != Variant.NONFINITE:
-        trials.verify(delivery)
-        return
-    checks = trials.record.check(delivery.part(last, last + 1), trials.record.rule)
-    trials.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
-    if last:
-        trials.verify(delivery.part(0, last))
+    fit = [slot for slot, variant in enumerate(batch.variants) if survived[slot] and (ordered or variant not in TIED)]
+    if fit:
+        trials.verify(trials.run_candidate(batch.only(fit), 0, len(fit)))
 
 
 def _survived(trials: Trials, batch: Batch, before: list[compare.Usual]) -> list[bool]:

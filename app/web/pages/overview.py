@@ -32,6 +32,7 @@ TOPICS = ("evaluations", "jobs", "devices")
 TABLES = ("queues", "devices", "stages", "hours")
 STAGES = (
     "queue", "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "weights",
+    "nonfinite",
 )  # fmt: skip
 """In the order in which they happen; others, and the total, come last."""
 DETECTORS = 5
