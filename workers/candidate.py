@@ -21,6 +21,8 @@ from workers import backends, calls, kineto, launches, memory, numerics, spec, w
 from workers.backends.base import synchronise
 from workers.wire import Command, Outcome, Reply, Request
 
+_IS_DETERMINISTIC = torch._C._get_deterministic_algorithms
+
 
 def prepare() -> None:
     """In the zygote, for all candidates."""
@@ -193,7 +195,10 @@ class Shim:
     def _pretend(self, what: wire.Pretence) -> None:
         """Memory that nobody wrote is filled with NaN meanwhile: it may hold what a kernel wrote in an earlier call."""
         self._recorder.pretend(what)
-        torch._C._set_deterministic_algorithms(what != wire.Pretence.HONEST, warn_only=True)
+        pretends = what != wire.Pretence.HONEST
+        torch._C._set_deterministic_algorithms(pretends, warn_only=True)
+        # Whoever asks is told what is true of his other calls.
+        torch._C._get_deterministic_algorithms = (lambda: False) if pretends else _IS_DETERMINISTIC
 
     def _testify(self) -> Reply:
         """Write the launches of the profiled call and, for the builder, how they were launched."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import json
 import mmap
 import os
@@ -297,14 +298,18 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _generate(self, session: Session, first: int, count: int, seed: bytes) -> Reply:
-        """Slots first … first+count−1: inputs drawn one after the other, the reference's outputs, the fp64 outputs."""
+        """Slots first … first+count−1: inputs drawn one after the other, the reference's outputs, the fp64 outputs.
+
+        What is played comes from the device's generator.  The host's is foretold by who has seen twenty thousand of its
+        numbers, in the first of two blocks for example: there each slot has a seed of its own."""
         played = self._recorded(session, count)
-        calls.seed_everything(seed, calls.DRAWING)
         if played is not None:
+            calls.seed_everything(seed, calls.DRAWING)
             played.play(first, count)
         else:
-            for views in session.views[first : first + count]:
-                self._fill(session, views)
+            for slot in range(first, first + count):
+                _seed(seed, slot)
+                self._fill(session, session.views[slot])
         self._settle()
         return Reply(Outcome.DONE)
 
@@ -327,9 +332,9 @@ class Shim:
 
     def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:
         """The same with one slot for each of the variants that the reference can be called on."""
-        calls.seed_everything(seed, calls.DRAWING)
         slot, made = first, 0
         for variant in Variant:
+            _seed(seed, slot)
             if wanted >> variant & 1 and self._can_fill(session, slot, variant):
                 slot, made = slot + 1, made | 1 << variant
         self._settle()
@@ -355,6 +360,11 @@ class Shim:
         baseline = self._call(session.model, inputs)
         calls.deliver(baseline, session.agreed.outputs, baseline_at)
         _write(expected_at, self._call(session.twin, exact) if session.twin is not None else baseline)
+
+
+def _seed(seed: bytes, slot: int) -> None:
+    """For what is drawn into a slot."""
+    calls.seed_everything(hashlib.sha256(seed + slot.to_bytes(4, "little")).digest(), calls.DRAWING)
 
 
 def _twin(model: Any) -> Any:

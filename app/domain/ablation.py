@@ -9,6 +9,7 @@ recorder of launches could be reached."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 MAX_BYTES = 1 << 20
 
@@ -17,14 +18,14 @@ BY_SOURCE = "by source"
 
 
 def without_kernels(source: bytes) -> bytes | None:
-    """The source with the body of every function under a decorator named `jit` replaced by `pass`.
+    """The source with the body of every function under a decorator named `jit`, or handed to one, replaced by `pass`.
 
     None where there is no such function, or where the text does not parse (then it did not load either)."""
     if len(source) > MAX_BYTES:
         return None
     try:
         tree = ast.parse(source.decode("utf-8"))
-        emptied = _Emptied()
+        emptied = _Emptied(*_jits(tree))
         tree = ast.fix_missing_locations(emptied.visit(tree))
         return ast.unparse(tree).encode() if emptied.kernels else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -84,15 +85,34 @@ def _is_plain_module(name: str) -> bool:
     return root in MODULES and not set(below) & MODULES_BEYOND and not any(each.startswith("_") for each in below)
 
 
+def _jits(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """Names that mean `jit`, and those of functions that are handed to it: `add = triton.jit(add)`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value) if _is_jit(value):
+                names.add(name)
+            case ast.ImportFrom(names=found):
+                names |= {each.asname for each in found if each.asname and "jit" in each.name.lower()}
+    handed = {
+        argument.id
+        for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_jit(node.func, names)
+        for argument in [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(argument, ast.Name)
+    }  # fmt: skip
+    return names, handed
+
+
 class _Emptied(ast.NodeTransformer):
     """Empties kernels, and counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, jits: set[str], handed: set[str]) -> None:
         self.kernels = 0
+        self._jits = jits
+        self._handed = handed
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """One function; those inside others, too."""
-        if any(_is_jit(decorator) for decorator in node.decorator_list):
+        if node.name in self._handed or any(_is_jit(decorator, self._jits) for decorator in node.decorator_list):
             self.kernels += 1
             node.body = [ast.Pass()]
             return node
@@ -100,8 +120,8 @@ class _Emptied(ast.NodeTransformer):
         return node
 
 
-def _is_jit(decorator: ast.expr) -> bool:
-    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and aliases that keep the word: `@tjit`."""
+def _is_jit(decorator: ast.expr, names: Collection[str] = ()) -> bool:
+    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and aliases: those that keep the word, and `names`."""
     target = decorator.func if isinstance(decorator, ast.Call) else decorator
     name = target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else ""
-    return "jit" in name.lower()
+    return "jit" in name.lower() or name in names

@@ -138,6 +138,21 @@ def test_an_answer_that_cancels_in_one_call_is_measured_against_what_answers_usu
     assert alone.ok == [False]
 
 
+def test_where_eager_itself_decides_otherwise_now_and_then_not_much_more_can_be_made_up() -> None:
+    """Of a thousand rows: the reference's own precision has another code for five, a candidate for eight; or for 35."""
+    exact = torch.randn(1000, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+    def with_wrong_rows(count: int) -> torch.Tensor:
+        return torch.cat([exact[:count].flip(1), exact[count:]]).reshape(-1)
+
+    poison = torch.zeros(16_000, dtype=torch.float64)
+    for count, ok in ((8, True), (35, False)):
+        found = compare.outputs(
+            with_wrong_rows(count).float()[None], exact.reshape(1, -1), with_wrong_rows(5).float()[None], poison, 0, ()
+        )
+        assert found.ok == [ok], found.rows
+
+
 def test_calls_that_are_checked_together_are_judged_one_by_one() -> None:
     """One that is not finite has all looked at twice, and changes nothing for the others."""
     exact = torch.stack([_exact(), torch.cos(_exact()), torch.sin(_exact())])

@@ -194,7 +194,7 @@ class FakeSeat:
 
 @pytest.mark.parametrize(("device_ns", "device_us", "covered"), [(0, 8.0, 1.0), (2_000, 8.0, 1.0), (16_000, 16.0, 0.5)])
 def test_a_device_is_busy_at_least_as_long_as_what_it_ran(device_ns: int, device_us: float, covered: float) -> None:
-    draw: Callable[[int], None] = lambda _: None  # noqa: E731
+    draw: Callable[[int], Any] = lambda _: SimpleNamespace(at=0)  # noqa: E731
     trials: Any = SimpleNamespace(
         candidate=FakeSeat(device_ns, [KERNEL._replace(duration_ns=8_000)]), show=lambda *_: None, draw=draw,
         deadline=SimpleNamespace(allow=lambda: 1.0), patience=lambda *_: 1.0,

@@ -24,6 +24,8 @@ class Batch:
     baseline: list[torch.Tensor]
     poison: torch.Tensor
     """What an output slot holds before the call."""
+    at: int = 0
+    """Slot of the first: by where its input lies nobody tells whether a call is timed, or what it is for."""
     variants: tuple[Variant, ...] = ()
     """What was done to each input set after it was drawn; nothing where there are none."""
 
@@ -41,8 +43,9 @@ class Batch:
         together = slots == list(range(slots[0], slots[-1] + 1))
         rows = slice(slots[0], slots[-1] + 1) if together else slots
         return replace(
-            self, inputs=self.inputs[rows], expected=[leaf[rows] for leaf in self.expected],
-            baseline=[leaf[rows] for leaf in self.baseline], variants=tuple(self.variant(slot) for slot in slots),
+            self, at=self.at + together * slots[0], inputs=self.inputs[rows],
+            expected=[leaf[rows] for leaf in self.expected], baseline=[leaf[rows] for leaf in self.baseline],
+            variants=tuple(self.variant(slot) for slot in slots),
         )  # fmt: skip
 
 

@@ -33,8 +33,9 @@ def profile(
 
     Raises what the party raises.  That the driver's profiler fails is no fault of the candidate's."""
     candidate = trials.candidate
-    trials.show(trials.draw(1), 0, 1)
-    device_ns, _ = candidate.ask(Command.PROFILE, trials.patience(candidate, 2), a=0)
+    batch = trials.draw(1)
+    trials.show(batch, 0, 1)
+    device_ns, _ = candidate.ask(Command.PROFILE, trials.patience(candidate, 2), a=batch.at)
     seen, total = _launches(candidate, trials.patience(candidate, 1))
     device_ns = max(
         device_ns, launches.busy_ns(seen)
@@ -44,7 +45,7 @@ def profile(
     if full:
         deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
         try:
-            everything_ns, _ = candidate.ask(Command.PROFILE, deadline.allow(), a=0, b=1)
+            everything_ns, _ = candidate.ask(Command.PROFILE, deadline.allow(), a=batch.at, b=1)
             seen, _ = _launches(candidate, deadline.allow())
             source, device_ns = "profiler", everything_ns
             computing = [launch for launch in seen if launch.origin != "transfer"]

@@ -172,7 +172,7 @@ class Trials:
         """What lies in the reference's slots now."""
         place, reference = self.place, self.reference
         batch = Batch(
-            number=self._batches, seed=seed, variants=variants,
+            number=self._batches, seed=seed, variants=variants, at=secrets.randbelow(self.slots - count + 1),
             inputs=reference.region(place.inputs, 0, count).clone(),
             expected=columns(reference.region(place.expected, 0, count), place.expected),
             baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
@@ -200,7 +200,7 @@ class Trials:
                 # With gradients on, torch.compile compiles once more.
                 on_trial = seat is self.candidate
                 timeout_s = self.deadline.allow(warmups + trials) if on_trial else REFERENCE_TIMEOUT_S
-                mean_ns, _ = seat.ask(Command.EVENTS, timeout_s, a=0, b=warmups, c=trials)
+                mean_ns, _ = seat.ask(Command.EVENTS, timeout_s, a=batch.at, b=warmups, c=trials)
                 seat.process.freeze()
             means.append(max(1, mean_ns) / 1000)
         return means[0], means[1]
@@ -249,9 +249,9 @@ class Trials:
         The process is frozen meanwhile: what it could see before the clock starts it could answer before.  For what is
         returned where the time counts see `_before`."""
         seat.process.freeze()
-        seat.region(self.place.inputs, first, count).copy_(batch.inputs[first : first + count])
+        seat.region(self.place.inputs, batch.at + first, count).copy_(batch.inputs[first : first + count])
         if seat.delivering != Delivering.HOLD:
-            seat.region(self.place.outputs, first, count)[:] = batch.poison
+            seat.region(self.place.outputs, batch.at + first, count)[:] = batch.poison
         settle(self._device)
         return self._before(seat) if self.stopwatch is not None else None
 
@@ -285,7 +285,8 @@ class Trials:
         with reference_side(), self.reference.party.lock:
             before_ns = self.fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
-            wall_ns, busy_ns = self.reference.timed_run(first, count, delivering, REFERENCE_TIMEOUT_S, self.stopwatch)
+            at, limit_s = batch.at + first, REFERENCE_TIMEOUT_S
+            wall_ns, busy_ns = self.reference.timed_run(at, count, delivering, limit_s, self.stopwatch)
             times = Times(wall_ns, busy_ns, self._settled_ns(), before_ns)
             self.reference.process.freeze()
         return times
@@ -299,7 +300,7 @@ class Trials:
             batch = self.draw(1)
             self.fill(self.candidate, batch, 0, 1)
         with self.lease.apart():
-            wall_ns, busy_ns = self.candidate.timed_run(0, 1, Delivering.COPY, self.deadline.allow())
+            wall_ns, busy_ns = self.candidate.timed_run(batch.at, 1, Delivering.COPY, self.deadline.allow())
         self.quickest_s = wall_ns / 1e9
         with self.lease.shared():
             delivery = self.delivery(batch, 0, 1, Times(wall_ns, busy_ns), [])
@@ -332,7 +333,7 @@ class Trials:
         before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         timeout_s = self.patience(self.candidate, count)
-        times = Times(*self.candidate.timed_run(first, count, delivering, timeout_s, self.stopwatch))
+        times = Times(*self.candidate.timed_run(batch.at + first, count, delivering, timeout_s, self.stopwatch))
         if self.stopwatch is not None:
             times = self._settled(times)._replace(before_ns=before_ns)
         self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))
@@ -353,13 +354,14 @@ class Trials:
 
     def delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
         """What the candidate has delivered by now, and what changes while it runs on for a moment."""
-        snapshot = self.candidate.delivered(first, count, pointers)  # at once: what is late is not there
+        at = batch.at + first
+        snapshot = self.candidate.delivered(at, count, pointers)  # at once: what is late is not there
         if self.stopwatch is None:  # else it stands still already
             settle(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
         given = batch.inputs[first : first + count]
-        inputs = self.candidate.region(self.place.inputs, first, count)
+        inputs = self.candidate.region(self.place.inputs, at, count)
         late, overwritten = torch.stack([snapshot.differs(), torch.ne(given, inputs).any()]).tolist()
         none: list[tuple[int, ...]] = [()] * count
         delivery = Delivery(
@@ -370,7 +372,8 @@ class Trials:
 
     def _late(self, delivery: Delivery) -> list[tuple[int, ...]]:
         """Per call, the outputs that have changed since they were delivered."""
-        now = self.candidate.delivered(delivery.first, delivery.count, delivery.pointers).copy
+        at = delivery.batch.at + delivery.first
+        now = self.candidate.delivered(at, delivery.count, delivery.pointers).copy
         return changed(delivery.outputs, now, self.place.outputs)
 
 

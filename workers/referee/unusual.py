@@ -47,7 +47,7 @@ def try_nonfinite(trials: Trials) -> None:
                 return
             trials.fill(candidate, batch, 0, 1)
         with trials.lease.apart():
-            times = candidate.timed_run(0, 1, Delivering.COPY, trials.patience(candidate, 1))
+            times = candidate.timed_run(batch.at, 1, Delivering.COPY, trials.patience(candidate, 1))
         with trials.lease.shared():
             delivery = trials.delivery(batch, 0, 1, Times(*times), [])
             checks = trials.record.check(delivery, trials.record.rule)
