@@ -50,8 +50,10 @@ The protocol, for whoever wants to attack it
                      device has nothing to do; what that takes beyond what it takes before the reference's blocks is
                      added to the block (Block.before_us), and a detector names who makes it wait again and again.
     The clock        is ours (clock.py).  The time that the candidate claims is stored, and evidence against it only.
-    What is secret   Seeds are drawn from os.urandom for each batch and handed to the reference alone; block sizes are
-                     drawn for each block.  A candidate sees inputs of the block that is about to run, and no later.
+    What is secret   Seeds are drawn from os.urandom for each batch and handed to the reference alone, which draws every
+                     slot under one of its own (of a recording, from the device's generator); block sizes are drawn for
+                     each block, and for each batch the slot in which it begins.  A candidate sees inputs of the block
+                     that is about to run, and no later.
     Outputs          are copied into slots by the shim while the clock runs, on both sides alike (CPU, and where
                      one side's cannot be mapped).  Else they are read where they lie: before the contest a *survey*
                      block says where, the process shares those pieces of its memory by descriptor (SEGMENT), and the
@@ -72,5 +74,6 @@ The protocol, for whoever wants to attack it
     Precision        A contest stops at a half-width of 1 % (3 % where a call is shorter than 50 µs), when a slow
                      candidate is decided, or when its budget is spent.  The interval includes what each side's process
                      may be off by, its hand-over and all its calls, which no number of groups averages out.  One that
-                     ends wider than 25 % is held again, twice at the most.
+                     ends wider than a factor of two is held again, twice at the most.
+    Last of all      comes a call with NaN and infinity among its inputs, which is held against nobody.
     Afterwards       The candidate's process is killed with everything that it started.  No process serves two."""
