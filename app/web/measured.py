@@ -8,12 +8,12 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.profile import KernelRow
 from app.web import charts, checks, clocks, roofline
 
-_ORDER = (
+STAGES = (
     "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "weights",
-    "nonfinite", "baselines", "total",
+    "nonfinite",
 )  # fmt: skip
-_STAGES = {name: place for place, name in enumerate(_ORDER)}
-"""Stages in the order in which they happen: JSONB does not keep it."""
+"""Of an evaluation, in the order in which they happen: JSONB does not keep it."""
+_PLACES = {name: place for place, name in enumerate((*STAGES, "baselines", "total"))}
 
 TOLERANCE = (
     "A call is right when its output is as close to an fp64 reference as the reference itself is in its own precision, "
@@ -94,7 +94,7 @@ class Measured:
     @property
     def stages(self) -> list[tuple[str, float]]:
         """Stage and milliseconds, in the order in which they happen."""
-        return sorted(self.evaluation.stage_ms.items(), key=lambda stage: _STAGES.get(stage[0], len(_STAGES)))
+        return sorted(self.evaluation.stage_ms.items(), key=lambda stage: _PLACES.get(stage[0], len(_PLACES)))
 
     @cached_property
     def kernels(self) -> list[KernelRow]:

@@ -287,8 +287,9 @@ def _errors(
     norm = torch.linalg.vector_norm(r, dim=1)
     if not careful:
         bad = ~torch.isfinite(l2) & (norm <= torch.finfo(got.dtype).max)
-    usual = torch.nan_to_num(norm, nan=0.0, posinf=0.0).median()
-    norm = torch.maximum(norm, faint * usual).clamp(min=torch.finfo(torch.float64).tiny)
+    if faint:
+        norm = torch.maximum(norm, faint * torch.nan_to_num(norm, nan=0.0, posinf=0.0).median())
+    norm = norm.clamp(min=torch.finfo(torch.float64).tiny)
     largest = torch.linalg.vector_norm(difference, ord=float("inf"), dim=1)
     return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
 

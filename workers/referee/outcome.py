@@ -78,10 +78,19 @@ def _widened(score: Score, found: statistics.Interval) -> statistics.Interval:
         statistics.median([block.wall_us for group in score.groups for block in group if block.side == side])
         for side in SIDES
     ]
-    off = [math.hypot(HANDOVER_OFF_US / wall, PROCESS_OFF) for wall in walls]
+    shares = [handover_share(score, wall) for wall in walls]
+    return statistics.widened(found, math.hypot(*map(process_off, walls), shares[0] - shares[1]))
+
+
+def process_off(wall_us: float) -> float:
+    """Share by which calls in blocks of that length may be off, for as long as their process lives."""
+    return math.hypot(HANDOVER_OFF_US / wall_us, PROCESS_OFF)
+
+
+def handover_share(score: Score, wall_us: float) -> float:
+    """The same by what the hand-over may be off by."""
     handover = score.handover
-    shares = [1 / per_call(wall, handover.us, 1) for wall in walls]
-    return statistics.widened(found, math.hypot(*off, handover.off_us * (shares[0] - shares[1])))
+    return handover.off_us / per_call(wall_us, handover.us, 1)
 
 
 def timing(score: Score, reason: str, floor_us: float) -> Timing:

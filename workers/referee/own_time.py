@@ -173,8 +173,7 @@ def _taken(times: Times, idle: _Idle, calls: int) -> Taken:
 
 def _summed(score: Score, found: list[Taken]) -> OwnTime:
     """With nothing to compare it with, all that the hand-over may be off by is in the time."""
-    wall_us, handover = statistics.median([block.wall_us for block in found]), score.handover
-    handover_off = handover.off_us / per_call(wall_us, handover.us, 1)
-    off = math.hypot(outcome.HANDOVER_OFF_US / wall_us, outcome.PROCESS_OFF, handover_off)
+    wall_us = statistics.median([block.wall_us for block in found])
+    off = math.hypot(outcome.process_off(wall_us), outcome.handover_share(score, wall_us))
     interval = statistics.widened(statistics.undisturbed([block.call_us(score) for block in found]), off)
     return OwnTime(math.exp(interval.centre), math.exp(interval.low), math.exp(interval.high))

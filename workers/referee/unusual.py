@@ -8,7 +8,7 @@ from contextlib import suppress
 import torch
 
 from workers.referee import compare
-from workers.referee.batches import Batch, Times
+from workers.referee.batches import Batch
 from workers.referee.party import FailedError
 from workers.referee.trials import ReferenceFailedError, Trials
 from workers.sandbox.confined import Ended, TimedOut
@@ -46,11 +46,9 @@ def try_nonfinite(trials: Trials) -> None:
             if batch is None:
                 return
             trials.fill(candidate, batch, 0, 1)
-        with trials.lease.apart():
-            times = candidate.timed_run(batch.at, 1, Delivering.COPY, trials.patience(candidate, 1))
+        times = trials.run_apart(batch, trials.patience(candidate, 1))
         with trials.lease.shared():
-            delivery = trials.delivery(batch, 0, 1, Times(*times), [])
-            checks = trials.record.check(delivery, trials.record.rule)
+            checks = trials.record.check(trials.delivery(batch, 0, 1, times, []), trials.record.rule)
         trials.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
 
 

@@ -16,7 +16,7 @@ from app.domain.verdict import Label
 from app.domain.where import Everything
 from app.store import devices
 from app.store.browse import evaluations, overview
-from app.web import charts, context, filters, live, plots, quantities, tabular
+from app.web import charts, context, filters, live, measured, plots, quantities, tabular
 from app.web.identity import current_user
 from app.web.plots import Series
 
@@ -30,10 +30,7 @@ BARS = 48
 """Bars of the chart over time: longer windows put several hours into one."""
 TOPICS = ("evaluations", "jobs", "devices")
 TABLES = ("queues", "devices", "stages", "hours")
-STAGES = (
-    "queue", "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "weights",
-    "nonfinite",
-)  # fmt: skip
+STAGES = ("queue", *measured.STAGES)
 """In the order in which they happen; others, and the total, come last."""
 DETECTORS = 5
 """Detectors with a line of their own."""
@@ -97,9 +94,7 @@ def _body() -> str:
         hack_rate=Share(count=data.hacks_of_valid[0], of=data.hacks_of_valid[1]),
         fault_rate=Share(count=data.failed_lately, of=data.failed_lately + recent),
         silent=_silent(data.devices),
-        stages=sorted(
-            data.stages, key=lambda stage: STAGES.index(stage.stage) if stage.stage in STAGES else len(STAGES)
-        ),
+        stages=sorted(data.stages, key=_place),
         statuses={status: data.statuses[status] for status in Status if status in data.statuses},
         verdicts={label: data.verdicts[label] for label in Label if label in data.verdicts},
         over_time=_statuses_plot(data.hours),
