@@ -43,6 +43,19 @@ def attach(device: torch.device, fd: int, size: int) -> Memory:
     return DeviceMemory(device, _import(fd), size) if device.type == "cuda" else HostMemory(fd, size)
 
 
+def attach_at(device: torch.device, fd: int, size: int, place: Place | None) -> DeviceMemory:
+    """The same on a GPU, at that place, or anywhere without one.  Raises CudaDriverError, also where something lies
+    there already."""
+    return DeviceMemory(device, _import(fd), size, place)
+
+
+def in_one_piece(pieces: tuple[DeviceMemory, ...]) -> torch.Tensor:
+    """Pieces of which each was mapped right after the one before (`first`, `end`): uint8, all of them."""
+    start = pieces[0].first
+    span = _Span(pieces, start, pieces[-1].end - start)
+    return torch.as_tensor(span, device=pieces[0].device)
+
+
 class Segment(NamedTuple):
     """A piece of device memory as its owner knows it."""
 
@@ -168,20 +181,58 @@ def _import(fd: int) -> ctypes.c_ulonglong:
     return handle
 
 
+class Addresses:
+    """A range of a GPU's virtual addresses, for memory to be mapped at; the mappings keep it."""
+
+    def __init__(self, size: int) -> None:
+        """`size`: bytes, a multiple of the granularity of allocations."""
+        self._size = ctypes.c_size_t(size)
+        self._first = ctypes.c_ulonglong()
+        zero = ctypes.c_ulonglong(0)
+        _driver("cuMemAddressReserve", ctypes.byref(self._first), self._size, ctypes.c_size_t(0), zero, zero)
+
+    @property
+    def first(self) -> int:
+        """Where it begins."""
+        return self._first.value
+
+    def __del__(self) -> None:
+        """Nothing is mapped there any more."""
+        _driver("cuMemAddressFree", self._first, self._size)
+
+
+class Place(NamedTuple):
+    """Among a range of addresses."""
+
+    addresses: Addresses
+    offset: int
+    """Bytes after the first."""
+
+
 class DeviceMemory:
     """A physical allocation of the GPU, mapped for reading and writing."""
 
-    def __init__(self, device: torch.device, handle: ctypes.c_ulonglong, size: int) -> None:
-        """Takes over the handle."""
-        self._device = device
+    def __init__(
+        self,
+        device: torch.device,
+        handle: ctypes.c_ulonglong,
+        size: int,
+        place: Place | None = None,
+    ) -> None:
+        """Takes over the handle.  `place`: where it is mapped; anywhere without."""
+        self.device = device
         self._rounded = _rounded(device, size)
-        self._address = ctypes.c_ulonglong()
+        self._addresses, offset = place or Place(Addresses(self._rounded), 0)
+        self._address = ctypes.c_ulonglong(self._addresses.first + offset)
+        self._is_mapped = False
         rounded, zero = ctypes.c_size_t(self._rounded), ctypes.c_ulonglong(0)
-        _driver("cuMemAddressReserve", ctypes.byref(self._address), rounded, ctypes.c_size_t(0), zero, zero)
-        _driver("cuMemMap", self._address, rounded, ctypes.c_size_t(0), handle, zero)
-        access = _Access(_Location(_ON_DEVICE, device.index or 0), _READ_WRITE)
-        _driver("cuMemSetAccess", self._address, rounded, ctypes.byref(access), ctypes.c_size_t(1))
-        _driver("cuMemRelease", handle)  # the mapping keeps the memory
+        try:
+            _driver("cuMemMap", self._address, rounded, ctypes.c_size_t(0), handle, zero)
+            self._is_mapped = True
+            access = _Access(_Location(_ON_DEVICE, device.index or 0), _READ_WRITE)
+            _driver("cuMemSetAccess", self._address, rounded, ctypes.byref(access), ctypes.c_size_t(1))
+        finally:
+            _driver("cuMemRelease", handle)  # the mapping keeps the memory
         self._size = size
 
     @property
@@ -194,24 +245,35 @@ class DeviceMemory:
         return self._bytes(offset, count * dtype.itemsize).view(dtype)
 
     def _bytes(self, offset: int, size: int) -> torch.Tensor:
-        return torch.as_tensor(_Span(self, self._address.value + offset, size), device=self._device)
+        return torch.as_tensor(_Span(self, self._address.value + offset, size), device=self.device)
+
+    @property
+    def first(self) -> int:
+        """Our address of its first byte."""
+        return self._address.value
+
+    @property
+    def end(self) -> int:
+        """The same of what comes after its last."""
+        return self._address.value + self._size
 
     def __del__(self) -> None:
         """Unmap; every tensor over it is gone, because each holds its span, and a span holds this.
 
         What was asked of the device may still have to read it, where an exception has ended whoever asked: without
         waiting that is an illegal access, of which a context does not recover (H200)."""
+        if not getattr(self, "_is_mapped", False):
+            return
         with suppress(RuntimeError):  # the context is lost already
-            torch.cuda.current_stream(self._device).synchronize()
-        rounded = ctypes.c_size_t(self._rounded)
-        _driver("cuMemUnmap", self._address, rounded)
-        _driver("cuMemAddressFree", self._address, rounded)
+            torch.cuda.current_stream(self.device).synchronize()
+        _driver("cuMemUnmap", self._address, ctypes.c_size_t(self._rounded))
 
 
 class _Span:
     """Raw device memory in the form that torch.as_tensor takes without copying (numba's CUDA array interface, v3)."""
 
-    def __init__(self, owner: DeviceMemory, address: int, size: int) -> None:
+    def __init__(self, owner: object, address: int, size: int) -> None:
+        """`owner`: lives as long as this."""
         self._owner = owner
         self.__cuda_array_interface__ = {
             "shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3, "strides": None,

@@ -140,6 +140,7 @@ def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_
         reference=(SIDE.format(name="Model", out=FRESH) + large).encode(), backend="torch",
         candidate=SIDE.format(name="ModelNew", out=FRESH).encode(), is_by_cases=False,
     )  # fmt: skip
+    host.references.close()  # those of other tests have contexts, too
     used_gib = []
     for _ in range(2):
         evaluation = _evaluate(host, pair)

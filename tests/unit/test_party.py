@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from workers import spec
 from workers.referee.party import SHORTEST_RUN, Party, Seat
+from workers.referee.windows import Stretch, Windows
 
 LOW, HIGH = 0x7F0000000000, (1 << 64) - 1
 
@@ -21,7 +22,8 @@ def make_seat(sizes: list[int], calls: int, windows: dict[int, torch.Tensor]) ->
     offsets = tuple(256 * index for index in range(len(sizes)))
     region = spec.Region(start=256, slot_bytes=256 * len(sizes), slots=calls, offsets=offsets, leaves=leaves)
     party: Any = object.__new__(Party)
-    party._windows, party.process = windows, None
+    party._windows, party.process = Windows(torch.device("cpu")), None
+    party._windows._stretches = [Stretch(base, (), shown) for base, shown in sorted(windows.items())]
     seat: Any = Seat(party)
     seat.place = SimpleNamespace(outputs=region)
     seat._arena = SimpleNamespace(whole=noise(region.stop))

@@ -20,6 +20,7 @@ import torch
 
 from workers import memory, spec, wire
 from workers.referee.lease import Lease
+from workers.referee.windows import Windows
 from workers.sandbox.confined import Confined, Stopwatch
 from workers.wire import Command, Delivering, Outcome
 
@@ -30,7 +31,7 @@ SPIN_S = 0.05
 
 MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
-"""Pieces of a process's memory that are mapped here: torch makes them of 2 and 20 MiB."""
+"""Pieces of a process's memory that are mapped here: torch makes them of 2 MiB and 64 MB."""
 
 SHORTEST_RUN = 4
 """Outputs at equal distances that are copied in one go; to look at fewer one by one costs no more."""
@@ -58,8 +59,7 @@ class Party:
         self._sequence = 0
         self._mailbox_fd = memory.host_file("mailbox", wire.MAILBOX_BYTES)
         self.mailbox = mmap.mmap(self._mailbox_fd, wire.MAILBOX_BYTES)
-        self._windows: dict[int, torch.Tensor] = {}
-        """Addresses in the process, and its memory there: a tensor over a mapping, which lives as long as that."""
+        self._windows = Windows(device)
 
     def ask(
         self,
@@ -161,19 +161,16 @@ class Party:
         try:
             if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._windows) >= MAX_SEGMENTS:
                 raise ValueError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
-            self._windows[base] = memory.attach(self.device, fd, size).whole[:size]
+            self._windows.add(base, size, fd)
         except memory.CudaDriverError as error:
             raise ValueError(f"what was shared is no device memory of {size:,} bytes: {error}") from error
         finally:
             os.close(fd)
 
     def window(self, address: int, size: int) -> torch.Tensor | None:
-        """The process's memory from `address` on, as far as one window goes but not beyond `size`; None where no window
-        holds the address."""
-        for base, shown in self._windows.items():
-            if base <= address < base + len(shown):
-                return shown[address - base : address - base + size]
-        return None
+        """The process's memory from `address` on, as far as it is mapped in one piece but not beyond `size`; None where
+        it is not mapped."""
+        return self._windows.at(address, size)
 
     def close_windows(self) -> None:
         """Unmap all that `open_window` has mapped."""

@@ -1,0 +1,96 @@
+"""Device memory of another process, as the referee maps it: what lies in one piece there lies in one piece here.
+
+torch's expandable segments grow piece by piece, by 64 MB, or by 2 MiB for tensors of up to 1 MiB, and each piece has a
+descriptor of its own.  Were each mapped wherever there is room, then outputs of a hundred calls would be fifty pieces,
+which the referee copies and compares one by one while it holds the device (1 MiB each: 15 ms around a block of 3 ms,
+H200)."""
+
+from __future__ import annotations
+
+import bisect
+from typing import NamedTuple
+
+import torch
+
+from workers import memory
+
+AREA_BYTES = 1 << 38
+"""Addresses of a process are mirrored by so many at a time.  They cost nothing, and torch reserves as many for each of
+its segments as the device has memory, and an eighth."""
+
+MOST_AREAS = 16
+"""Which a process may have.  It says itself where its memory lies, and our addresses are for all."""
+
+
+class Stretch(NamedTuple):
+    """Memory in one piece."""
+
+    base: int
+    """Where it begins in the process."""
+    pieces: tuple[memory.DeviceMemory, ...]
+    shown: torch.Tensor
+    """uint8, all of it."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the process."""
+        return self.base + len(self.shown)
+
+
+class Windows:
+    """Onto one process's memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        """None as yet."""
+        self._device = device
+        self._areas: dict[int, memory.Addresses] = {}
+        self._stretches: list[Stretch] = []
+        """By where they begin."""
+
+    def __len__(self) -> int:
+        """Pieces."""
+        return sum(len(stretch.pieces) for stretch in self._stretches)
+
+    def add(self, base: int, size: int, fd: int) -> None:
+        """Map what lies from `base` on in the process.  Raises CudaDriverError where it cannot be mapped, or where
+        something is already."""
+        piece = memory.attach_at(self._device, fd, size, self._place(base, size))
+        index = bisect.bisect(self._stretches, base, key=_base)
+        around = self._stretches[max(0, index - 1) : index + 1]
+        before = tuple(it for it in around if (it.end, it.pieces[-1].end) == (base, piece.first))
+        after = tuple(it for it in around if (it.base, it.pieces[0].first) == (base + size, piece.end))
+        pieces = (*_pieces(before), piece, *_pieces(after))
+        for joined in (*before, *after):
+            self._stretches.remove(joined)
+        found = Stretch(before[0].base if before else base, pieces, memory.in_one_piece(pieces))
+        bisect.insort(self._stretches, found, key=_base)
+
+    def _place(self, base: int, size: int) -> memory.Place | None:
+        """Where to map it; nowhere in particular what lies across, or has too many addresses of its own."""
+        area, offset = divmod(base, AREA_BYTES)
+        if offset + size > AREA_BYTES or (area not in self._areas and len(self._areas) >= MOST_AREAS):
+            return None
+        if area not in self._areas:
+            self._areas[area] = memory.Addresses(AREA_BYTES)
+        return memory.Place(self._areas[area], offset)
+
+    def at(self, address: int, size: int) -> torch.Tensor | None:
+        """The process's memory from `address` on, in one piece, but not beyond `size`; None where none is mapped."""
+        index = bisect.bisect_right(self._stretches, address, key=_base) - 1
+        if index < 0 or address >= self._stretches[index].end:
+            return None
+        base, _, shown = self._stretches[index]
+        return shown[address - base : address - base + size]
+
+    def clear(self) -> None:
+        """Unmap all, as soon as nobody uses it any more."""
+        self._stretches.clear()
+        self._areas.clear()
+
+
+def _base(stretch: Stretch) -> int:
+    return stretch.base
+
+
+def _pieces(stretches: tuple[Stretch, ...]) -> tuple[memory.DeviceMemory, ...]:
+    return tuple(piece for stretch in stretches for piece in stretch.pieces)
