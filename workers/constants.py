@@ -1,7 +1,7 @@
 """Weights that do not show: parameters that are all ones, or all zeros, when a model is constructed.
 
-A norm's weight and bias are, and a candidate that leaves them out gives the right answer until somebody trains the
-model.  Asked in the reference's own process, once for each problem."""
+A norm's weight and bias are, and so is the gate of a branch that begins closed; a candidate that leaves them out gives
+the right answer until somebody trains the model.  Asked in the reference's own process, once for each problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MOST = 64
 
 
 def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the floating-point parameters of two elements or more that are all equal; the first of them.
+    """Names of the floating-point parameters whose elements are all equal; the first of them.  One that is a single
+    number says nothing by that, unless it is zero: a temperature may be whatever it is.
 
     `ignored`: names of what the model does not look at anyway."""
     if not isinstance(model, torch.nn.Module):
@@ -23,10 +24,16 @@ def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
     found = {
         name: parameter.detach().reshape(-1)
         for name, parameter in model.named_parameters()
-        if parameter.is_floating_point() and parameter.element_size() > 1 and parameter.numel() > 1
+        if parameter.is_floating_point() and parameter.element_size() > 1 and parameter.numel()
     }
     if not found:
         return ()
-    equal = torch.stack([(flat == flat[0]).all() & torch.isfinite(flat[0]) for flat in found.values()]).tolist()
+    equal = torch.stack([_is_constant(flat) for flat in found.values()]).tolist()
     names = [name for name, constant in zip(found, equal, strict=True) if constant and name not in ignored]
     return tuple(names[:MOST])
+
+
+def _is_constant(flat: torch.Tensor) -> torch.Tensor:
+    if len(flat) == 1:
+        return flat[0] == 0
+    return (flat == flat[0]).all() & torch.isfinite(flat[0])

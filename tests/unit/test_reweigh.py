@@ -80,6 +80,7 @@ class Model(nn.Module):
         self.linear = nn.Linear(4, 4)
         self.narrow = nn.Parameter(torch.full((2, 3), 0.5, dtype=torch.float16))
         self.one = nn.Parameter(torch.ones(1))
+        self.gate = nn.Parameter(torch.zeros(()))
         self.nothing = nn.Parameter(torch.ones(0))
         self.endless = nn.Parameter(torch.full((4,), float("inf")))
         self.unknown = nn.Parameter(torch.full((4,), float("nan")))
@@ -88,8 +89,8 @@ class Model(nn.Module):
 
 
 def test_constants_are_parameters_that_are_all_equal() -> None:
-    assert constants.of(Model()) == ("narrow", "norm.weight", "norm.bias")
-    assert constants.of(Model(), ("narrow", "norm.bias", "input 1")) == ("norm.weight",)
+    assert constants.of(Model()) == ("narrow", "gate", "norm.weight", "norm.bias")
+    assert constants.of(Model(), ("narrow", "norm.bias", "gate", "input 1")) == ("norm.weight",)
     assert constants.of(nn.Linear(4, 4)) == ()
     assert constants.of(nn.ReLU()) == ()
     assert constants.of(object()) == ()

@@ -33,10 +33,12 @@ def refused(error: int) -> int:
     return 0x00050000 | error
 
 
-def answer(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
+def answer(
+    machine: str, number: int, *arguments: int, architecture: int | None = None, bound: bool = False
+) -> int:
     """What the filter says of a call: an interpreter of the eight instructions it is made of."""
     data = struct.pack("<IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
-    code = list(struct.iter_unpack("<HBBI", seccomp.program(machine)))
+    code = list(struct.iter_unpack("<HBBI", seccomp.program(machine, bound=bound)))
     accumulator = at = 0
     while True:
         operation, if_true, if_false, constant = code[at]
@@ -68,13 +70,20 @@ def test_what_is_denied_is_denied_whatever_the_arguments(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_who_is_bound_to_a_core_stays_there(machine: str) -> None:
+    number = seccomp.number("sched_setaffinity", machine)
+    assert answer(machine, number, 0, 128, 4096, bound=True) == refused(errno.EPERM)
+    assert answer(machine, number, 0, 128, 4096) == ALLOW
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_the_numbers_are_those_of_the_kernel_s_headers(machine: str) -> None:
     path, form = HEADERS[machine]
     if not path.exists():
         pytest.skip(f"no {path}")
     known = {name: int(number) for name, number in re.findall(form, path.read_text())}
     column = list(ARCHITECTURES).index(machine)
-    ours = {name: numbers[column] for name, numbers in (seccomp.DENIED | seccomp.FILTERED).items()}
+    ours = {name: numbers[column] for name, numbers in (seccomp.DENIED | seccomp.BOUND | seccomp.FILTERED).items()}
     same = [name for name, number in ours.items() if name in known and known[name] == number]
     newer = [name for name in ours if name not in known and ours[name] is not None]
     assert {name for name in ours if name in known} == set(same)

@@ -102,14 +102,20 @@ class Recorder:
         if what == Pretence.KEEP:
             self._kept = []
 
+    def count(self, name: str) -> None:
+        """A kernel was launched; a launch that failed is none."""
+        self.total += 1
+        self.names.add(name)
+
     def launch(
         self,
         run: Callable[[], Any],
         described: Callable[[Any], Launch],
-        signature: dict[str, Any],
+        signature: dict[str, Any] | None,
         arguments: Iterable[object] = (),
     ) -> Any:
-        """Run one launch with its time taken, or pretend to.  `described`: what its result tells of it."""
+        """Run one launch with its time taken, or pretend to.  `described`: what its result tells of it; `signature`:
+        None of one that is compiled already."""
         if self.ablate != Pretence.HONEST or self.profiled is None:
             return self._pretended(run, [each for each in arguments if isinstance(each, torch.Tensor)])
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -120,7 +126,7 @@ class Recorder:
         clock.mark()
         if len(self._spans) < MOST:
             self._spans.append((described(result), clock))
-        if len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
+        if signature is not None and len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
             self.signatures.append(signature)
         return result
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 from triton import knobs
+from triton.compiler import CompiledKernel
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
@@ -36,6 +39,9 @@ class TritonBackend:
             _record(kind, recorder)
         if knobs.runtime.interpret:
             _choose_the_first()
+        else:
+            _record_compiled(recorder)
+            _record_inlined(recorder)
         return base.execute(path)
 
 
@@ -51,6 +57,7 @@ def _choose_the_first() -> None:
 
 
 def _record(kind: Any, recorder: base.Recorder) -> None:
+    """The ordinary way: a function with a grid."""
     original = kind.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -65,11 +72,54 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
                 lambda kernel: _launch(self.fn.__name__, kernel, sized.grid),
                 _signature(self, args, kwargs), (*args, *kwargs.values()),
             )  # fmt: skip
-        recorder.total += 1  # a launch that failed is none
-        recorder.names.add(self.fn.__name__)
+        recorder.count(self.fn.__name__)
         return result
 
     kind.run = run
+
+
+def _record_compiled(recorder: base.Recorder) -> None:
+    """What `warmup` returns takes a grid, too."""
+    unbound: Any = CompiledKernel
+    original = unbound.__getitem__
+
+    def with_grid(self: Any, grid: Any) -> Callable[..., Any]:
+        launch = original(self, grid)
+
+        def run(*args: Any, **kwargs: Any) -> None:
+            if recorder.idle:
+                launch(*args, **kwargs)
+            else:
+                described = _launch(self.name, self, tuple(grid))
+                recorder.launch(lambda: launch(*args, **kwargs), lambda _: described, None, args)
+            recorder.count(self.name)
+
+        return run
+
+    unbound.__getitem__ = with_grid
+
+
+def _record_inlined(recorder: base.Recorder) -> None:
+    """Kernels of its own in a function that torch.compile has compiled: Inductor copies their source into its own, and
+    launches them as it launches those that it wrote itself."""
+    module = sys.modules.get("torch._inductor.runtime.triton_heuristics")
+    if module is None:
+        return
+    original = module.CachingAutotuner.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.custom_kernel:
+            return original(self, *args, **kwargs)
+        name = self.fn.__name__
+        if recorder.idle:
+            result = original(self, *args, **kwargs)
+        else:
+            described = _launch(name, None, ())
+            result = recorder.launch(lambda: original(self, *args, **kwargs), lambda _: described, None, args)
+        recorder.count(name)
+        return result
+
+    module.CachingAutotuner.run = run
 
 
 class Sized:

@@ -207,7 +207,8 @@ def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -
     layers.active.append("resource limits")
     os.chdir(scratch)
     _restrict_files(layers, scratch)
-    layers.attempt("system-call filter", _filter_calls)  # last: it forbids what the layers above need
+    bound = bool(limits.cpus)
+    layers.attempt("system-call filter", _filter_calls, bound)  # last: it forbids what the layers above need
 
 
 def _mount_scratch(layers: Layers) -> None:
@@ -280,8 +281,8 @@ def _visible(layers: Layers) -> list[tuple[Path, int]]:
     return [*((Path(path), landlock.READ) for path in shown), *devices]
 
 
-def _filter_calls() -> None:
-    seccomp.install(seccomp.program(os.uname().machine))
+def _filter_calls(bound: bool) -> None:
+    seccomp.install(seccomp.program(os.uname().machine, bound=bound))
 
 
 def _limit(limits: Limits) -> None:

@@ -73,6 +73,10 @@ _SIGNALS = {"timer_create": (222, 107), "mq_notify": (244, 184)}
 inputs are written would go on by itself, and would have seen them before the clock starts.  setitimer, alarm and
 timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or nothing, none of which wakes who is stopped."""
 
+BOUND = {"sched_setaffinity": (203, 122)}
+"""Refused who is bound to a core: the other side is measured on the same one, and whoever leaves it has all cores of
+the host to himself."""
+
 DENIED = {**_OTHERS, **_NAMESPACES, **_SURFACE, **_CHANNELS, **_MACHINE, **_SIGNALS}
 """Refused whatever the arguments: name → number on x86_64 and on aarch64 (None: it has no such call)."""
 
@@ -127,8 +131,9 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def program(machine: str) -> bytes:
-    """The filter for `machine` (as in uname), default allow.  Raises OSError for one that has no table here."""
+def program(machine: str, *, bound: bool = False) -> bytes:
+    """The filter for `machine` (as in uname), default allow; `bound`: to the cores where it is now.  Raises OSError for
+    a machine that has no table here."""
     if machine not in _AUDIT_ARCH:
         raise OSError(errno.ENOSYS, f"no table of system calls for {machine}, only for {', '.join(_AUDIT_ARCH)}")
     column = list(_AUDIT_ARCH).index(machine)
@@ -138,7 +143,7 @@ def program(machine: str) -> bytes:
     if machine == "x86_64":
         code += [(_JGE, 0, 1, _X32_BIT), (_RET, 0, 0, _KILL_PROCESS)]
     code += [(_JGE, 0, 1, LAST_KNOWN + 1), _refuse(errno.ENOSYS)]
-    for numbers in DENIED.values():
+    for numbers in (DENIED | (BOUND if bound else {})).values():
         if (denied := numbers[column]) is not None:
             code += [(_JEQ, 0, 1, denied), _refuse(errno.EPERM)]
     for name, body in _closer_looks().items():
@@ -148,8 +153,8 @@ def program(machine: str) -> bytes:
 
 
 def number(name: str, machine: str) -> int:
-    """Of a call in DENIED or FILTERED.  Raises KeyError for another, OSError where `machine` has no such call."""
-    found = (DENIED | FILTERED)[name][list(_AUDIT_ARCH).index(machine)]
+    """Of a call that is named here.  Raises KeyError for another, OSError where `machine` has no such call."""
+    found = (DENIED | BOUND | FILTERED)[name][list(_AUDIT_ARCH).index(machine)]
     if found is None:
         raise OSError(errno.ENOSYS, f"{machine} has no {name}")
     return found
