@@ -33,9 +33,7 @@ def refused(error: int) -> int:
     return 0x00050000 | error
 
 
-def answer(
-    machine: str, number: int, *arguments: int, architecture: int | None = None, bound: bool = False
-) -> int:
+def answer(machine: str, number: int, *arguments: int, architecture: int | None = None, bound: bool = False) -> int:
     """What the filter says of a call: an interpreter of the eight instructions it is made of."""
     data = struct.pack("<IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
     code = list(struct.iter_unpack("<HBBI", seccomp.program(machine, bound=bound)))
