@@ -449,8 +449,8 @@ def memory(fleet: Fleet) -> dict[str, float]:
     }  # fmt: skip
 
 
-def run_zoo(fleet: Fleet, prefixes: list[str]) -> None:
-    """Every chosen zoo candidate that runs on the device."""
+def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
+    """Every chosen zoo candidate that runs on the device; of how many something else came out than they say."""
     device_class = fleet.host.device.device_class
     chosen = [
         case for case in zoo.cases()
@@ -474,6 +474,7 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> None:
         said = f"{row['status']} {row['label']} {found} {speed}{row['error'] or ''}{expected}"
         print(f"{case.name:38}{row['seconds']:6.2f} s {said}", flush=True)
     print(json.dumps({"evaluated": len(chosen), "not_as_expected": astray, **_score(chosen, rows)}))
+    return astray
 
 
 def _patience_s(case: zoo.Case) -> float:
@@ -546,12 +547,14 @@ def main() -> None:
     report["million_squares_ms"] = 1000 * min(timeit.repeat("sum(i*i for i in range(10**6))", number=1, repeat=5))
     print(json.dumps({key: report[key] for key in ("environment", "million_squares_ms")}), flush=True)
     if arguments.what == ["zoo"]:
-        run_zoo(fleet, arguments.prefixes)
+        astray = run_zoo(fleet, arguments.prefixes)
     else:
+        astray = 0
         _take_all(fleet, arguments, report)
     print(json.dumps({"memory": memory(fleet)}), flush=True)
     fleet.close()
-    sys.exit(int(any(figure.get("error") for figure in report.values() if isinstance(figure, dict))))
+    failed = any(figure.get("error") for figure in report.values() if isinstance(figure, dict))
+    sys.exit(int(bool(astray) or failed))
 
 
 def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
