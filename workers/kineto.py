@@ -22,10 +22,7 @@ from workers.backends.base import synchronise
 from workers.launches import Launch, Three, busy_ns
 
 if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":
-    # Once for all in the zygote.  What starts torch's profiler imports the first, which takes a second; launches of
-    # the second are recorded (backends/triton.py).
-    import torch._dynamo
-    import torch._inductor.runtime.triton_heuristics
+    import torch._dynamo  # what starts torch's profiler imports it: a second, once for all in the zygote
 
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAUNCHING = ("cuda_runtime", "cuda_driver")

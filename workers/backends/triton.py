@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,11 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from workers.backends import base
+from workers.backends.imported import once_imported
 from workers.launches import Launch, Three
+
+INDUCTOR = "torch._inductor.runtime.triton_heuristics"
+"""What launches Triton kernels for torch.compile.  To import it starts a thread, so that no zygote does."""
 
 WARP = 32
 """Threads."""
@@ -41,7 +45,7 @@ class TritonBackend:
             _choose_the_first()
         else:
             _record_compiled(recorder)
-            _record_inlined(recorder)
+            once_imported(INDUCTOR, partial(_record_inlined, recorder))
         return base.execute(path)
 
 
@@ -99,12 +103,9 @@ def _record_compiled(recorder: base.Recorder) -> None:
     unbound.__getitem__ = with_grid
 
 
-def _record_inlined(recorder: base.Recorder) -> None:
+def _record_inlined(recorder: base.Recorder, module: Any) -> None:
     """Kernels of its own in a function that torch.compile has compiled: Inductor copies their source into its own, and
-    launches them as it launches those that it wrote itself."""
-    module = sys.modules.get("torch._inductor.runtime.triton_heuristics")
-    if module is None:
-        return
+    launches them as it launches those that it wrote itself.  `module`: INDUCTOR."""
     original = module.CachingAutotuner.run
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:

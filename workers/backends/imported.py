@@ -1,0 +1,50 @@
+"""Something to do to a module as soon as it has been imported, whoever imports it, and not before."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def once_imported(name: str, change: Callable[[ModuleType], None]) -> None:
+    """Call `change` with the module of that name: now, if it is there already."""
+    module = sys.modules.get(name)
+    if module is not None:
+        change(module)
+    else:
+        sys.meta_path.insert(0, _Waiting(name, change))
+
+
+class _Waiting(MetaPathFinder):
+    """The first that is asked where a module is."""
+
+    def __init__(self, name: str, change: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._change = change
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002 (as the interpreter calls it)
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """What the others find, executed with the change; nothing of other modules."""
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
+
+            def execute_and_change(module: ModuleType) -> None:
+                execute(module)
+                self._change(module)
+
+            loader.exec_module = execute_and_change
+        return spec
