@@ -13,6 +13,7 @@ from functools import cache
 
 from app.client import Client, Result, ServiceError, Submission, as_problem
 from app.domain import hook, reward
+from app.domain.job import REWARD_BUDGET_S
 from app.store.session import DatabaseUnavailableError
 
 DEADLINE_S = 900.0
@@ -47,10 +48,16 @@ def evaluate(submissions: Sequence[Submission], url: str | None, deadline_s: flo
         return [None] * len(submissions)
 
 
-def submission(answer: str, reference: str, *, entry_point: str | None, backend: str | None, gpu: str) -> Submission:
+def submission(
+    answer: str, reference: str, *, entry_point: str | None, backend: str | None, gpu: str,
+    timing_budget_s: float = REWARD_BUDGET_S,
+) -> Submission:  # fmt: skip
     """The code of a model's answer, for the service."""
     problem = replace(as_problem(reference), entry_point=entry_point or "Model")
-    return Submission(reference=problem, candidate=hook.candidate(answer), backend=backend or "triton", gpu=gpu)
+    return Submission(
+        reference=problem, candidate=hook.candidate(answer), backend=backend or "triton", gpu=gpu,
+        options={"timing_budget_s": timing_budget_s},
+    )  # fmt: skip
 
 
 def score(name: str, result: Result | None) -> float | None:

@@ -14,6 +14,7 @@ from itertools import repeat
 from typing import Any
 
 from app.domain import reward
+from app.domain.job import REWARD_BUDGET_S
 from app.domain.verdict import Label
 from app.integrations import scoring
 
@@ -22,11 +23,19 @@ Completion = str | Sequence[dict[str, Any]]
 
 
 def reward_funcs(
-    *, reward: str = reward.DEFAULT, gpu: str = "cpu", url: str | None = None, deadline_s: float = scoring.DEADLINE_S
+    *,
+    reward: str = reward.DEFAULT,
+    gpu: str = "cpu",
+    url: str | None = None,
+    deadline_s: float = scoring.DEADLINE_S,
+    timing_budget_s: float = REWARD_BUDGET_S,
 ) -> list[Callable[..., Any]]:
     """What `reward_funcs` of a trainer takes.  Partials of a function of this module: TRL runs them concurrently, and
-    its asynchronous trainer can pickle them."""
-    return [functools.partial(kernel_reward, reward=reward, gpu=gpu, url=url, deadline_s=deadline_s)]
+    its asynchronous trainer can pickle them.  `timing_budget_s`: of each evaluation; more of it, narrower intervals."""
+    chosen = functools.partial(
+        kernel_reward, reward=reward, gpu=gpu, url=url, deadline_s=deadline_s, timing_budget_s=timing_budget_s
+    )
+    return [chosen]
 
 
 async def kernel_reward(
@@ -41,12 +50,15 @@ async def kernel_reward(
     gpu: str = "cpu",
     url: str | None = None,
     deadline_s: float = scoring.DEADLINE_S,
+    timing_budget_s: float = REWARD_BUDGET_S,
     **_: Any,
 ) -> list[float | None]:
     """The rewards of a batch; None where the candidate is not to blame, which TRL leaves out of the advantage."""
     samples = zip(completions, reference, entry_point or repeat(None), backend or repeat(None), strict=False)
     wanted = [
-        scoring.submission(_text(completion), source, entry_point=name, backend=kind, gpu=gpu)
+        scoring.submission(
+            _text(completion), source, entry_point=name, backend=kind, gpu=gpu, timing_budget_s=timing_budget_s
+        )
         for completion, source, name, kind in samples
     ]
     results = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)

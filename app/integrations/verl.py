@@ -16,6 +16,7 @@ from typing import Any
 
 from app.client import Result, Submission
 from app.domain import reward
+from app.domain.job import REWARD_BUDGET_S
 from app.domain.verdict import Label
 from app.integrations import scoring
 
@@ -32,10 +33,11 @@ async def compute_score(
     gpu: str = "cpu",
     url: str | None = None,
     deadline_s: float = scoring.DEADLINE_S,
+    timing_budget_s: float = REWARD_BUDGET_S,
     **_: Any,
 ) -> dict[str, float]:
     """The score of one answer, with the same keys always (verl fails on samples that differ).  Raises NoScoreError."""
-    wanted = [_submission(solution_str, ground_truth, extra_info, gpu)]
+    wanted = [_submission(solution_str, ground_truth, extra_info, gpu, timing_budget_s)]
     (result,) = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
     return _scores(reward, result)
 
@@ -50,19 +52,22 @@ def compute_scores(
     gpu: str = "cpu",
     url: str | None = None,
     deadline_s: float = scoring.DEADLINE_S,
+    timing_budget_s: float = REWARD_BUDGET_S,
     **_: Any,
 ) -> list[dict[str, float]]:
     """The scores of a batch, in order, evaluated side by side.  Raises NoScoreError where one is missing."""
     samples = zip(solution_strs, ground_truths, extra_infos, strict=True)
-    results = scoring.evaluate([_submission(*sample, gpu) for sample in samples], url, deadline_s)
+    wanted = [_submission(*sample, gpu, timing_budget_s) for sample in samples]
+    results = scoring.evaluate(wanted, url, deadline_s)
     return [_scores(reward, result) for result in results]
 
 
-def _submission(answer: str, reference: str, info: Info | None, gpu: str) -> Submission:
+def _submission(answer: str, reference: str, info: Info | None, gpu: str, timing_budget_s: float) -> Submission:
     known = info or {}
     return scoring.submission(
-        answer, reference, entry_point=known.get("entry_point"), backend=known.get("backend"), gpu=gpu
-    )
+        answer, reference, entry_point=known.get("entry_point"), backend=known.get("backend"), gpu=gpu,
+        timing_budget_s=timing_budget_s,
+    )  # fmt: skip
 
 
 def _scores(name: str, result: Result | None) -> dict[str, float]:

@@ -3,9 +3,10 @@
     --reward.remote_url http://host:8000/compat/openrlhf/get_reward                      OpenRLHF
     --rm-type remote_rm --rm-url http://host:8000/compat/slime/reward --reward-key score   slime
 
-A label names the problem (app.domain.hook).  `?gpu=h200` and `?reward=NAME` choose where and what; a token stands in
-the URL, `http://user:TOKEN@host:8000/…`.  Both trainers ask again after an error and take a sample without an answer
-for missing.  So what has no score is a 503, never a zero, and asking again finds the same job."""
+A label names the problem (app.domain.hook).  `?gpu=h200`, `?reward=NAME` and `?timing_budget_s=0.5` choose where, what
+and how long; a token stands in the URL, `http://user:TOKEN@host:8000/…`.  Both trainers ask again after an error and
+take a sample without an answer for missing.  So what has no score is a 503, never a zero, and asking again finds the
+same job."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import flask
 import msgspec
 
 from app.domain import hook, ids, reward, source
+from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.domain.verdict import Label
@@ -126,7 +128,7 @@ def _requests(answers: Sequence[str], labels: Sequence[hook.Label]) -> list[Requ
     with context.database().begin() as connection:
         listed = devices.listed(connection)
         stored = {each: problems.get(connection, each) for each in {label.problem_id for label in labels} if each}
-    requests = []
+    requests, options = [], _options()
     for answer, label in zip(answers, labels, strict=True):
         device_class, device = places.choose(listed, label.gpu or context.argument("gpu") or None)
         if label.problem_id is None:
@@ -142,9 +144,18 @@ def _requests(answers: Sequence[str], labels: Sequence[hook.Label]) -> list[Requ
                 backend=label.backend,
                 device_class=device_class,
                 device=device,
+                options=options,
             )
         )
     return requests
+
+
+def _options() -> JobOptions:
+    budget = context.argument("timing_budget_s")
+    try:
+        return JobOptions(timing_budget_s=float(budget) if budget else REWARD_BUDGET_S)
+    except ValueError as error:
+        raise RequestError(f"timing_budget_s: expected seconds from 0 to 600, got {budget!r}") from error
 
 
 def _adhoc(label: hook.Label) -> Problem:

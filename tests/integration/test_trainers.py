@@ -14,11 +14,13 @@ from subprocess import Popen
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from flask.testing import FlaskClient
 from test_kernelgym_wire import opened, served
 
 from app.client import Client
 from app.domain import hook
+from app.domain.job import REWARD_BUDGET_S
 from app.integrations import scoring, trl, verl
 from app.settings import Settings
 from app.store.session import DatabaseUnavailableError
@@ -123,6 +125,33 @@ def test_trl(connected: Client, fake_worker: Popen[bytes]) -> None:
     assert rewards == [-0.3, None]
     assert logged["kernel/correct_rate"] == 0.0
     assert logged["kernel_url"][1] is None
+
+
+def test_rewards_are_timed_briefly_unless_somebody_wants_it_otherwise(
+    site: FlaskClient, connected: Client, fake_worker: Popen[bytes]
+) -> None:
+    def ask(number: int, **chosen: float) -> None:
+        """In every way there is, each with a candidate of its own."""
+        code = [f"```python\nwrong {number} {way}\n```" for way in range(4)]
+        asyncio.run(verl.compute_score("k", code[0], REFERENCE, **chosen))
+        (function,) = trl.reward_funcs(**chosen)  # type: ignore[arg-type]
+        asyncio.run(function(completions=[code[1]], reference=[REFERENCE]))
+        body = {"query": [code[2]], "prompts": [""], "labels": [REFERENCE]}
+        assert site.post("/compat/openrlhf/get_reward", query_string=chosen, json=body).status_code == 200
+        slime = {"response": code[3], "label": REFERENCE}
+        assert site.post("/compat/slime/reward", query_string=chosen, json=slime).status_code == 200
+
+    ask(1)
+    ask(2, timing_budget_s=0.5)
+    with connected.database.begin() as connection:
+        stored = connection.execute(sa.text("SELECT options->>'timing_budget_s', count(*) FROM jobs GROUP BY 1"))
+        budgets = {float(seconds): count for seconds, count in stored}
+    assert budgets == {REWARD_BUDGET_S: 4, 0.5: 4}
+    for wrong in ("much", "-1"):
+        answer = site.post(
+            "/compat/slime/reward", query_string={"timing_budget_s": wrong}, json={"response": "", "label": REFERENCE}
+        )
+        assert (answer.status_code, "timing_budget_s" in answer.json["error"]["message"]) == (400, True)
 
 
 def test_a_service_that_is_away_is_missing_and_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:

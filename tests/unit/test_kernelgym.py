@@ -25,7 +25,7 @@ from app.domain.evaluation import (
     Timing,
     Trial,
 )
-from app.domain.job import JobState
+from app.domain.job import REWARD_BUDGET_S, JobState
 from app.domain.profile import KernelRow, Profile
 from app.domain.request import RequestError
 from app.domain.reward import Options
@@ -537,6 +537,8 @@ def test_a_request_of_theirs_is_one_of_ours() -> None:
     assert (request.device_class, request.priority, request.fresh) == ("h200", "high", False)
     assert read(force_refresh=True).request("cpu", None).fresh
     assert read(run_performance=False).request("cpu", None).options.timing_budget_s == 0.0
+    budgets = [read(num_perf_trials=trials).request("cpu", None).options.timing_budget_s for trials in (10, 100, 1000)]
+    assert budgets == [REWARD_BUDGET_S, REWARD_BUDGET_S, 10 * REWARD_BUDGET_S]
 
 
 def device(kind: str, index: int = 0, *, node: str = "n", state: str = "online") -> Device:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from app.domain import ids, source
-from app.domain.job import JobOptions
+from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.web.kernelgym import cases
@@ -20,6 +20,9 @@ WORKFLOWS = (WORKFLOW, CASES_WORKFLOW)
 BATCH_TASKS = 100
 CALL_TIMEOUT_S = 30.0
 """For one call, as for every other submitter; a task's own timeout is for all of it."""
+
+USUAL_TRIALS = 100
+"""Timed calls that the protocol's clients ask for."""
 
 SPELLINGS = {
     "eager": frozenset({"eager", "torch", "pytorch"}),
@@ -40,9 +43,10 @@ class UnknownWorkflowError(ValueError):
 
 
 class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """One candidate to be evaluated.  Fields that say how to measure (timed trials, warm-up, profiling, reference
-    cache) are taken and have no effect: the referee measures until the interval is narrow, and always the same way.
-    Nor has run_correctness: only what was verified is timed.  Correctness trials may be more than our five.
+    """One candidate to be evaluated.  Fields that say how to measure (warm-up, profiling, reference cache) are
+    taken and have no effect: the referee always measures the same way.  Timed trials beyond the usual 100 buy time in
+    which the interval becomes narrower.  Nor has run_correctness: only what was verified is timed.  Correctness trials
+    may be more than our five.
 
     Workflow or toolkit `kernel_simple` stands for cases in place of a reference (app.web.kernelgym.cases).
 
@@ -55,7 +59,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
     backend_adapter: str = "kernelbench"
     backend: Literal["cuda", "triton"] = "triton"
     num_correct_trials: Annotated[int, Meta(ge=1, le=20)] = 5
-    num_perf_trials: Annotated[int, Meta(ge=1, le=1000)] = 100
+    num_perf_trials: Annotated[int, Meta(ge=1, le=1000)] = USUAL_TRIALS
     num_warmup: Annotated[int, Meta(ge=0, le=100)] = 3
     timeout: Annotated[int, Meta(ge=10, le=3600)] = 300
     priority: Literal["low", "normal", "high"] = "normal"
@@ -114,6 +118,11 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         return self.run_performance is not False and self.measure_performance is not False
 
     @property
+    def _budget_s(self) -> float:
+        """For timing: as long as for any trainer's reward, and longer where more trials are asked for than usual."""
+        return REWARD_BUDGET_S * max(1.0, self.num_perf_trials / USUAL_TRIALS) if self.measured else 0.0
+
+    @property
     def asked(self) -> dict[str, Any]:
         """What the answer repeats."""
         names = ("backend", "num_correct_trials", "num_perf_trials", "timeout", "priority", "device_preference")
@@ -123,7 +132,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     def request(self, device_class: str, device: str | None) -> Request:
         """The same for the service.  Raises RequestError."""
-        values: dict[str, Any] = {} if self.measured else {"timing_budget_s": 0.0}
+        values: dict[str, Any] = {"timing_budget_s": self._budget_s}
         values["correctness_calls"] = max(JobOptions.correctness_calls, self.num_correct_trials)
         if self.measured and not self.by_cases and self.reference_backend in SPELLINGS["compile"]:
             values["baselines"] = ("compile",)
