@@ -299,6 +299,8 @@ class Testimony:
 
     launches: int = 0
     """Launches of kernels that it brought, over all calls."""
+    launches_alone: int = 0
+    """Of these, in the profiled call, which has no others beside it."""
     output_types: tuple[str, ...] = ()
     """Python types of the outputs that were refused."""
     stdout: str = ""

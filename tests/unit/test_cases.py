@@ -146,7 +146,8 @@ def evaluated(
         status=status, environment=ENVIRONMENT, seed=str(index), error=error,
         correctness=Correctness(**(fields | correctness)),  # type: ignore[arg-type]
         cases=(CaseOutcome(index=index, of=of, name=name, status=status, candidate_us=10.0 * (1 + index)),),
-        testimony=Testimony(launches=1, stdout=f"said {index}"), stage_ms={"timing": 5.0}, ablation=ablation,
+        testimony=Testimony(launches=1, launches_alone=1, stdout=f"said {index}"), stage_ms={"timing": 5.0},
+        ablation=ablation,
     )  # fmt: skip
 
 
@@ -155,7 +156,7 @@ def test_what_passes_in_all_cases_has_passed() -> None:
     assert (found.status, found.error, found.seed) == (Status.PASSED, None, "01" * 32)
     assert [case.name for case in found.cases] == ["case_0", "case_1"]
     assert found.candidate_us == 10.0, "of the first"
-    assert found.testimony == Testimony(launches=2, stdout="said 0said 1")
+    assert found.testimony == Testimony(launches=2, launches_alone=2, stdout="said 0said 1")
     assert found.stage_ms == {"timing": 10.0}
     assert found.correctness is not None
     assert (found.correctness.calls, found.correctness.failed_calls) == (6, 0)

@@ -74,6 +74,12 @@ def _refused(kind: str, message: str, status: Status = Status.INCORRECT) -> Eval
     return replace(INCORRECT, status=status, error=EvaluationError(kind=kind, message=message))
 
 
+def _launched(launches: int, *, alone: int, calls: int = 100) -> Evaluation:
+    """So many launches in so many calls, and in one that was made alone."""
+    testimony = Testimony(launches=launches, launches_alone=alone)
+    return replace(PASSED, correctness=replace(RIGHT, calls=calls), testimony=testimony)
+
+
 MIXED = replace(
     PASSED,
     timing=replace(
@@ -223,6 +229,11 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "triton_with_kernels_of_unknown_origin": (
         replace(_strange(), testimony=Testimony()), "triton", Label.SUSPECT, ["no_custom_kernel"],
     ),
+    "one_launch_for_many_calls": (_launched(40, alone=1), "triton", Label.SUSPECT, ["calls_without_launch"]),
+    "two_launches_a_call": (_launched(200, alone=2), "triton", Label.CLEAN, []),
+    "some_inputs_take_another_way": (_launched(52, alone=1), "triton", Label.CLEAN, []),
+    "a_graph_is_replayed": (_launched(3, alone=0), "triton", Label.CLEAN, []),
+    "few_calls_accuse_nobody_of_ahead": (_launched(3, alone=1, calls=9), "triton", Label.CLEAN, []),
     "decoy": (_ablated(still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
     "scales_by_ones": (_ablated(_asked_again(True), still_correct=True), "triton", Label.CLEAN, []),
     "copies_ones": (_ablated(_asked_again(True), copies_still_correct=True), "triton", Label.CLEAN, []),

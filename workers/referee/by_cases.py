@@ -167,6 +167,7 @@ def _telling(found: Sequence[Evaluation]) -> Ablation | None:
 def _testimony(words: Sequence[Testimony]) -> Testimony:
     return Testimony(
         launches=sum(each.launches for each in words),
+        launches_alone=sum(each.launches_alone for each in words),
         output_types=tuple(dict.fromkeys(name for each in words for name in each.output_types)),
         stdout="".join(dict.fromkeys(each.stdout for each in words)),
         libraries=tuple(dict.fromkeys(name for each in words for name in each.libraries)),

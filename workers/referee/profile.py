@@ -29,7 +29,7 @@ PROFILER_TIMEOUT_S = 60.0
 def profile(
     trials: Trials, agreed: spec.Spec, bytes_per_s: float, *, full: bool
 ) -> tuple[Testimony, Profile, list[Launch]]:
-    """One more call: how many launches in all calls so far, the kernel table, and each launch.
+    """One more call: how many launches in all calls so far and in this one, the kernel table, and each launch.
 
     Raises what the party raises.  That the driver's profiler fails is no fault of the candidate's."""
     candidate = trials.candidate
@@ -40,6 +40,7 @@ def profile(
     device_ns = max(
         device_ns, launches.busy_ns(seen)
     )  # what another stream did before the call's own began counts, too
+    testimony = Testimony(launches=total, launches_alone=len(_own(seen)))
     computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
     if full:
@@ -52,14 +53,14 @@ def profile(
             covered = _share(_busy_ns(seen), launches.busy_ns(computing))
         except (FailedError, Ended, TimedOut, ValueError) as failed:
             error = str(failed)[:500] or type(failed).__name__
-    own = [launch for launch in seen if launch.origin in launches.OWN]
+    own = _own(seen)
     table = Profile(
         kernels=_table(seen), calls=1, coverage_time=covered,
         coverage_count=len(own) / len(computing) if computing else None, source=source,
         floor_us=roofline.floor_us(agreed.bytes_moved, bytes_per_s), bytes_moved=agreed.bytes_moved, flops=agreed.flops,
         device_us=device_ns / 1000, profiler_error=error,
     )  # fmt: skip
-    return Testimony(launches=total), table, seen
+    return testimony, table, seen
 
 
 def is_launch_bound(profile: Profile, call_us: float) -> bool:
@@ -72,9 +73,13 @@ def _launches(candidate: Seat, timeout_s: float) -> tuple[list[Launch], int]:
     return launches.read(candidate.party.mailbox, rows), total
 
 
+def _own(seen: Sequence[Launch]) -> list[Launch]:
+    """Of kernels that the candidate brought."""
+    return [launch for launch in seen if launch.origin in launches.OWN]
+
+
 def _busy_ns(seen: Sequence[Launch]) -> int:
-    """In kernels that the candidate brought."""
-    return launches.busy_ns([launch for launch in seen if launch.origin in launches.OWN])
+    return launches.busy_ns(_own(seen))
 
 
 def _share(own_ns: int, all_ns: int) -> float | None:
