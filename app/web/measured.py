@@ -9,8 +9,8 @@ from app.domain.profile import KernelRow
 from app.web import charts, checks, clocks, roofline
 
 STAGES = (
-    "reference", "spawn", "compile", "correctness", "timing", "profile", "ablation", "precompile", "weights",
-    "nonfinite",
+    "reference", "room", "arena", "spawn", "compile", "correctness", "timing", "events", "profile", "ablation",
+    "precompile", "weights", "nonfinite",
 )  # fmt: skip
 """Of an evaluation, in the order in which they happen: JSONB does not keep it."""
 _PLACES = {name: place for place, name in enumerate((*STAGES, "baselines", "total"))}

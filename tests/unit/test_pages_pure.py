@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from app.domain.comparison import Outcome
 from app.domain.evaluation import Block, Correctness, Environment, Evaluation, OutputCheck, Status, Timing, Trial
 from app.domain.profile import KernelRow, Profile
 from app.domain.verdict import Finding, Label
-from app.web import change, checks, clocks, code, roofline, spans, text
+from app.web import change, checks, clocks, code, measured, roofline, spans, text
 
 HERE = Environment(
     device_class="h200",
@@ -226,3 +228,9 @@ def test_clocks_are_drawn_where_they_were_read() -> None:
     assert 1500 <= found.low_mhz <= found.high_mhz <= 1980
     assert found.temperature_c == (50, 50)
     assert len(found.points.split()) == sum(block.calls > 0 for block in blocks)
+
+
+def test_every_stage_that_the_referee_takes_the_time_of_has_its_place() -> None:
+    folder = Path(__file__).parents[2] / "workers" / "referee"
+    taken = {name for path in folder.glob("*.py") for name in re.findall(r'stage\("(\w+)"\)', path.read_text())}
+    assert taken == set(measured.STAGES)
