@@ -197,8 +197,9 @@ class Addresses:
         return self._first.value
 
     def __del__(self) -> None:
-        """Nothing is mapped there any more."""
-        _driver("cuMemAddressFree", self._first, self._size)
+        """Nothing is mapped there any more; where there were none to be had, nothing ever was."""
+        if self._first.value:
+            _driver("cuMemAddressFree", self._first, self._size)
 
 
 class Place(NamedTuple):

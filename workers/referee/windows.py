@@ -2,8 +2,8 @@
 
 torch's expandable segments grow piece by piece, by 64 MB, or by 2 MiB for tensors of up to 1 MiB, and each piece has a
 descriptor of its own.  Were each mapped wherever there is room, then outputs of a hundred calls would be fifty pieces,
-which the referee copies and compares one by one while it holds the device (1 MiB each: 15 ms around a block of 3 ms,
-H200)."""
+which the referee copies and compares one by one while it holds the device (of 0.45 s in which calls of 25 µs with 1 MiB
+each were timed, their blocks were 0.07; H200)."""
 
 from __future__ import annotations
 
