@@ -10,7 +10,7 @@ import torch
 
 from app.domain.job import Job
 from workers.referee.device import open_device
-from workers.referee.faults import beyond_the_interpreter
+from workers.referee.faults import beyond_the_interpreter, beyond_what_it_has
 
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"tl.bfloat16", backend="triton")
 SINGLE: Any = SimpleNamespace(has_dtype=lambda name: False)
@@ -32,3 +32,22 @@ def test_bf16_in_the_interpreter_accuses_nobody_and_on_a_gpu_it_does(
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
     assert beyond_the_interpreter(job, agreed, cpu) is beyond
     assert not beyond_the_interpreter(job, agreed, replace(cpu, torch_device=torch.device("cuda", 0)))
+
+
+ASSEMBLY = "InterpreterError: NotImplementedError('inline_asm not supported in interpreter mode')"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "backend", "message", "beyond"),
+    [
+        (b"tl.inline_asm_elementwise(", "triton", ASSEMBLY, True),
+        (b"libdevice.ilogb(x)", "triton", "libdevice's __nv_ilogbf not supported in interpreter mode", True),
+        (b"tl.inline_asm_elementwise(", "triton", "ValueError: no", False),
+        (b"raise NotImplementedError('not supported in interpreter mode')", "triton", ASSEMBLY, False),
+        (b"tl.inline_asm_elementwise(", "torch", ASSEMBLY, False),
+    ],
+)
+def test_what_the_interpreter_lacks_accuses_nobody(candidate: bytes, backend: str, message: str, beyond: bool) -> None:
+    job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
+    assert beyond_what_it_has(job, cpu, message) is beyond
+    assert not beyond_what_it_has(job, replace(cpu, torch_device=torch.device("cuda", 0)), message)

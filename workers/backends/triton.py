@@ -15,7 +15,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-from workers.backends import base
+from workers.backends import base, libdevice
 from workers.backends.imported import once_imported
 from workers.launches import Launch, Three
 
@@ -43,6 +43,7 @@ class TritonBackend:
             _record(kind, recorder)
         if knobs.runtime.interpret:
             _choose_the_first()
+            libdevice.supply()
         else:
             _record_compiled(recorder)
             once_imported(INDUCTOR, partial(_record_inlined, recorder))

@@ -28,6 +28,10 @@ _SIGXCPU = 24
 
 BF16 = "not verifiable on CPU: Triton's interpreter computes bf16 wrongly"
 
+LACKS = "not verifiable on CPU: Triton's interpreter lacks what a kernel uses"
+_LACKING = ("not supported in interpreter mode", (b"inline_asm", b"libdevice"))
+"""What it says then, and what a source has that makes it say so."""
+
 
 class Fault(Exception):  # noqa: N818 (it is not an error of ours)
     """Why an evaluation ends before it has a speedup."""
@@ -55,6 +59,13 @@ def beyond_the_interpreter(job: Job, agreed: spec.Spec, device: Device) -> bool:
     GPU has none."""
     bf16 = agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate
     return device.torch_device.type == "cpu" and job.backend == "triton" and bf16
+
+
+def beyond_what_it_has(job: Job, device: Device, message: str) -> bool:
+    """Whether a call failed because the interpreter does not know an instruction or a function of the device's."""
+    said, names = _LACKING
+    interpreted = device.torch_device.type == "cpu" and job.backend == "triton"
+    return interpreted and said in message and any(name in job.candidate for name in names)
 
 
 class Unaided:
@@ -86,6 +97,7 @@ class Blame:
     def __init__(self, job: Job, agreed: spec.Spec, device: Device) -> None:
         """For messages, and for what can be blamed on the interpreter."""
         self._job = job
+        self._device = device
         self._interpreted = beyond_the_interpreter(job, agreed, device)
 
     def __enter__(self) -> None:
@@ -95,6 +107,8 @@ class Blame:
         if isinstance(error, FailedError):
             if error.outcome is Outcome.CALL_FAILED and self._interpreted:
                 raise invalid("not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log) from error
+            if error.outcome is Outcome.CALL_FAILED and beyond_what_it_has(self._job, self._device, error.message):
+                raise invalid("not_verifiable_on_cpu", f"{LACKS} ({error.message})", error.log) from error
             status = _STATUS[error.outcome]
             starved = is_starved(error)
             raise Fault(status, error.outcome.name.lower(), error.message, error.log, starved=starved) from error
