@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.backends.imported import once_imported
+from workers.imported import once_imported
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-from workers.backends import base, libdevice
-from workers.backends.imported import once_imported
+from workers import libdevice
+from workers.backends import base
+from workers.imported import once_imported
 from workers.launches import Launch, Three
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
