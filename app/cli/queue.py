@@ -13,7 +13,7 @@ import click
 from app import route, workflows
 from app.cli import failures
 from app.client import Client, Submission
-from app.domain.job import BASELINES, PROFILES, PROTOCOLS, JobOptions, JobState, Priority
+from app.domain.job import BASELINES, PROFILES, PROTOCOLS, REWARD_BUDGET_S, JobOptions, JobState, Priority
 from app.domain.policy import POLICIES
 from app.domain.problem import Problem
 from app.domain.request import BACKENDS, Request
@@ -35,7 +35,9 @@ def options(function: F) -> F:
         click.option("--deadline", "deadline_s", type=float, default=_DEFAULTS.deadline_s, show_default=True,
                      help="For everything together, in seconds."),
         click.option("--timing-budget", "timing_budget_s", type=float, default=_DEFAULTS.timing_budget_s,
-                     show_default=True, help="For timing, in seconds; 0 checks correctness alone."),
+                     show_default=True,
+                     help=f"For timing, in seconds; 0 checks correctness alone. Rewards of trainers have "
+                     f"{REWARD_BUDGET_S}: several times as many evaluations, with wider intervals."),
         click.option("--calls", "correctness_calls", type=int, default=_DEFAULTS.correctness_calls, show_default=True,
                      help="On fresh inputs, before unusual and timed ones; all calls are verified."),
         click.option("--rtol", type=float, help="With --atol: |x - R| <= atol + rtol*|R| decides, R being fp64."),
