@@ -57,8 +57,8 @@ The protocol, for whoever wants to attack it
     Outputs          are copied into slots by the shim while the clock runs, on both sides alike (CPU, and where
                      one side's cannot be mapped).  Else they are read where they lie: before the contest a *survey*
                      block says where, the process shares those pieces of its memory by descriptor (SEGMENT), and the
-                     referee maps them.  Base and size are the process's own word; a lie shows other bytes of that
-                     process, which are then its answer.  Timed blocks *hold* their outputs, all of them, until they
+                     referee maps them, at the same distances from each other.  Base and size are the process's own
+                     word; a lie shows other bytes of that process, which are then its answer.  Timed blocks *hold* their outputs, all of them, until they
                      are read.
     Done             is what the process says; the shim waits for the device first, with what was bound before a
                      candidate came.  After each timed block the referee asks something tiny of the device: work that
@@ -75,5 +75,7 @@ The protocol, for whoever wants to attack it
                      candidate is decided, or when its budget is spent.  The interval includes what each side's process
                      may be off by, its hand-over and all its calls, which no number of groups averages out.  One that
                      ends wider than a factor of two is held again, twice at the most.
+    Open             Within a block a candidate can see the inputs of the calls to come, and answer all at once.  Of
+                     Triton kernels the launches say so (calls_without_launch), of others nothing does.
     Last of all      comes a call with NaN and infinity among its inputs, which is held against nobody.
     Afterwards       The candidate's process is killed with everything that it started.  No process serves two."""
