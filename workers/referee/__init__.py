@@ -58,8 +58,8 @@ The protocol, for whoever wants to attack it
                      one side's cannot be mapped).  Else they are read where they lie: before the contest a *survey*
                      block says where, the process shares those pieces of its memory by descriptor (SEGMENT), and the
                      referee maps them, at the same distances from each other.  Base and size are the process's own
-                     word; a lie shows other bytes of that process, which are then its answer.  Timed blocks *hold* their outputs, all of them, until they
-                     are read.
+                     word; a lie shows other bytes of that process, which are then its answer.  Timed blocks *hold*
+                     their outputs, all of them, until they are read.
     Done             is what the process says; the shim waits for the device first, with what was bound before a
                      candidate came.  After each timed block the referee asks something tiny of the device: work that
                      goes on all the same makes that wait (Block.settled_us); a detector compares both sides.
