@@ -40,7 +40,7 @@ def create(device: torch.device, size: int) -> tuple[int, Memory]:
 
 def attach(device: torch.device, fd: int, size: int) -> Memory:
     """Map what another process created with the same size."""
-    return DeviceMemory(device, _import(fd), size) if device.type == "cuda" else HostMemory(fd, size)
+    return attach_at(device, fd, size, None) if device.type == "cuda" else HostMemory(fd, size)
 
 
 def attach_at(device: torch.device, fd: int, size: int, place: Place | None) -> DeviceMemory:

@@ -13,7 +13,6 @@ from functools import cache
 
 from app.client import Client, Result, ServiceError, Submission, as_problem
 from app.domain import hook, reward
-from app.domain.job import REWARD_BUDGET_S
 from app.store.session import DatabaseUnavailableError
 
 DEADLINE_S = 900.0
@@ -49,9 +48,8 @@ def evaluate(submissions: Sequence[Submission], url: str | None, deadline_s: flo
 
 
 def submission(
-    answer: str, reference: str, *, entry_point: str | None, backend: str | None, gpu: str,
-    timing_budget_s: float = REWARD_BUDGET_S,
-) -> Submission:  # fmt: skip
+    answer: str, reference: str, *, entry_point: str | None, backend: str | None, gpu: str, timing_budget_s: float
+) -> Submission:
     """The code of a model's answer, for the service."""
     problem = replace(as_problem(reference), entry_point=entry_point or "Model")
     return Submission(

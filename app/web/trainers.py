@@ -153,9 +153,13 @@ def _requests(answers: Sequence[str], labels: Sequence[hook.Label]) -> list[Requ
 def _options() -> JobOptions:
     budget = context.argument("timing_budget_s")
     try:
-        return JobOptions(timing_budget_s=float(budget) if budget else REWARD_BUDGET_S)
+        seconds = float(budget) if budget else REWARD_BUDGET_S
+    except ValueError:
+        raise RequestError(f"timing_budget_s: expected seconds, got {budget!r}") from None
+    try:
+        return JobOptions(timing_budget_s=seconds)
     except ValueError as error:
-        raise RequestError(f"timing_budget_s: expected seconds from 0 to 600, got {budget!r}") from error
+        raise RequestError(str(error)) from error
 
 
 def _adhoc(label: hook.Label) -> Problem:

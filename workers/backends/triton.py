@@ -15,10 +15,12 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-from workers import libdevice
 from workers.backends import base
 from workers.imported import once_imported
 from workers.launches import Launch, Three
+
+if knobs.runtime.interpret:  # on a GPU nobody needs it, and its zygote stays as it was measured
+    from workers import libdevice
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 """What launches Triton kernels for torch.compile.  To import it starts a thread, so that no zygote does."""

@@ -57,15 +57,17 @@ def is_starved(error: BaseException | None) -> bool:
 def beyond_the_interpreter(job: Job, agreed: spec.Spec, device: Device) -> bool:
     """Whether a failure may be the interpreter's: a right answer is right, but a wrong one in bf16 accuses nobody.  A
     GPU has none."""
-    bf16 = agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate
-    return device.torch_device.type == "cpu" and job.backend == "triton" and bf16
+    return _is_interpreted(job, device) and (agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
 
 
 def beyond_what_it_has(job: Job, device: Device, message: str) -> bool:
     """Whether a call failed because the interpreter does not know an instruction or a function of the device's."""
     said, names = _LACKING
-    interpreted = device.torch_device.type == "cpu" and job.backend == "triton"
-    return interpreted and said in message and any(name in job.candidate for name in names)
+    return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
+
+
+def _is_interpreted(job: Job, device: Device) -> bool:
+    return device.torch_device.type == "cpu" and job.backend == "triton"
 
 
 class Unaided:
