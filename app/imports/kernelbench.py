@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from app import enqueue
+from app.domain import kernelbench as checkout
 from app.domain import source
 from app.domain.example import fence
 from app.domain.problem import Problem
@@ -21,8 +21,6 @@ from app.domain.trajectory import Message, Turn
 from app.imports.base import CHUNK, BadImportError, Imported, Progress, backend_of, check
 from app.store import imported, problems, trajectories
 from app.store.session import Connection, Database
-
-SOURCE_SET = "kernelbench"
 
 
 def kernelbench(
@@ -42,7 +40,7 @@ def kernelbench(
     Raises BadImportError before anything is stored of the run that is at fault, RunConflictError where a run of that
     name was made here, and ValueError for a device class or backend that there is not."""
     check(device_class, backend)
-    files = _problem_files(directory)
+    files = _as_import(lambda: checkout.problem_files(directory))
     runs = [_Run.found(folder) for folder in sorted(directory.glob("runs/*")) if folder.is_dir()]
     samples = sum(len(run.kernels) for run in runs)
     done = 0
@@ -55,7 +53,7 @@ def kernelbench(
 
     known: dict[tuple[int, int], Problem] = {}
     for (level, number), path in files.items():
-        known[level, number] = _problem(path, level)
+        known[level, number] = _as_import(partial(checkout.problem, path, level))
         advance(1)
     with database.begin() as connection:
         problems.add(connection, list(known.values()))
@@ -67,44 +65,19 @@ def kernelbench(
     return Imported(problems=len(known), runs=len(runs), samples=samples, new_samples=new)
 
 
-_LEVEL = re.compile(r"level_?(?P<level>\d{1,4})")
-_PROBLEM = re.compile(r"(?P<number>\d{1,6})_.+\.py")
+_T = TypeVar("_T")
+
+
+def _as_import(read: Callable[[], _T]) -> _T:
+    """What is read, with a checkout's errors as an import's."""
+    try:
+        return read()
+    except checkout.CheckoutError as error:
+        raise BadImportError(str(error)) from error
+
+
 _KERNEL = re.compile(r"level_(?P<level>\d{1,4})_problem_(?P<number>\d{1,6})_sample_(?P<sample>\d{1,9})_kernel\.py")
 _MODEL = re.compile(r"^model_name:\s*['\"]?(?P<model>[^'\"\s]+)", re.MULTILINE)
-
-
-def _problem_files(directory: Path) -> dict[tuple[int, int], Path]:
-    """(level, number) → file, in that order."""
-    nested = directory / "KernelBench"
-    root = nested if nested.is_dir() else directory
-    found: dict[tuple[int, int], Path] = {}
-    for path in sorted(root.glob("level*/*.py")):
-        level, name = _LEVEL.fullmatch(path.parent.name), _PROBLEM.fullmatch(path.name)
-        if level is None or path.name == "__init__.py":
-            continue
-        if name is None:
-            raise BadImportError(f"{path}: expected a problem named <number>_<name>.py")
-        key = int(level["level"]), int(name["number"])
-        if key in found:
-            raise BadImportError(f"{path}: problem {key[1]} of level {key[0]} is already in {found[key].name}")
-        found[key] = path
-    if not found:
-        raise BadImportError(f"{directory}: expected KernelBench/level1 … or level1 … with problems <number>_<name>.py")
-    return dict(sorted(found.items()))
-
-
-def _problem(path: Path, level: int) -> Problem:
-    data = _read(path)
-    try:
-        with warnings.catch_warnings(action="ignore"):  # an odd escape in a docstring is nobody's business
-            tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadImportError(f"{path}: expected Python source: {error}") from error
-    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    missing = {"Model", "get_inputs", "get_init_inputs"} - defined
-    if missing:
-        raise BadImportError(f"{path}: expected a problem that defines {', '.join(sorted(missing))}")
-    return Problem(name=source.printable(path.stem), reference=data, source_set=SOURCE_SET, level=level)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +154,7 @@ def _store(connection: Connection, run: _Run, requests: _Requests, advance: Call
         connection,
         name=source.printable(run.folder.name),
         model=model["model"] if model else None,
-        importer=SOURCE_SET,
+        importer=checkout.SOURCE_SET,
         recorded=recorded,
     )
     there = imported.labels(connection, run_id)

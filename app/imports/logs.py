@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.domain import source
+from app.domain import kernelbench, source
 from app.domain.example import fence
 from app.domain.problem import Problem
 from app.domain.trajectory import Message
 from app.imports.base import Attempt, BadImportError, Imported, Progress, Sample, check, code_of, store_samples
-from app.imports.kernelbench import SOURCE_SET
 from app.store import imported
 from app.store.session import Database
 
@@ -45,7 +44,7 @@ def caesar(
     if not paths:
         raise BadImportError(f"{directory}: expected …/level<N>/…/problem_<P>/sample_<S>/log.json, found no log.json")
     with database.begin() as connection:
-        known = imported.numbered(connection, SOURCE_SET)
+        known = imported.numbered(connection, kernelbench.SOURCE_SET)
     logs = [_Log(path, directory) for path in paths]
     claims = {log.label: [turn.get("eval_result") for turn in log.turns] for log in logs}
     return store_samples(

@@ -113,16 +113,18 @@ class Fleet:
 
     def _one(self, spec: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
+        evaluation = self.evaluated(_job(spec))
+        return _row(spec, evaluation, time.perf_counter() - began)
+
+    def evaluated(self, job: Job) -> Evaluation:
+        """What comes out; a fault of ours is an evaluation, too: `invalid`, of kind `our_fault`."""
         try:
-            evaluation, _ = measure(_job(spec), self.host)
-        except Exception as error:  # noqa: BLE001 (a fault of ours is a row, too: the others of its figure go on)
+            return measure(job, self.host)[0]
+        except Exception as error:  # noqa: BLE001 (the others of a figure go on)
             traceback.print_exc()
             assert self.host.environment is not None
             fault = EvaluationError(kind="our_fault", message=f"{type(error).__name__}: {error}", log="")
-            evaluation = Evaluation(
-                status=Status.INVALID, error=fault, environment=self.host.environment, seed=""
-            )  # fmt: skip
-        return _row(spec, evaluation, time.perf_counter() - began)
+            return Evaluation(status=Status.INVALID, error=fault, environment=self.host.environment, seed="")
 
     def close(self) -> None:
         self.host.close()

@@ -1,0 +1,180 @@
+"""A sweep: every problem of a set against itself.  What is asked of a device for that, and how the answers are read.
+
+A reference against itself must be passed and clean, with 1.0 in the interval of its speedup: whatever else comes out is
+the problem's, or a fault of the evaluation."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.domain import policy
+from app.domain.evaluation import Evaluation, Status
+from app.domain.job import REWARD_BUDGET_S, JobOptions
+from app.domain.problem import Problem
+from app.domain.verdict import Label, Verdict
+
+BACKEND = "torch"
+POLICY = policy.ANYTHING_CORRECT
+CALL_TIMEOUT_S = 30.0
+DEADLINE_S = 120.0
+
+OFF = 0.03
+"""A speedup of a reference over itself that differs by more from 1 is noted, whatever its interval."""
+
+SHOWN_CHARS = 120
+"""Of an error's message, in a line of a table."""
+
+OURS = frozenset({"our_fault", "no_room"})
+"""Error kinds that are a fault of the evaluation, never of the problem."""
+
+TOO_LARGE = "problem_too_large"
+"""The error kind of a problem that needs more memory than its device has: memory that runs out under any other kind is
+a fault of the evaluation."""
+
+
+def identity(reference: bytes, entry_point: str = "Model") -> bytes:
+    """A candidate that is the reference: its source, with its model under the candidate's name as well."""
+    name = entry_point.encode()
+    return reference.rstrip() + b"\n\n\n" + name + b"New = " + name + b"\n"
+
+
+def options(budget_s: float = REWARD_BUDGET_S) -> JobOptions:
+    """What a problem is checked with.  `budget_s`: for timing."""
+    return JobOptions(
+        timing_budget_s=budget_s, call_timeout_s=CALL_TIMEOUT_S, deadline_s=DEADLINE_S, policy=POLICY.name
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One problem against itself.  JSON has the same keys."""
+
+    name: str
+    level: int | None
+    status: str
+    verdict: str
+    findings: tuple[str, ...] = ()
+    """Detectors that accuse."""
+    seconds: float | None = None
+    """From the claim, or the start, to the result."""
+    speedup: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    groups: int | None = None
+    reference_us: float | None = None
+    floor_us: float | None = None
+    """Shortest possible time of one call."""
+    bytes_moved: int | None = None
+    """Inputs and outputs of one call."""
+    flops: int | None = None
+    error_kind: str | None = None
+    error: str | None = None
+    stage_ms: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def holds_one(self) -> bool:
+        """Whether the interval holds 1.0."""
+        return self.ci_low is not None and self.ci_high is not None and self.ci_low <= 1 <= self.ci_high
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the speedup is far from 1.0, whatever the interval says."""
+        return self.speedup is not None and abs(self.speedup - 1) > OFF
+
+    @property
+    def roofline_share(self) -> float | None:
+        """Shortest possible time over the reference's."""
+        return self.floor_us / self.reference_us if self.floor_us and self.reference_us else None
+
+    @property
+    def outcome(self) -> str:
+        """`passed`, `accused` (passed and not clean), `invalid`, `our fault`, or `blamed`: a status that holds a
+        failure against a candidate that is the reference."""
+        if self.status == Status.PASSED:
+            return "passed" if self.verdict == Label.CLEAN else "accused"
+        if self.status == Status.INVALID:
+            return "our fault" if self.error_kind in OURS or self._is_starved else "invalid"
+        return "blamed"
+
+    @property
+    def _is_starved(self) -> bool:
+        return self.error_kind != TOO_LARGE and "out of memory" in (self.error or "").lower()
+
+
+def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None) -> Row:
+    """What an evaluation of `identity` says of the problem."""
+    timing, profile, error = evaluation.timing, evaluation.profile, evaluation.error
+    return Row(
+        name=problem.name, level=problem.level, status=str(evaluation.status), verdict=str(verdict.label),
+        findings=tuple(sorted({each.detector for each in verdict.findings if each.label is not Label.CLEAN})),
+        seconds=seconds, speedup=timing.speedup if timing else None, ci_low=timing.ci_low if timing else None,
+        ci_high=timing.ci_high if timing else None, groups=timing.groups if timing else None,
+        reference_us=timing.reference_us if timing else None, floor_us=timing.floor_us if timing else None,
+        bytes_moved=profile.bytes_moved if profile else None, flops=profile.flops if profile else None,
+        error_kind=error.kind if error else None, error=error.message if error else None,
+        stage_ms=dict(evaluation.stage_ms),
+    )  # fmt: skip
+
+
+def line(row: Row) -> str:
+    """A row as text."""
+    number = f"L{row.level}/" if row.level is not None else ""
+    seconds = f"{row.seconds:7.1f} s" if row.seconds is not None else f"{'–':>9}"
+    said = f"{number}{row.name[:44]:46} {row.status:15} {row.verdict:8}{seconds} "
+    if row.speedup is not None:
+        off = "" if row.holds_one and not row.is_off else "  1.0 is outside" if not row.holds_one else "  far from 1.0"
+        said += f" {row.speedup:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {row.groups} groups{off}"
+    if row.findings:
+        said += f"  {','.join(row.findings)}"
+    if row.error_kind:
+        said += f" {row.error_kind}: {' '.join((row.error or '').split())[:SHOWN_CHARS]}"
+    return said
+
+
+def summary(rows: Sequence[Row], seconds: float) -> dict[str, Any]:
+    """Counts and names of what is not as it should be.  `seconds`: of the whole sweep."""
+    timed = [row for row in rows if row.speedup is not None]
+    named = {outcome: [_label(row) for row in rows if row.outcome == outcome] for outcome in _NAMED}
+    return {
+        "problems": len(rows),
+        "passed": sum(row.status == Status.PASSED for row in rows),
+        "clean": sum(row.outcome == "passed" for row in rows),
+        "timed": len(timed),
+        "one_in_interval": sum(row.holds_one for row in timed),
+        "off": [f"{_label(row)} {row.speedup:.3f}" for row in timed if row.is_off],
+        "one_outside": [f"{_label(row)} {row.speedup:.3f}" for row in timed if not row.holds_one],
+        "kinds": _kinds(rows),
+        **named,
+        "seconds": seconds,
+        "per_minute": 60 * len(rows) / seconds if seconds else None,
+        "levels": {str(level): _level(rows, level) for level in sorted({row.level for row in rows}, key=str)},
+    }
+
+
+_NAMED = ("accused", "invalid", "our fault", "blamed")
+
+
+def _label(row: Row) -> str:
+    return f"L{row.level}/{row.name}" if row.level is not None else row.name
+
+
+def _kinds(rows: Sequence[Row]) -> dict[str, int]:
+    """Status and kind of the error → how many."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if row.error_kind:
+            key = f"{row.status}: {row.error_kind}"
+            found[key] = found.get(key, 0) + 1
+    return dict(sorted(found.items()))
+
+
+def _level(rows: Sequence[Row], level: int | None) -> dict[str, Any]:
+    of = [row for row in rows if row.level == level]
+    seconds = [row.seconds for row in of if row.seconds is not None]
+    return {
+        "problems": len(of), "clean": sum(row.outcome == "passed" for row in of),
+        "p50_s": statistics.median(seconds) if seconds else None, "max_s": max(seconds, default=None),
+    }  # fmt: skip

@@ -1,0 +1,170 @@
+"""Every problem of a KernelBench checkout against itself, on one device, in one process, without database or queue.
+
+    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --levels 1,2,3 --json rows.json
+    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 1 --only 1/19,1/23,4/7 --ballast 62
+    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --every 10 --own 40
+
+Prints a line a problem as it ends and a summary; `--json` is written after each line, so that an end by force loses
+none.  `--own N` times KernelBench's own eval_kernel_against_ref on N of the problems, alone on the device, before the
+sweep.  Needs torch, triton and numpy, nothing else of this project's dependencies.  Exit code 1: something else came
+out than passed, clean, or `invalid` for a reason that is the problem's."""
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+
+from app.domain import kernelbench, sweep
+from app.domain.job import REWARD_BUDGET_S, Job
+from app.domain.problem import Problem
+from app.domain.verdict import Subject
+from app.judge import judge
+from tests.bench import kernelbench_own
+from tests.bench.gpu_eval import Fleet
+
+GB = 10**9
+
+
+def chosen(directory: Path, levels: set[int], only: list[tuple[int, int]], every: int) -> list[Problem]:
+    """Problems in the checkout's order, or in that of `only`.  Raises CheckoutError."""
+    files = kernelbench.problem_files(directory)
+    if only:
+        missing = [f"{level}/{number}" for level, number in only if (level, number) not in files]
+        if missing:
+            raise kernelbench.CheckoutError(f"{directory}: there is no problem {', '.join(missing)}")
+        keys = only
+    else:
+        keys = [key for key in files if key[0] in levels][::every]
+    return [kernelbench.problem(files[key], key[0]) for key in keys]
+
+
+def job(problem: Problem, budget_s: float) -> Job:
+    candidate = sweep.identity(problem.reference, problem.entry_point)
+    return Job(
+        job_id=uuid4(), reference=problem.reference, candidate=candidate, backend=sweep.BACKEND,
+        entry_point=problem.entry_point, options=sweep.options(budget_s),
+    )  # fmt: skip
+
+
+def checked(fleet: Fleet, problem: Problem, budget_s: float) -> sweep.Row:
+    began = time.perf_counter()
+    one = job(problem, budget_s)
+    evaluation = fleet.evaluated(one)
+    subject = Subject(
+        evaluation=evaluation, backend=one.backend, candidate=one.candidate, reference=one.reference
+    )  # fmt: skip
+    return sweep.row(problem, evaluation, judge(subject, sweep.POLICY), time.perf_counter() - began)
+
+
+def rows(fleet: Fleet, problems: list[Problem], budget_s: float, stop_after_s: float) -> Iterator[sweep.Row]:
+    """As they end.  Past `stop_after_s` none is begun."""
+    with ThreadPoolExecutor(fleet.slots) as pool:
+        futures: list[Future[sweep.Row]] = [pool.submit(checked, fleet, each, budget_s) for each in problems]
+        timer = threading.Timer(stop_after_s, lambda: [future.cancel() for future in futures])
+        timer.daemon = True
+        timer.start()
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except CancelledError:
+                continue
+        timer.cancel()
+
+
+def state(fleet: Fleet) -> dict[str, Any]:
+    """Of this process and its device, to see what grows: descriptors, resident memory, processes, device memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    found: dict[str, Any] = {
+        "descriptors": _count("/proc/self/fd"), "resident_mb": pages * os.sysconf("SC_PAGE_SIZE") >> 20,
+        "processes": _count("/proc"), "unburied": fleet.host.unburied,
+    }  # fmt: skip
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        found |= {"device_used_gb": round((total - free) / GB, 2), "device_gb": round(total / GB, 2),
+                  "referee_gb": round(torch.cuda.memory_reserved() / GB, 2)}  # fmt: skip
+    return found
+
+
+def _count(folder: str) -> int:
+    """Entries that are numbers."""
+    return sum(path.name.isdecimal() for path in Path(folder).iterdir())
+
+
+def taken(gigabytes: float) -> torch.Tensor | None:
+    """Device memory that is nobody's while this lives."""
+    return torch.empty(int(gigabytes * GB), dtype=torch.uint8, device="cuda") if gigabytes else None
+
+
+def pairs(text: str) -> list[tuple[int, int]]:
+    """`1/19,2/3` as levels and numbers.  Raises ValueError."""
+    split = [each.partition("/") for each in text.split(",")]
+    return [(int(level), int(number)) for level, _, number in split]
+
+
+def main() -> None:
+    """See above."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path, metavar="KERNELBENCH", help="a checkout, or a folder with level1 …")
+    parser.add_argument("--device", default="h100", help="device class, or cpu")
+    parser.add_argument("--slots", type=int, default=8)
+    parser.add_argument("--levels", type=lambda text: {int(each) for each in text.split(",")}, default={1, 2, 3})
+    parser.add_argument("--only", type=pairs, default=[], help="level/number,…; then --levels and --every say nothing")
+    parser.add_argument("--every", type=int, default=1, help="every Nth problem")
+    parser.add_argument("--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds")
+    parser.add_argument("--ballast", type=float, default=0.0, help="GB of device memory that this process takes first")
+    parser.add_argument("--stop-after", type=float, default=1e9, help="seconds after which no problem is begun")
+    parser.add_argument("--own", type=int, default=0, help="problems for KernelBench's own evaluation")
+    parser.add_argument("--own-only", action="store_true", help="no sweep of ours")
+    parser.add_argument("--json", type=Path, help="rows and summary")
+    arguments = parser.parse_args()
+    problems = chosen(arguments.directory, arguments.levels, arguments.only, arguments.every)
+    report: dict[str, Any] = {"arguments": {name: str(value) for name, value in vars(arguments).items()}}
+    ballast = taken(arguments.ballast)
+    if arguments.own:
+        step = max(1, len(problems) // arguments.own)
+        report["own"] = kernelbench_own.run(arguments.directory, problems[::step][: arguments.own])
+        store(arguments.json, report)
+    failed = False if arguments.own_only else swept(arguments, problems, report)
+    del ballast
+    sys.exit(int(failed))
+
+
+def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[str, Any]) -> bool:
+    """The sweep into the report; whether something came out that must not."""
+    began = time.perf_counter()
+    fleet = Fleet(arguments.device, arguments.slots)
+    report |= {"environment": fleet.environment, "ready_s": time.perf_counter() - began, "before": state(fleet)}
+    print(json.dumps({"device": fleet.environment["device_name"], "ready_s": report["ready_s"], **report["before"]}))
+    found: list[sweep.Row] = []
+    began = time.perf_counter()
+    for row in rows(fleet, problems, arguments.budget, arguments.stop_after):
+        found.append(row)
+        print(f"{len(found):4}/{len(problems)} {sweep.line(row)}", flush=True)
+        report |= {"rows": [asdict(each) for each in found], "after": state(fleet)}
+        report["summary"] = sweep.summary(found, time.perf_counter() - began)
+        store(arguments.json, report)
+    if found:
+        print(json.dumps({"summary": report["summary"], "before": report["before"], "after": report["after"]}))
+    fleet.close()
+    return any(row.outcome in ("accused", "our fault", "blamed") for row in found) or len(found) < len(problems)
+
+
+def store(path: Path | None, report: dict[str, Any]) -> None:
+    if path is not None:
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(report, indent=1))
+        part.replace(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""A sweep: problems of a checkout, the candidate that is the reference, and how rows are read."""
+
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.domain import kernelbench, sweep
+from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
+from app.domain.problem import Problem
+from app.domain.verdict import Subject
+from app.judge import judge
+
+REFERENCE = b"""
+class Model:
+    pass
+def get_inputs(): return []
+def get_init_inputs(): return []
+"""
+
+HERE = Environment(device_class="cpu", device_name="", device_id="", node="", python="", torch="", triton="")
+
+PASSED = sweep.Row(
+    name="1_x", level=1, status="passed", verdict="clean", seconds=2.0, speedup=1.01, ci_low=0.99, ci_high=1.03,
+    groups=4, reference_us=100.0, floor_us=25.0,
+)  # fmt: skip
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for level, name in ((1, "10_b"), (1, "2_a"), (3, "1_c")):
+        path = tmp_path / "KernelBench" / f"level{level}" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(REFERENCE)
+    return tmp_path
+
+
+def test_a_checkout_is_read_in_the_order_of_levels_and_numbers(checkout: Path) -> None:
+    files = kernelbench.problem_files(checkout)
+    assert list(files) == [(1, 2), (1, 10), (3, 1)]
+    assert kernelbench.problem_files(checkout / "KernelBench") == files
+    problem = kernelbench.problem(files[3, 1], 3)
+    assert (problem.name, problem.level, problem.source_set) == ("1_c", 3, "kernelbench")
+
+
+def test_a_checkout_without_problems_and_a_file_without_a_model_are_named(checkout: Path, tmp_path: Path) -> None:
+    with pytest.raises(kernelbench.CheckoutError, match="expected KernelBench/level1"):
+        kernelbench.problem_files(tmp_path / "nowhere")
+    path = checkout / "KernelBench/level1/2_a.py"
+    path.write_text("def get_inputs(): return []")
+    with pytest.raises(
+        kernelbench.CheckoutError, match=r"2_a\.py: expected a problem that defines Model, get_init_inputs"
+    ):
+        kernelbench.problem(path, 1)
+
+
+def test_the_candidate_of_a_sweep_is_the_reference_under_another_name() -> None:
+    module = types.ModuleType("candidate")
+    exec(sweep.identity(REFERENCE.replace(b"Model", b"Net"), "Net"), module.__dict__)
+    assert module.NetNew is module.Net
+    assert sweep.options(0.5).timing_budget_s == 0.5
+
+
+def test_what_a_row_says() -> None:
+    assert PASSED.holds_one
+    assert not PASSED.is_off
+    assert PASSED.roofline_share == 0.25
+    outcomes = {
+        "passed": PASSED,
+        "accused": replace(PASSED, verdict="suspect", findings=("slow_reference",)),
+        "blamed": sweep.Row(name="x", level=1, status="out_of_memory", verdict="clean", error_kind="out_of_memory"),
+        "invalid": sweep.Row(name="x", level=1, status="invalid", verdict="clean", error_kind="problem_too_large",
+                             error="needs 200 GB; out of memory"),
+        "our fault": sweep.Row(name="x", level=1, status="invalid", verdict="clean", error_kind="reference_failed",
+                               error="OutOfMemoryError: CUDA out of memory."),
+    }  # fmt: skip
+    assert {row.outcome: row for row in outcomes.values()} == outcomes
+
+
+def test_a_row_of_an_evaluation_and_its_line() -> None:
+    error = EvaluationError(kind="reference_failed", message="the reference\nis random")
+    evaluation = Evaluation(status=Status.INVALID, environment=HERE, seed="", error=error)
+    verdict = judge(Subject(evaluation=evaluation, backend="torch"), sweep.POLICY)
+    row = sweep.row(Problem(name="72_x", reference=REFERENCE, level=1), evaluation, verdict, 1.5)
+    assert row.outcome == "invalid"
+    assert sweep.line(row).split() == [
+        "L1/72_x", "invalid", "clean", "1.5", "s", "reference_failed:", "the", "reference", "is", "random",
+    ]  # fmt: skip
+    assert "1.010 [0.990, 1.030], 4 groups" in sweep.line(PASSED)
+    assert "1.0 is outside" in sweep.line(replace(PASSED, ci_low=1.001))
+
+
+def test_the_summary_names_what_is_not_as_it_should_be() -> None:
+    off = replace(PASSED, name="2_y", speedup=1.10, ci_low=1.05, ci_high=1.15, seconds=4.0)
+    blamed = sweep.Row(name="3_z", level=2, status="timeout", verdict="clean", seconds=9.0, error_kind="timeout")
+    said = sweep.summary([PASSED, off, blamed], 30.0)
+    assert (said["problems"], said["passed"], said["clean"], said["one_in_interval"], said["timed"]) == (3, 2, 2, 1, 2)
+    assert said["off"] == said["one_outside"] == ["L1/2_y 1.100"]
+    assert said["blamed"] == ["L2/3_z"]
+    assert said["kinds"] == {"timeout: timeout": 1}
+    assert said["per_minute"] == 6.0
+    assert said["levels"]["1"] == {"problems": 2, "clean": 2, "p50_s": 3.0, "max_s": 4.0}
+
+
+def test_kernelbenchs_own_package_is_imported_with_stubs_for_what_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    from tests.bench import kernelbench_own
+
+    package = tmp_path / "src" / "kernelbench"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "from dotenv import load_dotenv\nload_dotenv()\nfrom litellm import completion\n"
+    )
+    (package / "eval.py").write_text(
+        "from pydantic import BaseModel\nclass Result(BaseModel):\n    correctness: bool = False\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("dotenv", "litellm"):
+        monkeypatch.setitem(sys.modules, name, None)  # not installed, wherever this runs
+    own = kernelbench_own.package(tmp_path)
+    assert own.Result(correctness=True).correctness
+    assert own.Result().metadata == {}
