@@ -39,6 +39,9 @@ LONGEST_PAUSE_S = 2.0
 """Between two attempts to reach PostgreSQL."""
 REFUSED_PAUSE_S = 1.0
 """After a permission for a device that takes no jobs: until its worker stops listening, others may take it."""
+HELD_PAUSE_S = 0.02
+"""Before a permission is given back because other transactions hold the rows of all jobs that are due: it comes back
+at once, and looking again a thousand times a second would keep those transactions waiting."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -123,12 +126,15 @@ class Evaluator:
         )
         claim = self._patiently(lambda connection: claims.claim(connection, self._place, queue, terms))
         if claim.owed:
+            if claim.lease is None and not claim.refused:
+                time.sleep(HELD_PAUSE_S)
             self._give_again(messages.Message(job_id=job_id, queue=queue))
         if claim.refused:
             _log.warning("%s takes no jobs: it is %s", self._place, claim.refused)
             time.sleep(REFUSED_PAUSE_S)
         elif claim.lease is None:
-            _log.info("job %s: nothing is due in %s any more", job_id, queue)
+            again = "; the permission is given back" if claim.owed else ""
+            _log.info("job %s: nothing that could be claimed is due in %s%s", job_id, queue, again)
         return claim.lease
 
     def _give_again(self, message: messages.Message) -> None:

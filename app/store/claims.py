@@ -41,7 +41,8 @@ class Claim:
 
     lease: jobs.Lease | None = None
     owed: bool = False
-    """Jobs wait in the queue that gave the permission, and none of them was taken: it must be given again."""
+    """Jobs wait in the queue that gave the permission, and none of them was taken, because one of another queue was
+    due or because other transactions hold their rows: the permission must be given again."""
     refused: str | None = None
     """The device takes no jobs now: why."""
 
@@ -67,7 +68,8 @@ def claim(connection: sa.Connection, place: Place, queue: str, terms: Terms) -> 
     if state in CLOSED:
         return Claim(refused=str(state), owed=pins[queue] != place.device and _waits(connection, place, pins[queue]))
     lease, pin = _take_next(connection, place, list(pins.values()), terms)
-    owed = lease is not None and pin != pins[queue] and _waits(connection, place, pins[queue])
+    taken_here = lease is not None and pin == pins[queue]
+    owed = not taken_here and _waits(connection, place, pins[queue])
     return Claim(lease=lease, owed=owed)
 
 
@@ -156,7 +158,10 @@ _HEAD = sa.text(
 SELECT job_id FROM jobs
 WHERE state = 'queued' AND device_class = :device_class AND coalesce(device, '') = :pin
   AND {SHARE} = :share AND priority = :priority
-ORDER BY created_at, job_id LIMIT 1 FOR UPDATE SKIP LOCKED
+ORDER BY created_at, job_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """  # noqa: S608
 )
-"""The oldest job of a list that nobody else is taking at this moment."""
+"""The oldest job of a list that no other transaction is changing at this moment.
+
+A row that is only being referred to is not skipped: an insert into a table with a foreign key on `jobs` takes FOR KEY
+SHARE on the job's row, which FOR UPDATE conflicts with and FOR NO KEY UPDATE does not."""

@@ -111,7 +111,7 @@ def add(
 
 def add_verdict(connection: sa.Connection, evaluation_id: UUID, verdict: Verdict) -> UUID:
     """A new current verdict; the one before stays as history."""
-    locked = sa.select(_e.evaluation_id).where(_e.evaluation_id == evaluation_id).with_for_update()
+    locked = sa.select(_e.evaluation_id).where(_e.evaluation_id == evaluation_id).with_for_update(key_share=True)
     connection.execute(locked).one()  # two judges take turns
     connection.execute(
         sa.update(tables.verdicts).where(_v.evaluation_id == evaluation_id, _v.is_current).values(is_current=False)

@@ -116,7 +116,7 @@ def unsent(connection: sa.Connection, job_ids: Sequence[UUID]) -> list[Queued]:
 def mark_sent(connection: sa.Connection, job_ids: Sequence[UUID]) -> None:
     """Remember that a message has left for each job.  Jobs that are being claimed right now are skipped."""
     chosen = sa.select(_j.job_id).where(id_in(job_ids), _j.state == JobState.QUEUED)
-    locked = chosen.order_by(_j.job_id).with_for_update(skip_locked=True).scalar_subquery()
+    locked = chosen.order_by(_j.job_id).with_for_update(skip_locked=True, key_share=True).scalar_subquery()
     connection.execute(sa.update(tables.jobs).where(_j.job_id.in_(locked)).values(sent_at=sa.func.now()))
 
 
@@ -324,7 +324,7 @@ def _revive(connection: sa.Connection, keys: Sequence[str]) -> None:
     over = sa.select(_j.job_id).where(_key_in(keys), _j.state.in_([JobState.FAILED, JobState.CANCELLED]))
     revived = (
         sa.update(tables.jobs)
-        .where(_j.job_id.in_(over.order_by(_j.job_id).with_for_update().scalar_subquery()))
+        .where(_j.job_id.in_(over.order_by(_j.job_id).with_for_update(key_share=True).scalar_subquery()))
         .values(
             state=JobState.QUEUED,
             attempt=0,
@@ -406,7 +406,11 @@ def _lapsed() -> sa.ColumnElement[bool]:
 def _locked(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     """Ids of jobs that meet the conditions, locked in one order; those that somebody is changing are left to them."""
     return (
-        sa.select(_j.job_id).where(*conditions).order_by(_j.job_id).with_for_update(skip_locked=True).scalar_subquery()
+        sa.select(_j.job_id)
+        .where(*conditions)
+        .order_by(_j.job_id)
+        .with_for_update(skip_locked=True, key_share=True)
+        .scalar_subquery()
     )
 
 

@@ -135,7 +135,7 @@ def take(connection: sa.Connection, user: User) -> UUID | None:
         .where(_open(), _free(user), ~mine)
         .order_by(_i.score.desc(), _i.evaluation_id)
         .limit(1)
-        .with_for_update(skip_locked=True)
+        .with_for_update(skip_locked=True, key_share=True)
     )
     found: UUID | None = connection.scalar(query)
     if found is not None:
@@ -185,7 +185,7 @@ def _check(said: Said) -> None:
 
 
 def _require_free(connection: sa.Connection, user: User, evaluation_id: UUID) -> None:
-    held = sa.select(_i.locked_by).where(_i.evaluation_id == evaluation_id).with_for_update()
+    held = sa.select(_i.locked_by).where(_i.evaluation_id == evaluation_id).with_for_update(key_share=True)
     connection.execute(held)
     other = connection.scalar(sa.select(_i.locked_by).where(_i.evaluation_id == evaluation_id, ~_free(user)))
     if other is not None:
@@ -217,7 +217,7 @@ def _current_verdict(evaluation_id: UUID) -> sa.ScalarSelect[UUID]:
 def _label(connection: sa.Connection, evaluation_id: UUID) -> str | None:
     """What counts now; the evaluation is locked, so that two reviewers take turns."""
     query = sa.select(evaluations.c.human_verdict).where(evaluations.c.evaluation_id == evaluation_id)
-    row = connection.execute(query.with_for_update()).one_or_none()
+    row = connection.execute(query.with_for_update(key_share=True)).one_or_none()
     if row is None:
         raise ReviewError(f"expected an evaluation, got {evaluation_id}")
     automatic = sa.select(verdicts.c.label).where(verdicts.c.evaluation_id == evaluation_id, verdicts.c.is_current)

@@ -129,7 +129,11 @@ def _note_use(connection: sa.Connection, api_token_id: UUID, before: datetime | 
     """Not with every request: a trainer sends hundreds a second, and one row cannot be written so often."""
     if before is not None and (datetime.now(before.tzinfo) - before).total_seconds() < USED_S:
         return
-    free = sa.select(_t.api_token_id).where(_t.api_token_id == api_token_id).with_for_update(skip_locked=True)
+    free = (
+        sa.select(_t.api_token_id)
+        .where(_t.api_token_id == api_token_id)
+        .with_for_update(skip_locked=True, key_share=True)
+    )
     used = sa.update(tables.api_tokens).where(_t.api_token_id.in_(free.scalar_subquery()))
     connection.execute(used.values(last_used_at=sa.func.now()))
 

@@ -90,7 +90,7 @@ def append(connection: sa.Connection, trajectory_id: UUID, turn: Turn) -> Turn:
 
     The same turn again is the one that there is.  Raises TurnConflictError for another one, for a gap, and where
     there is no such trajectory."""
-    locked = sa.select(_t.trajectory_id).where(_t.trajectory_id == trajectory_id).with_for_update()
+    locked = sa.select(_t.trajectory_id).where(_t.trajectory_id == trajectory_id).with_for_update(key_share=True)
     if connection.execute(locked).one_or_none() is None:
         raise TurnConflictError(f"expected a trajectory that is stored, got {trajectory_id}")
     known = {each.turn_index: each for each in _turns(connection, trajectory_id)}

@@ -19,7 +19,7 @@ from app import enqueue, route
 from app.domain.device import Place
 from app.domain.job import JobState
 from app.domain.request import RequestError
-from app.store import claims, devices, evaluations, jobs, tables
+from app.store import claims, devices, evaluations, jobs, kernelgym, tables
 from app.store.session import Database
 from workers import heartbeat
 
@@ -160,6 +160,23 @@ def test_a_pin_must_be_of_the_class(database: Database, broker: Celery) -> None:
     with pytest.raises(RequestError, match=r"unknown device 'here\.0' of class 'cpu'; expected one of none yet"):
         enqueue.enqueue(database, broker, [fakes.request(device="here.0")])
     assert submit(database, broker, "fine", device="here")
+
+
+def test_a_job_that_another_transaction_refers_to_is_claimed(database: Database, broker: Celery) -> None:
+    """A row with a foreign key on the job is inserted, and not yet committed, at the moment of the claim."""
+    (job_id,) = submit(database, broker, "named")
+    with database.begin() as connection:
+        kernelgym.put(connection, [kernelgym.Task(task_id="mine", job_id=job_id)])
+        assert claimed(database) == job_id
+
+
+def test_a_permission_is_owed_where_the_jobs_that_wait_are_held(database: Database, broker: Celery) -> None:
+    (job_id,) = submit(database, broker, "held")
+    with database.begin() as connection:
+        connection.execute(sa.select(tables.jobs.c.job_id).where(tables.jobs.c.job_id == job_id).with_for_update())
+        assert claim(database) == claims.Claim(owed=True)
+    assert claimed(database) == job_id
+    assert claim(database) == claims.Claim()
 
 
 def test_many_at_once_get_each_job_once(database: Database, broker: Celery) -> None:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -72,6 +73,23 @@ def test_what_happens_in_the_worker_is_in_the_rows(client: Client, worker: Popen
     worker.terminate()
     assert worker.wait(LIMIT_S) == 0
     assert listed(client)[0].state == "offline"
+
+
+def test_a_lone_job_whose_row_is_held_does_not_wait_for_the_sweep(
+    client: Client, settings: Settings, start_worker: Start
+) -> None:
+    """Another transaction holds the row of the only job when its message arrives: the permission comes back."""
+    start_worker(settings=replace(settings, sweep_s=600.0), module="fake_worker")
+    client.wait(submit(client, "wrong"), timeout_s=LIMIT_S)  # the worker listens
+    with client.database.begin() as connection:
+        job_id = enqueue.store(connection, [fakes.request("slow 0")])[0]
+    with client.database.begin() as connection:
+        held = sa.select(tables.jobs.c.job_id).where(tables.jobs.c.job_id == job_id).with_for_update()
+        connection.execute(held)
+        brokers.publish(client.broker, [brokers.Message(job_id=job_id, queue="cpu")])
+        log = (settings.state_dir / "log" / "worker-cpu-0.log").read_text
+        until(lambda: "the permission is given back" in log())
+    client.wait([job_id], timeout_s=LIMIT_S)
 
 
 def test_a_sick_device_is_quarantined_and_its_job_runs_elsewhere(
