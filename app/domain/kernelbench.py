@@ -15,6 +15,8 @@ SOURCE_SET = "kernelbench"
 _LEVEL = re.compile(r"level_?(?P<level>\d{1,4})")
 _PROBLEM = re.compile(r"(?P<number>\d{1,6})_.+\.py")
 
+_SAMPLE = re.compile(r"level_(?P<level>\d{1,4})_problem_(?P<number>\d{1,6})_sample_(?P<sample>\d{1,9})_kernel\.py")
+
 
 class CheckoutError(ValueError):
     """A file or folder that is not as KernelBench has it; the message names it."""
@@ -40,6 +42,14 @@ def problem_files(directory: Path) -> dict[tuple[int, int], Path]:
     if not found:
         raise CheckoutError(f"{directory}: expected KernelBench/level1 … or level1 … with problems <number>_<name>.py")
     return dict(sorted(found.items()))
+
+
+def sample_key(path: Path) -> tuple[int, int]:
+    """(level, number) of the problem that a sample is of, by its file's name.  Raises CheckoutError."""
+    name = _SAMPLE.fullmatch(path.name)
+    if name is None:
+        raise CheckoutError(f"{path}: expected level_<L>_problem_<P>_sample_<S>_kernel.py")
+    return int(name["level"]), int(name["number"])
 
 
 def problem(path: Path, level: int) -> Problem:

@@ -96,12 +96,14 @@ class Row:
         if self.status == Status.PASSED:
             return "passed" if self.verdict == Label.CLEAN else "accused"
         if self.status == Status.INVALID:
-            return "our fault" if self.error_kind in OURS or self._is_starved else "invalid"
+            return "our fault" if self.is_ours else "invalid"
         return "blamed"
 
     @property
-    def _is_starved(self) -> bool:
-        return self.error_kind != TOO_LARGE and "out of memory" in (self.error or "").lower()
+    def is_ours(self) -> bool:
+        """Whether a fault of the evaluation ended it."""
+        starved = self.error_kind != TOO_LARGE and "out of memory" in (self.error or "").lower()
+        return self.status == Status.INVALID and (self.error_kind in OURS or starved)
 
 
 def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None) -> Row:

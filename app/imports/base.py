@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -113,13 +112,6 @@ def store_samples(
     return Imported(problems=len(seen), runs=1, samples=done, new_samples=new)
 
 
-def backend_of(data: bytes) -> str:
-    """What a source is written in, by what it imports."""
-    if re.search(rb"^\s*(import|from) triton\b", data, re.MULTILINE):
-        return "triton"
-    return "cuda" if b"cpp_extension" in data or b"load_inline" in data else "torch"
-
-
 def turns_of(messages: Sequence[Message], where: str) -> tuple[Attempt, ...]:
     """A dialogue as turns: what stands between two answers belongs to the second.
 
@@ -170,7 +162,7 @@ def _store(connection: Connection, run_id: UUID, samples: Sequence[Sample], devi
 
 def _request(sample: Sample, turn: Attempt, device_class: str) -> Request:
     assert turn.candidate is not None
-    backend = sample.backend or backend_of(turn.candidate)
+    backend = sample.backend or source.backend_of(turn.candidate)
     try:
         return Request(problem=sample.problem, candidate=turn.candidate, backend=backend, device_class=device_class)
     except RequestError as error:
@@ -179,7 +171,7 @@ def _request(sample: Sample, turn: Attempt, device_class: str) -> Request:
 
 def _backend(sample: Sample) -> str:
     codes = [turn.candidate for turn in sample.turns if turn.candidate is not None]
-    return backend_of(codes[-1]) if codes else "torch"
+    return source.backend_of(codes[-1]) if codes else "torch"
 
 
 def _licences(problem_ids: Sequence[UUID], licences: Iterable[str | None]) -> dict[UUID, str]:

@@ -18,7 +18,7 @@ from app.domain.example import fence
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.domain.trajectory import Message, Turn
-from app.imports.base import CHUNK, BadImportError, Imported, Progress, backend_of, check
+from app.imports.base import CHUNK, BadImportError, Imported, Progress, check
 from app.store import imported, problems, trajectories
 from app.store.session import Connection, Database
 
@@ -76,7 +76,6 @@ def _as_import(read: Callable[[], _T]) -> _T:
         raise BadImportError(str(error)) from error
 
 
-_KERNEL = re.compile(r"level_(?P<level>\d{1,4})_problem_(?P<number>\d{1,6})_sample_(?P<sample>\d{1,9})_kernel\.py")
 _MODEL = re.compile(r"^model_name:\s*['\"]?(?P<model>[^'\"\s]+)", re.MULTILINE)
 
 
@@ -109,10 +108,8 @@ class _Run:
     def found(cls, folder: Path) -> _Run:
         kernels = []
         for path in sorted(folder.glob("*_kernel.py")):
-            name = _KERNEL.fullmatch(path.name)
-            if name is None:
-                raise BadImportError(f"{path}: expected level_<L>_problem_<P>_sample_<S>_kernel.py")
-            kernels.append(_Kernel(path=path, level=int(name["level"]), number=int(name["number"])))
+            level, number = _as_import(partial(checkout.sample_key, path))
+            kernels.append(_Kernel(path=path, level=level, number=number))
         return cls(folder=folder, kernels=tuple(kernels))
 
     def recorded(self) -> dict[str, Any]:
@@ -139,7 +136,7 @@ class _Requests:
         if problem is None:
             raise BadImportError(f"{kernel.path}: there is no problem {kernel.number} of level {kernel.level}")
         data = _read(kernel.path)
-        backend = self.backend or backend_of(data)
+        backend = self.backend or source.backend_of(data)
         try:
             return Request(problem=problem, candidate=data, backend=backend, device_class=self.device_class)
         except RequestError as error:

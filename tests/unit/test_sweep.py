@@ -1,5 +1,6 @@
 """A sweep: problems of a checkout, the candidate that is the reference, and how rows are read."""
 
+import json
 import sys
 import types
 from dataclasses import replace
@@ -124,3 +125,27 @@ def test_kernelbenchs_own_package_is_imported_with_stubs_for_what_is_not_install
     own = kernelbench_own.package(tmp_path)
     assert own.Result(correctness=True).correctness
     assert own.Result().metadata == {}
+
+
+def test_published_sets_are_read_in_their_own_forms(checkout: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from tests.bench import published
+
+    row = {"task_id": "4", "ref_code": "ref", "custom_code": "import triton", "score": "1.5"}
+    nested, lines, plain = tmp_path / "nested.json", tmp_path / "lines.json", tmp_path / "plain.jsonl"
+    nested.write_text(json.dumps({"1": [row, {**row, "custom_code": None}], "2": [row]}))
+    lines.write_text("".join(json.dumps({"level_id": "1", **row, "other": "load_inline"}) + "\n" for _ in range(2)))
+    plain.write_text(json.dumps({"name": "n", "reference": "ref", "candidate": "c"}))
+    read = [
+        (kernel.problem.level, kernel.problem.name, kernel.backend) for kernel in published.kernels(nested, None, None)
+    ]
+    assert read == [(1, "4", "triton"), (2, "4", "triton")]
+    assert [kernel.claimed for kernel in published.kernels(lines, None, None)] == [1.5, 1.5]
+    assert {kernel.backend for kernel in published.kernels(lines, "other", None)} == {"cuda"}
+    assert [kernel.candidate for kernel in published.kernels(plain, None, None)] == [b"c"]
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "level_1_problem_10_sample_0_kernel.py").write_text("import torch")
+    assert [kernel.problem.name for kernel in published.kernels(runs, None, checkout)] == ["10_b"]
+    with pytest.raises(ValueError, match="needs --problems"):
+        list(published.kernels(runs, None, None))
