@@ -1,8 +1,8 @@
 """Small datasets of every layout, read by the libraries that they are for, where those are installed.
 
-`pip install '.[trainers]'` brings TRL and verl; each of the others wants an environment of its own, because they pin
-versions of what others need: the README has the commands.  Nothing of theirs is stubbed: what reads datasets can be
-imported without their GPU packages.  slime is on no registry: its test wants a checkout on PYTHONPATH.  Without
+`pip install '.[trainers]'` brings TRL and verl; each of the others needs an environment of its own, because they pin
+conflicting versions: app/export/README.md has the commands.  Nothing of theirs is stubbed: their dataset readers can be
+imported without their GPU packages.  slime is on no registry: its test needs a checkout on PYTHONPATH.  Without
 `datasets` nothing of this runs."""
 
 from __future__ import annotations
