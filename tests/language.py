@@ -69,9 +69,9 @@ def _docstrings(path: Path) -> Iterator[Docstring]:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for statement in node.body:
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                if isinstance(statement.value.value, str):
-                    yield Docstring(path=path, line=statement.lineno, text=statement.value.value)
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield Docstring(path=path, line=statement.lineno, text=text)
 
 
 @cache
