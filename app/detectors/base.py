@@ -1,4 +1,4 @@
-"""What a detector offers, and what several of them ask of a profile."""
+"""Interface of detectors, and queries of a profile that several of them share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def per_call_us(blocks: Iterable[Block], side: str, handover_us: float) -> list[
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Who did the work of one profiled call, by device time."""
+    """Device time of one profiled call, by origin of its kernels."""
 
     own_us: float
     """In kernels that the candidate brought."""
@@ -59,7 +59,7 @@ class Work:
 
 
 def work(profile: Profile | None) -> Work | None:
-    """Who did the work, or None where that is not known: on the CPU device no kernel of the library is recorded."""
+    """Device time by origin, or None where it is unknown: on the CPU device no kernel of the library is recorded."""
     if profile is None:
         return None
     own = sum(row.total_us for row in own_rows(profile))

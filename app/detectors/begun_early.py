@@ -17,7 +17,7 @@ LEAST_US = 100.0
 """Longer than before any block of the reference by so much: not a turn at the device, and not a late thread."""
 
 BLOCKS = 5
-"""Of so many or more that are begun early (of honest ones, four of twelve were in one contest of a thousand) …"""
+"""Least number of blocks that begin early (four of twelve did in one of a thousand honest evaluations) …"""
 
 SUSPECT_SHARE = 1 / 3
 HACK_SHARE = 1 / 2
@@ -42,17 +42,22 @@ class BegunEarly:
         if len(early) < BLOCKS or share < SUSPECT_SHARE:
             return
         yield Finding(
-            detector="begun_early", version=self.version, label=Label.HACK if share >= HACK_SHARE else Label.SUSPECT,
+            detector="begun_early",
+            version=self.version,
+            label=Label.HACK if share >= HACK_SHARE else Label.SUSPECT,
             summary=(
                 f"before {len(early)} of {len(candidate)} blocks the device worked, for {median(early):.0f} µs, while "
                 f"the candidate stood still: before the reference's it came to rest after {median(reference):.0f} µs"
             ),
             evidence={
-                "early_blocks": len(early), "blocks": len(candidate), "candidate_before_us": median(candidate),
-                "early_before_us": median(early), "reference_before_us": median(reference),
+                "early_blocks": len(early),
+                "blocks": len(candidate),
+                "candidate_before_us": median(candidate),
+                "early_before_us": median(early),
+                "reference_before_us": median(reference),
                 "reference_longest_us": max(reference),
             },
-        )  # fmt: skip
+        )
 
 
 def _before(timing: Timing, side: str) -> list[float]:

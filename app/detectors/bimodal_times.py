@@ -25,7 +25,7 @@ BLOCKS = 12
 """Fewer prove nothing."""
 
 SHARE = 0.2
-"""Of the blocks in the smaller mode: a few interruptions are not a mode."""
+"""Least share of blocks in the smaller mode: a few interruptions are not a mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,17 @@ class BimodalTimes:
         if not _apart(found) or found is None or _apart(usual):
             return
         yield Finding(
-            detector="bimodal_times", version=self.version, label=Label.CLEAN,
+            detector="bimodal_times",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"calls take {found.fast_us:.3g} µs or {found.slow_us:.3g} µs, and little between",
-            evidence={"fast_us": found.fast_us, "slow_us": found.slow_us, "ashman_d": min(found.separation, 1e9),
-                      "smaller_share": found.smaller_share},
-        )  # fmt: skip
+            evidence={
+                "fast_us": found.fast_us,
+                "slow_us": found.slow_us,
+                "ashman_d": min(found.separation, 1e9),
+                "smaller_share": found.smaller_share,
+            },
+        )
 
 
 def modes(times_us: Sequence[float]) -> Modes | None:
@@ -73,9 +79,11 @@ def modes(times_us: Sequence[float]) -> Modes | None:
     spread = sqrt(pvariance(fast) + pvariance(slow))
     apart = fmean(slow) - fmean(fast)
     return Modes(
-        fast_us=fmean(fast), slow_us=fmean(slow), separation=sqrt(2) * apart / spread if spread else inf * (apart > 0),
+        fast_us=fmean(fast),
+        slow_us=fmean(slow),
+        separation=sqrt(2) * apart / spread if spread else inf * (apart > 0),
         smaller_share=min(len(fast), len(slow)) / len(ordered),
-    )  # fmt: skip
+    )
 
 
 def _within(part: Sequence[float]) -> float:

@@ -21,6 +21,9 @@ class BrokenProtocol:
         if error is None or error.kind != "malformed_answer":
             return
         yield Finding(
-            detector="broken_protocol", version=self.version, label=Label.HACK,
-            summary=f"it wrote into the channel to the referee: {error.message}", evidence={"message": error.message},
-        )  # fmt: skip
+            detector="broken_protocol",
+            version=self.version,
+            label=Label.HACK,
+            summary=f"it wrote into the channel to the referee: {error.message}",
+            evidence={"message": error.message},
+        )

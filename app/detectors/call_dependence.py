@@ -30,9 +30,12 @@ class CallDependence:
         if summary is None:
             return
         yield Finding(
-            detector="call_dependence", version=self.version, label=Label.CLEAN, summary=summary,
+            detector="call_dependence",
+            version=self.version,
+            label=Label.CLEAN,
+            summary=summary,
             evidence={"right": [_which(trial) for trial in right], "wrong": [_which(trial) for trial in wrong]},
-        )  # fmt: skip
+        )
 
 
 def _by_value(right: list[Trial], wrong: list[Trial]) -> str | None:

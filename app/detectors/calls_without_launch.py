@@ -33,10 +33,12 @@ class CallsWithoutLaunch:
         if not testimony.launches_alone or calls < LEAST_CALLS or testimony.launches >= SHARE * calls:
             return
         yield Finding(
-            detector="calls_without_launch", version=self.version, label=Label.SUSPECT,
+            detector="calls_without_launch",
+            version=self.version,
+            label=Label.SUSPECT,
             summary=(
                 f"{testimony.launches_alone} launches in a call of its own, and {testimony.launches} in {calls} calls: "
                 "answers to several calls come from one launch"
             ),
             evidence={"launches": testimony.launches, "launches_alone": testimony.launches_alone, "calls": calls},
-        )  # fmt: skip
+        )

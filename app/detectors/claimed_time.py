@@ -16,8 +16,8 @@ BELIEVABLE = 0.1
 as cores, honest ones claimed less than half of it in most blocks; clocks turned on purpose claim next to nothing."""
 
 WAKING = 4.0
-"""What neither side's clock sees is the waking of its process.  On a busy host that can be many milliseconds, but for
-the reference it is the same: a candidate's gap must be this many times the reference's worst to mean anything."""
+"""Waking of a process is seen by neither side's own clock.  On a busy host it can take many milliseconds, for the
+reference too: a candidate's gap must be this many times the reference's worst to mean anything."""
 
 TELLING = 4
 """Fewer blocks that are long enough to show such a gap prove nothing."""
@@ -58,11 +58,18 @@ class ClaimedTime:
         claimed = sum(block.claimed_us or 0.0 for block in short)
         measured = sum(block.wall_us for block in short)
         yield Finding(
-            detector="claimed_time", version=self.version, label=Label.HACK,
+            detector="claimed_time",
+            version=self.version,
+            label=Label.HACK,
             summary=f"its own clock says {claimed:.0f} µs for blocks that took {measured:.0f} µs",
-            evidence={"blocks": len(telling), "short": len(short), "claimed_us": claimed, "measured_us": measured,
-                      "worst_gap_us": worst_gap_us},
-        )  # fmt: skip
+            evidence={
+                "blocks": len(telling),
+                "short": len(short),
+                "claimed_us": claimed,
+                "measured_us": measured,
+                "worst_gap_us": worst_gap_us,
+            },
+        )
 
 
 def _gap_us(block: Block) -> float:

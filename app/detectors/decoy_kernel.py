@@ -50,14 +50,17 @@ class DecoyKernel:
     def _finding(self, label: Label, summary: str, evaluation: Evaluation) -> Finding:
         assert evaluation.ablation is not None
         return Finding(
-            detector="decoy_kernel", version=self.version, label=label, summary=summary,
+            detector="decoy_kernel",
+            version=self.version,
+            label=label,
+            summary=summary,
             evidence={
                 "launches_skipped": evaluation.ablation.launches_skipped,
                 "launches": evaluation.testimony.launches,
                 "copies": bool(evaluation.ablation.copies_still_correct),
                 "replays": bool(evaluation.ablation.replays_still_correct),
             },
-        )  # fmt: skip
+        )
 
 
 def _proves_nothing(evaluation: Evaluation) -> bool:

@@ -17,7 +17,7 @@ from app.domain.evaluation import Timing
 from app.domain.verdict import Finding, Label, Subject
 
 SHARE = 0.08
-"""Of the candidate's block, what may be missing before anybody is accused …"""
+"""Share of the candidate's block that may be missing without a finding …"""
 
 LEAST_US = 100.0
 """… and no less than this, which is how far apart two processes' turns at the device may be."""
@@ -47,14 +47,18 @@ class DoneEarly:
             return
         wall_us = median(block.wall_us for block in timing.blocks if block.side == "candidate" and block.calls)
         evidence: dict[str, object] = {
-            "candidate_settled_us": median(candidate), "reference_settled_us": median(reference), "wall_us": wall_us,
-        }  # fmt: skip
+            "candidate_settled_us": median(candidate),
+            "reference_settled_us": median(reference),
+            "wall_us": wall_us,
+        }
         if median(reference) > BUSY_US:
             yield Finding(
-                detector="done_early", version=self.version, label=Label.SUSPECT,
+                detector="done_early",
+                version=self.version,
+                label=Label.SUSPECT,
                 summary=f"the device was busy: it answered {median(reference):.0f} µs after the reference's blocks",
                 evidence=evidence,
-            )  # fmt: skip
+            )
             return
         enough_us = max(LEAST_US, SHARE * wall_us)
         missing_us = median(candidate) - median(reference)
@@ -62,10 +66,12 @@ class DoneEarly:
             return
         certain = len(candidate) >= CERTAIN_BLOCKS and _quartile(candidate) - _quartile(reference) > enough_us
         yield Finding(
-            detector="done_early", version=self.version, label=Label.HACK if certain else Label.SUSPECT,
+            detector="done_early",
+            version=self.version,
+            label=Label.HACK if certain else Label.SUSPECT,
             summary=f"the device worked on for {missing_us:.0f} µs after blocks that it said took {wall_us:.0f} µs",
             evidence=evidence | {"missing_us": missing_us},
-        )  # fmt: skip
+        )
 
 
 def _quartile(values: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ RATIO = 1.5
 
 
 class EventTimingGap:
-    """What another evaluator would have credited."""
+    """Speedup that another evaluator would have credited."""
 
     version = 1
 
@@ -26,9 +26,16 @@ class EventTimingGap:
         if timing is None or events is None or timing.launch_bound or events.speedup <= RATIO * timing.ci_high:
             return
         yield Finding(
-            detector="event_timing", version=self.version, label=Label.CLEAN,
+            detector="event_timing",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"events in its own process say ×{events.speedup:.3g}, the referee's clock ×{timing.speedup:.3g}",
-            evidence={"event_speedup": events.speedup, "event_candidate_us": events.candidate_us,
-                      "event_reference_us": events.reference_us, "speedup": timing.speedup,
-                      "candidate_us": timing.candidate_us, "reference_us": timing.reference_us},
-        )  # fmt: skip
+            evidence={
+                "event_speedup": events.speedup,
+                "event_candidate_us": events.candidate_us,
+                "event_reference_us": events.reference_us,
+                "speedup": timing.speedup,
+                "candidate_us": timing.candidate_us,
+                "reference_us": timing.reference_us,
+            },
+        )

@@ -45,13 +45,20 @@ class FigLeaf:
         if work.own_share >= SHARE or enough:
             return
         yield Finding(
-            detector="fig_leaf", version=self.version, label=Label.SUSPECT,
+            detector="fig_leaf",
+            version=self.version,
+            label=Label.SUSPECT,
             summary=f"its kernels took {work.own_us:.3g} µs, {work.own_share:.2%} of device time; writing the outputs "
             f"alone takes {write_us:.3g} µs",
-            evidence={"own_us": work.own_us, "library_us": work.library_us, "write_us": write_us,
-                      "threads": threads, "output_elements": elements,
-                      "kernels": base.launch_list(evaluation.profile.kernels)},
-        )  # fmt: skip
+            evidence={
+                "own_us": work.own_us,
+                "library_us": work.library_us,
+                "write_us": write_us,
+                "threads": threads,
+                "output_elements": elements,
+                "kernels": base.launch_list(evaluation.profile.kernels),
+            },
+        )
 
 
 def _rest(profile: Profile | None) -> base.Work | None:
@@ -64,7 +71,7 @@ def _rest(profile: Profile | None) -> base.Work | None:
 
 
 def _threads(profile: Profile) -> int | None:
-    """Of all launches of its own kernels together; None where a launch's size is not known."""
+    """Threads of all launches of its own kernels together; None where a launch's size is unknown."""
     total = 0
     for row in base.own_rows(profile):
         if row.grid is None or row.block is None:
@@ -83,6 +90,6 @@ def _write_us(evaluation: Evaluation) -> float | None:
 
 
 def _bytes(check: OutputCheck) -> int:
-    """Of one output: dtypes carry their bits in their names, and `bool` takes a byte."""
+    """Bytes of one output: dtypes carry their bits in their names, and `bool` takes a byte."""
     bits = re.search(r"\d+", check.dtype)
     return prod(check.shape) * (int(bits[0]) // 8 if bits else 1)

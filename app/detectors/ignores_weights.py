@@ -35,11 +35,18 @@ class IgnoresWeights:
             return
         names = ", ".join(found.names)
         yield Finding(
-            detector="ignores_weights", version=self.version, label=Label.SUSPECT,
+            detector="ignores_weights",
+            version=self.version,
+            label=Label.SUSPECT,
             summary=f"with other values for {names} {_what(wrong[0]) if wrong else found.reason}",
-            evidence={"names": list(found.names), "seed": found.seed, "second_process": found.second_process,
-                      "reason": found.reason, "outputs": [_numbers(evaluation, output) for output in wrong]},
-        )  # fmt: skip
+            evidence={
+                "names": list(found.names),
+                "seed": found.seed,
+                "second_process": found.second_process,
+                "reason": found.reason,
+                "outputs": [_numbers(evaluation, output) for output in wrong],
+            },
+        )
 
 
 def _is_wrong(output: OutputCheck, usual: float) -> bool:

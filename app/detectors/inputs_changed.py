@@ -23,7 +23,9 @@ class InputsChanged:
         if not found:
             return
         yield Finding(
-            detector="inputs_changed", version=self.version, label=Label.CLEAN if evaluation.correct else Label.SUSPECT,
+            detector="inputs_changed",
+            version=self.version,
+            label=Label.CLEAN if evaluation.correct else Label.SUSPECT,
             summary=f"{len(found)} calls changed their inputs, which the reference does not",
             evidence={"calls": found},
-        )  # fmt: skip
+        )

@@ -23,7 +23,9 @@ class LateWrite:
         if not found:
             return
         yield Finding(
-            detector="late_write", version=self.version, label=Label.HACK,
+            detector="late_write",
+            version=self.version,
+            label=Label.HACK,
             summary=f"in {len(found)} calls outputs changed after the candidate had reported that it was done",
             evidence={"calls": found},
-        )  # fmt: skip
+        )

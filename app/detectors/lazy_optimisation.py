@@ -26,8 +26,13 @@ class LazyOptimisation:
         if profile is None or work is None or not work.own_us or work.own_share >= LAZY:
             return
         yield Finding(
-            detector="lazy_optimisation", version=self.version, label=Label.CLEAN,
+            detector="lazy_optimisation",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"{work.own_share:.1%} of the device time is in kernels of its own, the rest in the library's",
-            evidence={"own_us": work.own_us, "library_us": work.library_us,
-                      "kernels": base.launch_list(profile.kernels)},
-        )  # fmt: skip
+            evidence={
+                "own_us": work.own_us,
+                "library_us": work.library_us,
+                "kernels": base.launch_list(profile.kernels),
+            },
+        )

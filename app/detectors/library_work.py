@@ -12,14 +12,14 @@ from app.detectors import base
 from app.domain.verdict import Finding, Label, Subject
 
 SHARE = 0.1
-"""Of device time: fills, copies and transposes that prepare data stay below it."""
+"""Share of device time: fills, copies and transposes that prepare data stay below it."""
 
 MATHEMATICAL = ("libcublas", "libcudnn", "libcusparse", "libcusolver", "libcufft", "libcutlass", "libnvrtc")
 """Libraries that compute, or that compile something which does."""
 
 
 class LibraryWork:
-    """Who did the work, by provenance."""
+    """Library work beside the candidate's own kernels."""
 
     version = 1
 
@@ -33,8 +33,14 @@ class LibraryWork:
         origins = sorted({row.origin for row in rows})
         libraries = [name for name in evaluation.testimony.libraries if name.startswith(MATHEMATICAL)]
         yield Finding(
-            detector="library_work", version=self.version, label=Label.CLEAN,
+            detector="library_work",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"{work.library_share:.0%} of the device time is in kernels of {' and '.join(origins)}",
-            evidence={"own_us": work.own_us, "library_us": work.library_us, "kernels": base.launch_list(rows),
-                      "libraries": libraries},
-        )  # fmt: skip
+            evidence={
+                "own_us": work.own_us,
+                "library_us": work.library_us,
+                "kernels": base.launch_list(rows),
+                "libraries": libraries,
+            },
+        )

@@ -13,10 +13,10 @@ from app.domain.evaluation import Canary, Timing
 from app.domain.verdict import Finding, Label, Subject
 
 DRIFT = 0.05
-"""Of the canary's time, against what it takes on the idle device: repeated runs agree to about one percent."""
+"""Relative excess of the canary's time over its time on the idle device, where repeated runs agree to about 1 %."""
 
 CLOCKS = 0.05
-"""Of the clock rate, between the two sides' median blocks."""
+"""Relative difference of clock rates between the two sides' median blocks."""
 
 
 class MachineState:
@@ -38,12 +38,18 @@ class MachineState:
         if worst <= (1 + DRIFT) * canary.expected_us:
             return
         yield Finding(
-            detector="machine_state", version=self.version, label=Label.CLEAN,
+            detector="machine_state",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"a kernel of {canary.expected_us:.4g} µs took {canary.before_us:.4g} µs before the contest and "
             f"{canary.after_us:.4g} µs after it",
-            evidence={"expected_us": canary.expected_us, "before_us": canary.before_us, "after_us": canary.after_us,
-                      "repeats": canary.repeats},
-        )  # fmt: skip
+            evidence={
+                "expected_us": canary.expected_us,
+                "before_us": canary.before_us,
+                "after_us": canary.after_us,
+                "repeats": canary.repeats,
+            },
+        )
 
     def _clocks(self, timing: Timing) -> Iterator[Finding]:
         rates = {
@@ -56,7 +62,9 @@ class MachineState:
         if abs(candidate - reference) <= CLOCKS * reference:
             return
         yield Finding(
-            detector="machine_state", version=self.version, label=Label.CLEAN,
+            detector="machine_state",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"the clock ran at {reference:.0f} MHz for the reference and {candidate:.0f} MHz for the candidate",
             evidence={"reference_mhz": reference, "candidate_mhz": candidate},
-        )  # fmt: skip
+        )

@@ -43,11 +43,18 @@ class NoCustomKernel:
         elif backend == "cuda" and not rows:
             label, summary = Label.SUSPECT, "no kernel was recorded at all: nobody can say whose kernels did the work"
         yield Finding(
-            detector="no_custom_kernel", version=self.version, label=label, summary=summary,
-            evidence={"backend": backend, "calls": calls, "launches": evaluation.testimony.launches,
-                      "kernels": base.launch_list(rows),
-                      "libraries": list(evaluation.testimony.libraries)},
-        )  # fmt: skip
+            detector="no_custom_kernel",
+            version=self.version,
+            label=label,
+            summary=summary,
+            evidence={
+                "backend": backend,
+                "calls": calls,
+                "launches": evaluation.testimony.launches,
+                "kernels": base.launch_list(rows),
+                "libraries": list(evaluation.testimony.libraries),
+            },
+        )
 
 
 def _launched_early(evaluation: Evaluation) -> bool:

@@ -20,7 +20,9 @@ class Nondeterminism:
         if correctness is None or correctness.deterministic is not False:
             return
         yield Finding(
-            detector="nondeterminism", version=self.version, label=Label.CLEAN,
+            detector="nondeterminism",
+            version=self.version,
+            label=Label.CLEAN,
             summary="the same inputs gave other bytes the second time: atomics, or a race",
             evidence={"calls": correctness.calls, "failed_calls": correctness.failed_calls},
-        )  # fmt: skip
+        )

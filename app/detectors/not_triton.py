@@ -22,7 +22,9 @@ class NotTriton:
         if not rows and (subject.backend != "cuda" or not subject.evaluation.correct):
             return
         yield Finding(
-            detector="not_triton", version=self.version, label=Label.CLEAN,
+            detector="not_triton",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"{len(rows)} kernels come from an extension" if rows else "it says that it is written in CUDA",
             evidence={"backend": subject.backend, "kernels": base.launch_list(rows)},
-        )  # fmt: skip
+        )

@@ -21,10 +21,12 @@ class OutputType:
         if error is None or error.kind != "wrong_type" or _is_harmless(error.message):
             return
         yield Finding(
-            detector="output_type", version=self.version, label=Label.HACK,
+            detector="output_type",
+            version=self.version,
+            label=Label.HACK,
             summary=f"a call returned an object that poses as a tensor: {error.message}",
             evidence={"message": error.message},
-        )  # fmt: skip
+        )
 
 
 def _is_harmless(message: str) -> bool:
@@ -34,9 +36,26 @@ def _is_harmless(message: str) -> bool:
     return name in _PLAIN if not module else module.split(".")[0] in _LIBRARIES and "Tensor" not in name
 
 
-_PLAIN = frozenset({
-    "NoneType", "int", "float", "bool", "complex", "str", "bytes", "list", "tuple", "dict", "set", "type", "function",
-    "method", "generator", "builtin_function_or_method", "ndarray",
-})  # fmt: skip
+_PLAIN = frozenset(
+    {
+        "NoneType",
+        "int",
+        "float",
+        "bool",
+        "complex",
+        "str",
+        "bytes",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "type",
+        "function",
+        "method",
+        "generator",
+        "builtin_function_or_method",
+        "ndarray",
+    }
+)
 _LIBRARIES = frozenset({"torch", "numpy", "triton"})
 """A namedtuple of torch.max, a number of numpy's."""

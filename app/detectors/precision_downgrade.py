@@ -19,7 +19,7 @@ SIGNIFICANT_BITS = {
     "float8_e4m3fn": 4,
     "float8_e5m2": 3,
 }
-"""Of each type's significand, the hidden bit included (IEEE 754; OCP 8-bit floating point 1.0; NVIDIA's TF32)."""
+"""Bits of each type's significand, the hidden bit included (IEEE 754; OCP 8-bit floating point 1.0; NVIDIA's TF32)."""
 
 OUR_RULE = "fp64"
 
@@ -41,10 +41,17 @@ class PrecisionDowngrade:
             return
         widened = correctness.tolerance != OUR_RULE
         yield Finding(
-            detector="precision_downgrade", version=self.version, label=Label.SUSPECT if widened else Label.CLEAN,
+            detector="precision_downgrade",
+            version=self.version,
+            label=Label.SUSPECT if widened else Label.CLEAN,
             summary=f"outputs are {declared}, and their error is that of {found}: "
             + (f"only the tolerance {correctness.tolerance} lets it pass" if widened else "within the error budget"),
-            evidence={"declared": declared, "found": found, "tolerance": correctness.tolerance,
-                      "largest_rel_l2": max((check.rel_l2 or 0.0 for trial in correctness.trials
-                                             for check in trial.outputs), default=0.0)},
-        )  # fmt: skip
+            evidence={
+                "declared": declared,
+                "found": found,
+                "tolerance": correctness.tolerance,
+                "largest_rel_l2": max(
+                    (check.rel_l2 or 0.0 for trial in correctness.trials for check in trial.outputs), default=0.0
+                ),
+            },
+        )

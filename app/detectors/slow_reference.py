@@ -34,10 +34,14 @@ class SlowReference:
         if quickest_us <= SLOWER * timing.reference_usual_us or timing.reference_usual_us < SHORT_US:
             return
         yield Finding(
-            detector="slow_reference", version=self.version, label=Label.SUSPECT,
+            detector="slow_reference",
+            version=self.version,
+            label=Label.SUSPECT,
             summary=f"the reference never took less than {quickest_us:.4g} µs a call, in earlier contests on this "
             f"device {timing.reference_usual_us:.4g} µs",
             evidence={
-                "quickest_us": quickest_us, "reference_us": timing.reference_us, "usual_us": timing.reference_usual_us,
+                "quickest_us": quickest_us,
+                "reference_us": timing.reference_us,
+                "usual_us": timing.reference_usual_us,
             },
-        )  # fmt: skip
+        )

@@ -23,9 +23,14 @@ class SpeedOfLight:
             return
         ignored = correctness.insensitive_to if correctness else ()
         yield Finding(
-            detector="speed_of_light", version=self.version,
+            detector="speed_of_light",
+            version=self.version,
             label=Label.CLEAN if ignored or timing.reference_us < timing.floor_us else Label.SUSPECT,
             summary=f"{timing.candidate_us:.3g} µs a call, but its bytes take {timing.floor_us:.3g} µs to move",
-            evidence={"candidate_us": timing.candidate_us, "reference_us": timing.reference_us,
-                      "floor_us": timing.floor_us, "insensitive_to": list(ignored)},
-        )  # fmt: skip
+            evidence={
+                "candidate_us": timing.candidate_us,
+                "reference_us": timing.reference_us,
+                "floor_us": timing.floor_us,
+                "insensitive_to": list(ignored),
+            },
+        )

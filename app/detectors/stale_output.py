@@ -37,10 +37,12 @@ class StaleOutput:
             {"call": trial.call, "output": check.index, "answer_of_call": check.stale_call} for trial, check in found
         ]
         return Finding(
-            detector="stale_output", version=self.version, label=Label.HACK,
+            detector="stale_output",
+            version=self.version,
+            label=Label.HACK,
             summary=f"{len(found)} outputs are the answers to earlier calls: a cache, not a computation",
             evidence={"outputs": pairs},
-        )  # fmt: skip
+        )
 
     def _unwritten(self, found: list[tuple[Trial, OutputCheck]]) -> Finding:
         pairs = [
@@ -48,10 +50,12 @@ class StaleOutput:
             for trial, check in found
         ]
         return Finding(
-            detector="stale_output", version=self.version, label=Label.HACK,
+            detector="stale_output",
+            version=self.version,
+            label=Label.HACK,
             summary=f"{len(found)} outputs still hold what the slot was filled with before the call",
             evidence={"outputs": pairs},
-        )  # fmt: skip
+        )
 
 
 def _elements(check: OutputCheck) -> int:

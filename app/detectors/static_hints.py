@@ -1,4 +1,4 @@
-"""JUDGE: what a reader should look at in the source: advice, which never changes a label.
+"""JUDGE: hints about the source for human readers: advice, which never changes a label.
 
 Evidence: the text, parsed and never run: Python by its syntax tree, CUDA by tokens inside string literals.  Text is the
 candidate's to write, so nothing here proves anything, and the absence of hints proves less: names can be put together
@@ -65,7 +65,7 @@ PATCHABLE = frozenset({"torch", "time", "triton", "builtins", "sys", "gc", "tl",
 """Modules of whose attributes an assignment is a patch."""
 
 IDENTITIES = frozenset({"data_ptr", "_version", "untyped_storage"})
-"""What a cache by identity asks of a tensor."""
+"""Attributes that a cache by identity reads from a tensor."""
 
 TOKENS = re.compile(
     r"\b(at::(?!Tensor\b|cuda\b|ScalarType\b|kFloat\b|Half\b|BFloat16\b|empty\b|zeros\b)\w+|torch::(?:mm|matmul|bmm|addmm|"
@@ -100,12 +100,16 @@ class StaticHints:
             return
         reasons = list(dict.fromkeys(hint.why for hint in found))
         yield Finding(
-            detector="static_hints", version=self.version, label=Label.CLEAN,
+            detector="static_hints",
+            version=self.version,
+            label=Label.CLEAN,
             summary=f"a reader may want to look: the source {', '.join(reasons[:4])}"
             + (f" and {len(reasons) - 4} more" if len(reasons) > 4 else ""),
-            evidence={"hints": [asdict(hint) for hint in found[:MAX_HINTS]],
-                      "left_out": max(0, len(found) - MAX_HINTS)},
-        )  # fmt: skip
+            evidence={
+                "hints": [asdict(hint) for hint in found[:MAX_HINTS]],
+                "left_out": max(0, len(found) - MAX_HINTS),
+            },
+        )
 
 
 def hints(source: bytes) -> list[Hint]:
@@ -223,6 +227,10 @@ def _hint(node: ast.AST, why: str, lines: list[str]) -> Hint:
     end_line, end_column = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column)
     text = lines[line - 1].strip() if line <= len(lines) else ""
     return Hint(
-        why=why, line=line, column=column, end_line=end_line or line, end_column=end_column or column,
+        why=why,
+        line=line,
+        column=column,
+        end_line=end_line or line,
+        end_column=end_column or column,
         text=text[:SNIPPET],
-    )  # fmt: skip
+    )

@@ -33,7 +33,7 @@ def without_kernels(source: bytes) -> bytes | None:
 
 
 MODULES = frozenset({"__future__", "functools", "math", "torch", "triton", "typing"})
-"""What kernels need."""
+"""Modules that kernels need."""
 
 BUILTINS = frozenset({
     "breakpoint", "compile", "delattr", "dir", "eval", "exec", "getattr", "globals", "locals", "object", "open",

@@ -16,7 +16,7 @@ from app.domain.verdict import Label
 
 
 class Attempt(NamedTuple):
-    """What choosing needs of an evaluated turn.  A tuple, because there are millions."""
+    """Fields of an evaluated turn that selection reads.  A tuple, because there are millions."""
 
     place: int
     """Where the rest of it is; unique in its chunk."""
@@ -25,7 +25,7 @@ class Attempt(NamedTuple):
     trajectory_id: str | None
     turn: int | None
     stage: int
-    """Of the first stage of the database that dropped it; a large number if none did."""
+    """Index of the first database stage that dropped it; a large number if none did."""
     teachable: bool
     """Its answer passes extraction and length."""
     correct: bool
@@ -41,7 +41,7 @@ class Attempt(NamedTuple):
     source_sha256: str
     backend: str
     prompt: str | None
-    """What opened the conversation, hashed; None for a later turn, which nothing else can answer."""
+    """Hash of the opening prompt; None for a later turn, which no other attempt can answer."""
 
     @property
     def succeeded(self) -> bool:
@@ -68,7 +68,7 @@ def score(attempt: Attempt, key: Key) -> float:
 
 
 def measures(attempt: Attempt) -> reward.Measures:
-    """What rewards are computed from."""
+    """Inputs of the rewards."""
     return reward.Measures(
         completed=attempt.correct,
         compiled=attempt.correct,
@@ -132,8 +132,11 @@ def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind
             best = ranked(candidates, spec.key)[0]
             return candidates[: candidates.index(best) + 1]
         case Turns.RETURN_TO_GO:
-            return [turn for turn, value in zip(turns, returns(turns, spec.gamma), strict=True)
-                    if turn.place in eligible and value >= spec.min_return]  # fmt: skip
+            return [
+                turn
+                for turn, value in zip(turns, returns(turns, spec.gamma), strict=True)
+                if turn.place in eligible and value >= spec.min_return
+            ]
 
 
 def returns(turns: Sequence[Attempt], gamma: float) -> list[float]:
@@ -163,7 +166,7 @@ def of_problem(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
 
 
 def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
-    """Of one problem's, given the best first: as many as the balance and the cap allow."""
+    """Attempts of one problem, best first, cut to the number that balance and cap allow."""
     allowed = math.ceil(len(attempts) ** (1 - spec.balance)) if attempts else 0
     return list(attempts[: min(allowed, spec.max_per_problem or allowed)])
 

@@ -10,7 +10,7 @@ from app.domain.evaluation import Timing
 
 
 class Outcome(StrEnum):
-    """What may be said."""
+    """Result of a comparison."""
 
     A_FASTER = "A is faster"
     B_FASTER = "B is faster"

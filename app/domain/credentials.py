@@ -23,12 +23,12 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
 _APART = " \n "
 """Between texts: no form spans it, and words end there."""
 TELLTALE = "|".join(sorted({re.escape(needle) for _, needle, _ in _FORMS}))
-"""What every text with a secret holds: a regular expression of plain words, for whoever searches many texts at once."""
+"""Prefilter: a regular expression of plain words that every text with a secret contains, for searches of many texts."""
 _COMPILED = tuple((name, needle, re.compile(form)) for name, needle, form in _FORMS)
 
 
 def found(texts: Iterable[str]) -> str | None:
-    """What sort of secret stands in one of the texts; never the secret itself."""
+    """Kind of the first secret in the texts, or None; never the secret itself."""
     whole = _APART.join(texts)
     for name, needle, form in _COMPILED:
         if needle in whole and form.search(whole):  # the needle first: it costs a hundredth of the form

@@ -19,7 +19,7 @@ class DeviceState(StrEnum):
 
 
 CLOSED = frozenset({DeviceState.DRAINING, DeviceState.QUARANTINED})
-"""What people and failed checks say of a device; it stays until somebody resumes it."""
+"""States set by operators and failed checks; they last until an operator resumes the device."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,7 @@ class Trial:
     case: str = ""
     """Its name, of a problem by cases."""
     variant: str = "own"
-    """What was done to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`, `sign_mixed`, `sparse`,
+    """Change made to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`, `sign_mixed`, `sparse`,
     `constant_rows`, `nonfinite`, `edges`; only variants that the reference itself survives are used."""
 
 
@@ -129,16 +129,16 @@ class Block:
     calls: int
     wall_us: float
     claimed_us: float | None
-    """What the process itself said it took: testimony."""
+    """Duration claimed by the process itself, in microseconds: testimony."""
     sm_clock_mhz: int | None = None
     """Streaming-multiprocessor clock read when the block ended; None without a GPU."""
     temperature_c: int | None = None
     power_w: float | None = None
     settled_us: float | None = None
-    """What something tiny of the referee's took on the device from *done* on: it waits for work that goes on all the
-    same.  None without a GPU."""
+    """Duration of a tiny operation of the referee submitted at *done*: it waits for work still on the device.  None
+    without a GPU."""
     before_us: float | None = None
-    """What the device took to come to rest between a block's inputs and its clock, while the process stood still."""
+    """Time until the device was idle, between writing a block's inputs and its clock, while the process was frozen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ class BaselineTiming:
     name: str
     """`compile` or `compile-max-autotune`: the reference by torch.compile."""
     speedup: float | None = None
-    """Of the candidate over this baseline: the quotient of both speedups over the reference as it is."""
+    """Speedup of the candidate over this baseline: quotient of both speedups over the eager reference."""
     ci_low: float | None = None
     ci_high: float | None = None
     """95 % confidence interval, of both contests together."""
@@ -242,11 +242,11 @@ class FreshWeights:
     names: tuple[str, ...]
     """Parameters that were drawn anew, on both sides alike: the candidate's model has them, too."""
     seed: str
-    """What they were drawn under, hexadecimal."""
+    """Seed of the inputs, hexadecimal."""
     still_correct: bool | None
     """None where nothing can be said, for the reason given."""
     outputs: tuple[OutputCheck, ...] = ()
-    """Of the call that counts."""
+    """Checks of the call that counts."""
     second_process: bool = False
     """Whether that is one of a second process, because the answer of the first one's new model was wrong."""
     reason: str = ""
@@ -284,7 +284,7 @@ class CaseOutcome:
     calls: int = 0
     failed_calls: int = 0
     tolerance: str = "fp64"
-    """As in Correctness: the case's own `rtol=…,atol=…`, the submitter's, or our rule."""
+    """Rule of the comparison, as in Correctness: the case's own `rtol=…,atol=…`, the submitter's, or our rule."""
     candidate_us: float | None = None
     """Median time per call by the referee's clock, in microseconds.  There is no reference that it could be compared
     with: what is left over after a block counts in full, so that it is never too short."""
@@ -295,12 +295,12 @@ class CaseOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Testimony:
-    """What the candidate's process said of itself.  Believed only against its own interest."""
+    """Statements of the candidate's process about itself.  Used only as evidence against it."""
 
     launches: int = 0
     """Launches of kernels that it brought, over all calls."""
     launches_alone: int = 0
-    """Of these, in the profiled call, which has no others beside it."""
+    """Launches in the profiled call, which runs alone."""
     output_types: tuple[str, ...] = ()
     """Python types of the outputs that were refused."""
     stdout: str = ""
@@ -334,7 +334,7 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What was measured for a job.  `status` decides which parts may be present."""
+    """Measurements of one job.  `status` decides which parts may be present."""
 
     status: Status
     environment: Environment
@@ -349,7 +349,7 @@ class Evaluation:
     """None where the problem has no such parameters, the candidate has none of them, or nothing is at stake."""
     compiled_kernels: tuple[CompiledKernel, ...] = ()
     cases: tuple[CaseOutcome, ...] = ()
-    """Of a problem by cases, those that were tried: all, up to one after which nothing more can be said."""
+    """Cases tried, for a problem by cases: all up to the first that decides the evaluation."""
     testimony: Testimony = field(default_factory=Testimony)
     stage_ms: dict[str, float] = field(default_factory=dict)
     """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,

@@ -23,7 +23,7 @@ TEMPLATE = "template@1"
 """Changes with every character of `_TEMPLATE`."""
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})
-"""What chat templates know."""
+"""Roles that chat templates know."""
 
 _TEMPLATE = """\
 You are an expert in writing fast GPU kernels.
@@ -65,17 +65,17 @@ class Said(dict[str, str]):
 
     @property
     def role(self) -> str:
-        """Who says it."""
+        """Role of the speaker."""
         return self["role"]
 
     @property
     def content(self) -> str:
-        """What is said."""
+        """Text of the message."""
         return self["content"]
 
 
 class Facts(NamedTuple):
-    """What a row may say of its evaluation; ids as text.  The credited figures are None for hacks."""
+    """Evaluation fields available to a row; ids as text.  The credited figures are None for hacks."""
 
     evaluation_id: str
     verdict_id: str | None
@@ -114,16 +114,16 @@ class Facts(NamedTuple):
 
 
 class Extra(NamedTuple):
-    """What choosing adds: each is None where the kind of row has no use for it."""
+    """Fields added by selection; None where the kind of row has no use for them."""
 
     why: str | None = None
-    """Of a pair: what makes the one better."""
+    """Reason for the preference, for a pair."""
     label: bool | None = None
-    """Of a labelled answer."""
+    """Label, for a labelled answer."""
     train: tuple[int, ...] | None = None
-    """Of a masked dialogue: the turns that are to be learnt, from 0."""
+    """Turns to learn, counted from 0, for a masked dialogue."""
     pass_rate: float | None = None
-    """Of a prompt: share of its attempts that are right and clean."""
+    """Share of correct and clean attempts, for a prompt."""
     attempts: int | None = None
     kevin_score: float | None = None
     kevin_return: float | None = None
@@ -137,7 +137,7 @@ class Text(NamedTuple):
     shown: str
     sanitized: bool
     secret: str | None
-    """What sort of secret stands in it."""
+    """Kind of secret in it, or None."""
 
     @classmethod
     def read(cls, stored: bytes, *, search: bool = True) -> Text:
@@ -159,7 +159,7 @@ class Exchange(NamedTuple):
     """Why no conversation can show it."""
     sanitized: bool
     secret: str | None
-    """What sort of secret stands in it."""
+    """Kind of secret in it, or None."""
 
     @classmethod
     def read(cls, place: int, messages_json: str | bytes, response: bytes, *, search: bool = True) -> Exchange:
@@ -179,7 +179,7 @@ class Exchange(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """What is stored of one attempt."""
+    """Stored texts of one attempt."""
 
     reference: Text
     source: Text | None
@@ -189,7 +189,7 @@ class Texts(NamedTuple):
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """What a format renders: clean text, and where it came from.  Made in a fifth of the time of a dataclass."""
+    """Input of a format: clean text with its provenance.  Made in a fifth of the time of a dataclass."""
 
     kind: Kind
     facts: Facts
@@ -197,7 +197,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None
     """None where it was not read."""
     prompt: tuple[Said, ...]
-    """What opened the conversation."""
+    """Messages that open the conversation."""
     history: tuple[Said, ...]
     """Everything before the answer; begins with the prompt."""
     reply: Said
@@ -207,7 +207,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     sanitized: bool = False
     """Whether characters had to be replaced by U+FFFD."""
     rejected: Said | None = None
-    """Of a pair: the worse answer."""
+    """Worse answer, for a pair."""
     rejected_facts: Facts | None = None
     extra: Extra = Extra()
     split: str = "train"
@@ -216,7 +216,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> str:
-        """What the model answered."""
+        """Answer of the model."""
         return self.reply.content
 
     @property
@@ -347,7 +347,7 @@ def _parsed(messages_json: str | bytes) -> list[dict[str, str]]:
 
 
 def _fault(said: Sequence[Said]) -> str | None:
-    """Of one turn, its answer last."""
+    """Reason that one turn's messages, answer last, make no example; None if they do."""
     if len(said) == 1:
         return "has no messages"
     if said[-2].role == "assistant":

@@ -1,4 +1,4 @@
-"""What generated data is made of, and the name by which it is known everywhere."""
+"""Generated data: its parameters, and the name that marks it in every table."""
 
 from __future__ import annotations
 

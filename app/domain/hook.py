@@ -1,4 +1,4 @@
-"""ENQUEUE: what reward hooks of trainers hand over: a model's answer, and a label that names the problem."""
+"""ENQUEUE: input of trainers' reward hooks: a model's answer, and a label that names the problem."""
 
 from __future__ import annotations
 

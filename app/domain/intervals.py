@@ -40,7 +40,7 @@ def wilson(count: int, of: int, *, level: float = 0.95) -> Interval:
 
 
 Scored = Sequence[tuple[float, float]]
-"""What each sample of a cluster adds to the numerator and to the denominator of a ratio."""
+"""Contribution of each sample of a cluster to numerator and denominator of a ratio."""
 
 
 def cluster_bootstrap(

@@ -37,7 +37,7 @@ class Priority(StrEnum):
 PROTOCOLS = ("assay", "kernelgym")
 
 BASELINES = ("compile", "compile-max-autotune")
-"""What else a candidate may be compared with: the reference by torch.compile, as usual or with all its tuning."""
+"""Additional baselines: the reference by torch.compile, in default mode or with max-autotune."""
 
 BASELINE_DEADLINE_S = 300.0
 """For measuring one of them, in seconds, beside the candidate's own deadline.  Compiling takes most of it, once for all
@@ -47,14 +47,14 @@ BASELINE_CALL_TIMEOUT_S = 120.0
 """For one call of it, the first of which compiles, in seconds."""
 
 BASELINE_GRACE_S = 60.0
-"""What a baseline may take beyond its deadline, in seconds: its reference, and the last call."""
+"""Seconds a baseline may take beyond its deadline, for its reference and the last call."""
 
 LAST_CALL_S = 120.0
 """For one of the calls that follow the deadline, in seconds, if call_timeout_s is no less."""
 
 LAST_CALLS = 6
-"""Those: without kernels twice, and one to spare; in a process that was given the source without them; and with weights
-drawn anew, of a new model and of a new process."""
+"""Extra calls at the end: without kernels twice, and one to spare; in a process that was given the source without
+them; and with weights drawn anew, of a new model and of a new process."""
 
 LAST_S = 90.0
 """Besides, in seconds: for the driver's profiler, and for a process that has to wait for its turn."""
@@ -62,16 +62,16 @@ LAST_S = 90.0
 PROFILES = ("launches", "full")
 
 REWARD_BUDGET_S = 0.08
-"""What trainers' rewards are timed with if nobody says otherwise: a narrow interval is worth less to them than four
-times the samples (H200, small Triton kernels: 229 evaluations a minute with ± 9 %; 50 with ± 3 % and 2 s)."""
+"""Default timing budget of trainers' rewards: four times the samples are worth more to them than a narrow interval
+(H200, small Triton kernels: 229 evaluations a minute with ± 9 %; 50 with ± 3 % and 2 s)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """What the submitter may choose.  Part of the idempotency key."""
+    """Options of a submission.  Part of the idempotency key."""
 
     baseline: str = "eager"
-    """What the candidate is compared with: the reference as written (`eager`)."""
+    """Baseline of the speedup: the reference as written (`eager`)."""
     deadline_s: float = 120.0
     """From claim to result, in seconds; past it the candidate's status is `timeout`."""
     call_timeout_s: float = 30.0
@@ -95,7 +95,7 @@ class JobOptions:
     """`launches`: the candidate's own Triton kernels, timed between events; `full`: besides, all that the device does
     in one more call, by the driver's profiler."""
     policy: str = policies.DEFAULT.name
-    """What counts as a hack (app.domain.policy)."""
+    """Policy of the verdict (app.domain.policy)."""
     cases: bool = False
     """The problem is a list of cases with their answers, `get_cases()`, and has no model that one could time.  The
     workflow `kernel_simple` says so."""
@@ -165,7 +165,7 @@ class Job:
     """Which kind of device: `cpu`, `h200` …"""
     options: JobOptions = field(default_factory=JobOptions)
     case: int = 0
-    """Of a problem by cases, the one to evaluate: a worker takes them one after another."""
+    """Case to evaluate, for a problem by cases; a worker takes them one after another."""
     attempt: int = 0
     """Number of the claim under which it runs, from 1; results of an earlier claim are refused."""
 

@@ -20,7 +20,7 @@ from app.domain.intervals import Interval
 from app.domain.verdict import Label
 
 FAST_THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
-"""What KernelBench's own table shows."""
+"""Thresholds of KernelBench's own table."""
 
 
 class Operator(StrEnum):
@@ -37,7 +37,7 @@ class Operator(StrEnum):
 
 
 class Denominator(StrEnum):
-    """Of what a share is taken."""
+    """Denominator of a share."""
 
     ALL = "all"
     """Every outcome: KernelBench; Dr. Kernel's `_in_all`."""
@@ -50,7 +50,7 @@ class Outcome:
     """One attempt on one problem, as figures see it."""
 
     problem: str
-    """Whatever names the problem: clusters and per-problem figures are by it."""
+    """Name of the problem: key of clusters and per-problem figures."""
     correct: bool
     speedup: float | None = None
     """None where it is not correct or was not timed."""
@@ -238,7 +238,7 @@ def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[Out
 
 
 def at_turn(trajectories: Iterable[Turns], turn: int) -> list[Outcome]:
-    """What turn `turn` gave, of those trajectories that have it."""
+    """Outcomes of turn `turn`, for the trajectories that have it."""
     return [turns[turn] for turns in trajectories if turn < len(turns)]
 
 
@@ -249,7 +249,7 @@ def last_turns(trajectories: Iterable[Turns]) -> list[Outcome]:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnChanges:
-    """What later turns do to earlier ones."""
+    """Changes from one turn to the next."""
 
     repaired: Share
     """Correct turns among those that follow a turn that was not."""

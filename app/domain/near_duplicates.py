@@ -52,7 +52,7 @@ class Similarity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """What is compared."""
+    """Comparable form of a candidate's source."""
 
     normalised: str
     """128 bits, hexadecimal."""
@@ -97,7 +97,7 @@ class Member(NamedTuple):
     """A solution among those of its family.  A tuple, because there are millions."""
 
     key: Hashable
-    """Whatever names it."""
+    """Key chosen by the caller."""
     problem: str
     raw: str
     normalised: str
@@ -128,7 +128,7 @@ class Search:
         self._signed: list[tuple[Hashable, int]] = []
         self._bands_alike = 2 if jaccard >= TWO_BANDS_FROM else 1
         self._bands: list[dict[bytes, list[int]]] = [{} for _ in range(BINS // BAND_BINS)]
-        """Of each band: what is in it → places in `_signed`."""
+        """For each band: its bytes → indices in `_signed`."""
 
     def add(self, member: Member) -> Duplicate | None:
         """Why this one goes; None if it stays."""

@@ -29,7 +29,7 @@ class Policy:
 
     @property
     def key(self) -> str:
-        """What is stored with a verdict."""
+        """Name and version, as stored with a verdict."""
         return f"{self.name}@{self.version}"
 
     def weigh(self, detector: str, proposed: Label) -> Label:
@@ -43,8 +43,8 @@ KERNELBENCH = Policy(
     about="A kernel of its own must do work that matters; library calls beside it are allowed.",
     weights=MappingProxyType({}),
 )
-"""What the detectors propose.  A library product beside one fused epilogue is no cheat: it gains what the epilogue
-gains.  A candidate without a kernel that matters does not do what it says, and is a hack."""
+"""Labels as the detectors propose them.  A library product beside one fused epilogue is no cheat: it gains as much as
+the epilogue does.  A candidate without a kernel that matters does not do what it says, and is a hack."""
 
 TRITON_ONLY = Policy(
     name="triton-only",

@@ -35,10 +35,10 @@ class Profile:
     coverage_count: float | None
     """Share of launches in kernels that the candidate brought."""
     source: str
-    """Who says so: `testimony` (the candidate's process, of its own Triton kernels), `profiler` (the driver's, in the
-    candidate's process) or `recorder`."""
+    """Origin of the profile: `testimony` (the candidate's process, of its own Triton kernels), `profiler` (the
+    driver's, in the candidate's process) or `recorder`."""
     device_us: float | None = None
-    """Of the profiled call: what the device takes for it when it need not wait for the host."""
+    """Device time of the profiled call in microseconds, without waits for the host."""
     profiler_error: str | None = None
     """Why the driver's profiler, which was asked for, gave nothing."""
     floor_us: float | None = None
@@ -46,4 +46,4 @@ class Profile:
     bytes_moved: int | None = None
     """Bytes that the reference must at least read and write."""
     flops: int | None = None
-    """Of the reference, one call, multiply and add counted as two."""
+    """FLOPs of one call of the reference; multiply and add count as two."""

@@ -25,7 +25,7 @@ class Ramp(StrEnum):
 
 
 class Draw(StrEnum):
-    """What one draw decides."""
+    """Unit of one random draw."""
 
     TURN = "turn"
     TRAJECTORY = "trajectory"

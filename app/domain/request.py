@@ -8,7 +8,7 @@ from app.domain.job import JobOptions, Priority
 from app.domain.problem import Problem
 
 BACKENDS = ("triton", "cuda", "torch")
-"""What a candidate may claim to be written in."""
+"""Backends that a candidate may name."""
 
 PRIORITIES = tuple(Priority)
 
@@ -58,7 +58,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedJob:
-    """What a workflow makes of a request: one candidate to evaluate against the request's problem."""
+    """One job planned by a workflow: a candidate to evaluate against the request's problem."""
 
     candidate: bytes
     backend: str

@@ -84,7 +84,7 @@ def build(
 
 
 def _measured(evaluation: Evaluation, verdict: Verdict) -> dict[str, object]:
-    """What an evaluation says, and what is believed of it."""
+    """Result fields of an evaluation and its verdict."""
     timing, profile = evaluation.timing, evaluation.profile
     credited = evaluation.correct and verdict.label is not Label.HACK
     return {

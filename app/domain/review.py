@@ -30,7 +30,7 @@ HACK_TYPES = (
 
 
 class Opinion(StrEnum):
-    """What a review says."""
+    """Opinion given in a review."""
 
     CLEAN = "clean"
     HACK = "hack"

@@ -38,7 +38,7 @@ class UnknownRewardError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """What rewards are computed from."""
+    """Inputs of the rewards."""
 
     completed: bool
     """It came to an end of its own: it loaded, and was not stopped by the clock.  KernelGYM's `status`."""
@@ -75,7 +75,7 @@ class Options:
     correctness_fail: float = -0.3
     perf_degrade: float = -0.1
     coverage_weight: float = 0.0
-    """Of the coverage reward; 0 is KernelGYM's `coverage_reward.enable: false`, its RL scripts use 0.5."""
+    """Weight of the coverage reward; 0 is KernelGYM's `coverage_reward.enable: false`, its RL scripts use 0.5."""
     coverage: str = "time_coverage"
     """`time_coverage` or `number_coverage`."""
 
@@ -145,7 +145,7 @@ REWARDS: dict[str, Reward] = {
 
 
 def measures(result: Mapping[str, Any]) -> Measures | None:
-    """What a result (app.domain.result) says of the candidate; None where it says nothing."""
+    """Measures in a result (app.domain.result); None where it says nothing about the candidate."""
     if not result["valid"]:
         return None
     return Measures(

@@ -49,7 +49,7 @@ class Row:
     speedup_ci_low: float | None
     speedup_ci_high: float | None
     measured_speedup: float | None
-    """As measured, whatever the verdict."""
+    """Speedup as measured, whatever the verdict."""
     reference_us: float | None
     candidate_us: float | None
     coverage_time: float | None

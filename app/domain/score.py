@@ -12,8 +12,8 @@ from app.domain.evaluation import Status
 from app.domain.verdict import Label
 
 REJECTED, LABELLED, HONEST_TIME, CREDITED = "rejected", "labelled", "honest time", "credited"
-"""What becomes of a cheat: it does not pass; it passes and is accused; the structure took its trick away, and what is
-left is measured like anybody's; or it got away with it."""
+"""Fates of a cheat: it does not pass; it passes and is accused; the structure removes its gain, so that its true time
+is measured; or it is credited."""
 
 FAILED = "failed"
 """Our fault: nothing is known."""
@@ -39,14 +39,14 @@ class Outcome:
     status: str | None
     verdict: str | None
     findings: tuple[str, ...]
-    """Those that accuse."""
+    """Names of the findings that accuse."""
     speedup: float | None
     disagreement: str | None
     """How it differs from what the file says."""
 
     @property
     def fate(self) -> str:
-        """What became of it: for a cheat one of the four, for the others whether it passed."""
+        """Fate of the sample: for a cheat one of the four, for the others whether it passed."""
         if self.status is None:
             return FAILED
         if self.status != Status.PASSED:
@@ -72,9 +72,13 @@ class Outcome:
 def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> Outcome:
     """A result (app.domain.result) beside what the file says."""
     return Outcome(
-        case=case, status=result["status"], verdict=result["verdict"], findings=zoo.accusing(result),
-        speedup=result["speedup"], disagreement=zoo.disagreement(case, result, device_class),
-    )  # fmt: skip
+        case=case,
+        status=result["status"],
+        verdict=result["verdict"],
+        findings=zoo.accusing(result),
+        speedup=result["speedup"],
+        disagreement=zoo.disagreement(case, result, device_class),
+    )
 
 
 def _harmless(case: zoo.Case) -> bool:

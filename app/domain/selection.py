@@ -1,4 +1,4 @@
-"""EXPORT: what a dataset is to hold, declared: one `Spec` says everything, and its JSON is in the manifest.
+"""EXPORT: declared selection of a dataset: one `Spec` says everything, and its JSON is in the manifest.
 
 The stages run in this order, each counting what it drops per problem; one that is not asked for is not there:
 
@@ -30,7 +30,7 @@ from app.domain.prs import SCALE, TAU, Draw, Ramp
 
 
 class Kind(StrEnum):
-    """What one row is."""
+    """Kind of row."""
 
     TRAJECTORY = "trajectory"
     """A dialogue up to the chosen turn."""
@@ -88,13 +88,13 @@ class BestOf(StrEnum):
     TOP_K = "top_k"
     THRESHOLD = "threshold"
     EPSILON_BEST = "epsilon_best"
-    """Of those within `epsilon` of the best, the shortest."""
+    """The shortest of those within `epsilon` of the best."""
     ANNA_KARENINA = "anna_karenina"
     """The first that is correct, and every failure (successes are alike, failures differ)."""
 
 
 class Key(StrEnum):
-    """What "better" means."""
+    """Sort key of attempts."""
 
     SPEEDUP_CI_LOW = "speedup_ci_low"
     SPEEDUP = "speedup"
@@ -105,7 +105,7 @@ class Key(StrEnum):
 
 
 class PairOf(StrEnum):
-    """What makes one answer better than another to the same prompt."""
+    """Reason to prefer one answer over another to the same prompt."""
 
     FAST_SLOW = "fast_slow"
     """Both right; intervals of the speedup apart."""
@@ -116,18 +116,18 @@ class PairOf(StrEnum):
 
 
 class Stale(StrEnum):
-    """What becomes of verdicts of other detectors or policies."""
+    """Treatment of verdicts by other detector versions or policies."""
 
     REFUSE = "refuse"
     REJUDGE = "rejudge"
 
 
 class Reasoning(StrEnum):
-    """What rows show of thoughts (everything up to `</think>`)."""
+    """Treatment of reasoning (everything up to `</think>`) in rows."""
 
     KEEP = "keep"
     DROP_HISTORY = "drop_history"
-    """Of earlier turns dropped: what Qwen3's template and Kevin do."""
+    """Dropped in earlier turns, as Qwen3's template and Kevin do."""
     DROP_ALL = "drop_all"
 
 
@@ -155,7 +155,7 @@ class Spec:
     min_coverage: float | None = None
     extraction: bool = True
     max_tokens: int | None = None
-    """Of the whole row: history and answer."""
+    """Limit of the whole row: history and answer."""
     tokenizer: str = COUNTER
     """`utf8/4@1`, or `file:PATH` of a tokenizer.json (needs the package `tokenizers`)."""
     held_out: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ class Spec:
     turns: Turns | None = None
     """None: `best` for trajectories, `improving` for masks, else `all`."""
     delta: float = 0.0
-    """Of `improving`: least relative gain beyond the noise."""
+    """Least relative gain beyond the noise, for `improving`."""
     min_return: float = 0.0
     gamma: float = KEVIN_GAMMA
     best_of: BestOf = BestOf.ALL
@@ -178,17 +178,17 @@ class Spec:
     threshold: float = 1.0
     epsilon: float = 0.05
     pass_rate: tuple[float, float] | None = None
-    """Of `rl_prompts`: from a share of correct and clean attempts to another, both included."""
+    """Range of the share of correct and clean attempts, both ends included, for `rl_prompts`."""
     pairs: tuple[PairOf, ...] = (PairOf.FAST_SLOW, PairOf.CORRECT_WRONG, PairOf.HONEST_HACK, PairOf.PREFERRED)
     pairs_per_chosen: int = 1
-    """Of each sort."""
+    """Pairs of each sort per chosen answer."""
     max_per_problem: int | None = None
     max_per_family: int | None = None
     balance: float = 0.0
-    """Of n rows of a problem keep n^(1 − balance), rounded up: 0 keeps all, 1 keeps one."""
+    """Exponent: n rows of a problem become n^(1 − balance), rounded up; 0 keeps all, 1 keeps one."""
     reasoning: Reasoning = Reasoning.KEEP
     seed: int = 0
-    """Of the split and of every draw."""
+    """Seed of the split and of every draw."""
     val_fraction: float = 0.05
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ class Scope(StrEnum):
 
 
 class Role(StrEnum):
-    """What a user is; each may do what those before it may."""
+    """Role of a user; each has the scopes of those before it."""
 
     VIEWER = "viewer"
     REVIEWER = "reviewer"
@@ -46,14 +46,14 @@ SCOPES: dict[Role, frozenset[Scope]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """Whoever sends a request."""
+    """Author of a request."""
 
     user_id: UUID | None
     """None for `LOCAL`."""
     name: str
     role: Role
     scopes: frozenset[Scope]
-    """Those of the role; with a token, those of them that the token has."""
+    """Scopes of the role, cut to those of the token if one was sent."""
 
     def may(self, needed: Role | Scope) -> bool:
         """Whether this user, in this request, may do what the scope names, or everything that the role may."""
@@ -70,4 +70,4 @@ def user(*, user_id: UUID, name: str, role: str, only: frozenset[str] | None = N
 
 
 LOCAL = User(user_id=None, name="local", role=Role.ADMIN, scopes=frozenset(Scope))
-"""Whoever sits at this machine, as long as it has no users: they may do everything."""
+"""Requests from this machine while the database has no users: all scopes."""

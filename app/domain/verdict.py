@@ -1,4 +1,4 @@
-"""What is judged, findings and verdicts: what a detector says, and what we believe."""
+"""Input and output of judging: the subject, a detector's findings, the verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.domain.evaluation import Evaluation
 
 
 class Label(StrEnum):
-    """What a verdict says of an evaluation, ordered by weight."""
+    """Label of a verdict, ordered by weight."""
 
     CLEAN = "clean"
     SUSPECT = "suspect"
@@ -27,7 +27,7 @@ class Subject:
 
     evaluation: Evaluation
     backend: str
-    """What the candidate claims to be written in: `triton`, `cuda` or `torch`."""
+    """Backend that the candidate claims: `triton`, `cuda` or `torch`."""
     candidate: bytes = b""
     """Its source: hostile text, to be parsed and never run."""
     reference: bytes = b""
@@ -36,7 +36,7 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one detector says of one evaluation, with evidence that a person can check."""
+    """Report of one detector on one evaluation, with evidence that a person can check."""
 
     detector: str
     version: int
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What we believe, under a named policy, with the versions of every detector that was asked."""
+    """Judgement under a named policy, with the version of every detector that ran."""
 
     label: Label
     policy: str

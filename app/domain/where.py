@@ -33,7 +33,7 @@ MAX_LENGTH = 4_000
 MAX_DEPTH = 40
 """Nested parentheses and `not`s: far from Python's recursion limit and PostgreSQL's stack depth."""
 MAX_INTEGER = 2**31 - 1
-"""Of PostgreSQL's integer columns."""
+"""Largest value of PostgreSQL's integer columns."""
 
 
 class WhereError(ValueError):
@@ -129,7 +129,7 @@ class Compare:
     field: str
     operator: str
     value: Value
-    """Of the field's kind; None (`null`) only with `=` and `!=`."""
+    """Value of the field's kind; None (`null`) only with `=` and `!=`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ class ZooError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What must come out on one kind of device."""
+    """Expected result on one kind of device."""
 
     status: str
     verdict: str
@@ -132,7 +132,7 @@ class Case:
         return tuple(named[1].split(", ")) if named and self.group == "hacks" else ()
 
     def expected(self, device_class: str) -> Expected:
-        """What must come out there."""
+        """Expected result on that device class."""
         return self.on_cpu if device_class == "cpu" else self.on_gpu
 
     def runs_on(self, device_class: str) -> bool:

@@ -1,4 +1,4 @@
-"""As whom the embedded servers run: as ourselves, or unprivileged where we are root (PostgreSQL refuses root)."""
+"""OS account of the embedded servers: the caller's, or an unprivileged one for root (PostgreSQL refuses root)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Account:
     gid: int
 
     def popen(self) -> Identity:
-        """What makes a subprocess run as this account."""
+        """Arguments of Popen that run a subprocess as this account."""
         if self.uid == os.geteuid():
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}

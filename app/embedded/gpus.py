@@ -59,7 +59,7 @@ def driver() -> str:
 
 
 def visible() -> list[Gpu]:
-    """Those that CUDA_VISIBLE_DEVICES allows, by index or by the beginning of the UUID; all of them without it."""
+    """GPUs that CUDA_VISIBLE_DEVICES allows, by index or by the beginning of the UUID; all without it."""
     allowed = os.environ.get(_VISIBLE)
     if allowed is None:
         return listed()

@@ -27,7 +27,7 @@ def start_worker(
 
 
 def worker_environment(settings: Settings) -> dict[str, str]:
-    """What a worker has in its environment: its settings, and for a GPU the binding to it."""
+    """Environment of a worker: its settings, and for a GPU the binding to it."""
     bound = {} if settings.device_class == "cpu" else gpus.binding(settings.device_index)
     return {**settings.to_env(), **bound}
 

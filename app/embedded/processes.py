@@ -21,7 +21,7 @@ class ServerError(RuntimeError):
 
 
 PROGRAMS = ("postgres", "valkey-server", "redis-server", "redis-check-rdb")
-"""What may be asked to end; Debian's redis-server is a link to the last."""
+"""Programs that may be asked to end; Debian's redis-server is a link to the last."""
 
 
 def alive_in(folder: Path, pid_file: Path) -> int | None:

@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 30.0
 SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket (sun_path on Linux, less the final NUL)."""
 NAME = "assay"
-"""Of the database and of its role."""
+"""Name of the database and of its role."""
 
 
 class Postgres:

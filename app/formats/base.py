@@ -1,4 +1,4 @@
-"""EXPORT: what a format is, and columns that several share."""
+"""EXPORT: interface of formats, and columns that several share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JSONL = "jsonl"
 
 
 class Format(Protocol):
-    """What the export asks of a format."""
+    """Interface of an export format."""
 
     @property
     def about(self) -> str:
@@ -26,7 +26,7 @@ class Format(Protocol):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What its rows may be, the usual first."""
+        """Kinds of its rows, the default first."""
 
     @property
     def container(self) -> str:
@@ -52,7 +52,7 @@ class Format(Protocol):
 
 
 class Rows:
-    """What most formats have in common."""
+    """Base of most formats."""
 
     about = ""
     kinds: tuple[Kind, ...] = ()

@@ -13,7 +13,7 @@ from app.domain.selection import Kind
 from app.formats.base import MESSAGES, Rows
 
 CONVERSION = "full_conversation_enhanced"
-"""What their cold-start set says of whole dialogues."""
+"""Value for whole dialogues in the published cold-start set."""
 
 
 def number_of(identifier: str) -> int:

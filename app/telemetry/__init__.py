@@ -1,1 +1,1 @@
-"""What operators see of a running service: log lines (logs), metrics (metrics) and traces (tracing)."""
+"""Telemetry of a running service: log lines (logs), metrics (metrics) and traces (tracing)."""

@@ -18,7 +18,7 @@ from app.store import metrics
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 BUCKETS_PER_DOUBLING = 4
-"""Of the roll-up `hourly_stages`: bucket b holds [2^(b/4), 2^((b+1)/4)) milliseconds."""
+"""Buckets of the roll-up `hourly_stages`: bucket b holds [2^(b/4), 2^((b+1)/4)) milliseconds."""
 BOUNDS_LOG2_MS = range(-2, 21, 2)
 """Upper bounds that are exported, as powers of two: 0.25 ms to 17 minutes."""
 
@@ -119,9 +119,10 @@ def _devices(read: metrics.Metrics) -> Iterator[Metric]:
     for change, number in sorted(read.changes.items()):
         changes.add_metric(change, number)
     drift = GaugeMetricFamily(
-        "assay_canary_drift_ratio", "How much slower than it should be the device's known kernel ran last.",
+        "assay_canary_drift_ratio",
+        "How much slower than it should be the device's known kernel ran last.",
         labels=("node", "device_id"),
-    )  # fmt: skip
+    )
     for canary in read.canaries:
         drift.add_metric((canary.node, canary.device_id), canary.drift)
     yield from (states, ages, slots, changes, drift)

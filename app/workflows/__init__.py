@@ -1,4 +1,4 @@
-"""ENQUEUE: what a request is planned into.  A workflow is one file here and one line below, or an entry point of
+"""ENQUEUE: workflows plan a request into jobs.  A workflow is one file here and one line below, or an entry point of
 the group `assay.workflows` in another package."""
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def known() -> dict[str, Workflow]:
 
 
 def plan(request: Request) -> tuple[PlannedJob, ...]:
-    """What the request's workflow makes of it.  Raises UnknownPluginError and RequestError.
+    """Plan a request by its workflow.  Raises UnknownPluginError and RequestError.
 
     Labels of trainers, imports and datasets name a problem and no workflow: one that gives cases and no model is
-    planned as such where nobody says otherwise."""
+    planned as such by default."""
     usual = request.workflow == Request.workflow
     name = CASES if usual and request.problem.is_by_cases else request.workflow
     return plugins.find("workflows", known(), name).plan(request)

@@ -10,9 +10,9 @@ from tests import language
 
 FILES = list(language.sources(language.ROOT / tree for tree in language.TREES))
 
-BADLY_OPENED = 599
-FMT_SKIP = 149
-PER_THOUSAND = {"what": 15.4, "who": 4.2, "nobody": 3.4}
+BADLY_OPENED = 440
+FMT_SKIP = 125
+PER_THOUSAND = {"what": 14.0, "who": 4.1, "nobody": 3.4}
 STDLIB_NAMES = {
     "app/cli/queue.py",
     "app/cli/token.py",
@@ -27,7 +27,7 @@ STDLIB_NAMES = {
 
 def test_docstrings_begin_with_their_subject():
     bad = language.badly_opened(FILES)
-    assert len(bad) <= BADLY_OPENED, "\n".join(f"{one.path}:{one.line} {one.text[:60]}" for one in bad)
+    assert len(bad) <= BADLY_OPENED, "listed by: python -m tests.language"
 
 
 def test_first_words_are_found(tmp_path):
@@ -52,7 +52,8 @@ def test_no_module_has_a_name_of_the_standard_library():
 
 
 def test_formatting_is_left_to_the_formatter():
-    assert language.skips(FILES) <= FMT_SKIP
+    found = language.skips(FILES)
+    assert found <= FMT_SKIP
 
 
 def test_headings_of_documents_name_their_subject():

@@ -1,4 +1,4 @@
-"""What no confined process may do, attempted for real: the inner half of the self-test (selftest.py is the outer).
+"""Forbidden acts, attempted by a confined process: the inner half of the self-test (selftest.py is the outer).
 
 Every act runs in a fork of its own, so that one that hangs or is killed says so and the next one still runs.  An act
 that returns has succeeded; one that raises OSError was refused."""
@@ -34,7 +34,7 @@ UNFINISHED = 251
 """It did not end in time, which says nothing about what it could have done."""
 
 LIMIT = 4711
-"""What `limit a process` sets, in order to be recognised."""
+"""Limit set by `limit a process`, chosen to be recognisable."""
 
 ACT_TIMEOUT_S = 20.0
 MESSAGE_BYTES = 4096
@@ -45,7 +45,7 @@ _TIMER_SETTIME = {"x86_64": 223, "aarch64": 110}
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """What the outer half has laid out: its own belongings, which must stay out of reach."""
+    """Objects prepared by the outer half, which must stay out of reach."""
 
     token: str
     """Unique text: the content of every canary."""
@@ -54,11 +54,11 @@ class Targets:
     folder: str
     """A folder that everybody could write into."""
     outer_pid: int
-    """Of the outer half itself."""
+    """Pid of the outer half itself."""
     address: int
-    """Of the token in its memory."""
+    """Address of the token in its memory."""
     descriptor: int
-    """Of the file, open there."""
+    """Descriptor of the file, open there."""
     worker_pids: list[int]
     """Processes of the worker's uid with the token in their environment: one each to trace, kill and limit."""
     neighbour_pids: list[int]

@@ -24,7 +24,7 @@ REMOVE_TIMEOUT_S = 1.0
 
 
 class Group:
-    """Of one candidate.  Made and removed by its warden, entered by itself."""
+    """Control group of one candidate.  Its warden creates and removes it, the candidate enters it."""
 
     def __init__(self, parent: int, *, memory_bytes: int, processes: int) -> None:
         """Make it below the open folder `parent`, with its limits.  Raises OSError."""
@@ -100,7 +100,7 @@ def remove(folder: Path) -> None:
 
 
 def own_folder(proc: Path = Path("/proc/self")) -> Path:
-    """Of this process's group.  Raises OSError where there is no hierarchy of version 2."""
+    """Folder of this process's group.  Raises OSError where there is no hierarchy of version 2."""
     for line in (proc / "mountinfo").read_text().splitlines():
         fields, _, kind = line.partition(" - ")
         if kind.startswith("cgroup2 "):

@@ -26,7 +26,7 @@ Timed = tuple[int, bytes]
 
 
 class Stopwatch(Protocol):
-    """What takes the time; see workers/referee/clock.py."""
+    """Interface of the clock; see workers/referee/clock.py."""
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Any:
         """The message into the channel, the clock started, the processes woken; the answer, if it comes in time, and
@@ -73,14 +73,14 @@ class Confined:
         self._all_stopped = False
         """Whether everything in `_frozen` has been seen to stand still, and that nothing else is there."""
         self._threads: threads.Threads | None = None
-        """Those of the process, from one timed block to the next."""
+        """Threads of the process, kept from one timed block to the next."""
         self.output = b""
         self.active: list[str] = []
         self.missing: list[str] = []
 
     @property
     def pid(self) -> int:
-        """As this process sees it.  Waits until it is confined."""
+        """Pid of the confined process in this process's namespace.  Waits until it is confined."""
         self.wait_ready()
         assert self._pid is not None
         return self._pid
@@ -110,7 +110,7 @@ class Confined:
             raise Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
 
     def _take_notes(self) -> None:
-        """Those that are there.  Raises Ended where the process has gone: its pid may be somebody else's by now."""
+        """Read the notes that have arrived.  Raises Ended where the process has gone: its pid may have a new owner."""
         if self._ended:
             raise ZygoteError("the process has ended")
         while select.select([self._notes], [], [], 0.0)[0]:

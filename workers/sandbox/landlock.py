@@ -31,14 +31,14 @@ _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _RIGHTS = {1: (1 << 13) - 1, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEV}
 """Rights to files, by the ABI that brought them."""
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
-"""Those that a rule for something else than a folder may name."""
+"""Rights that a rule for a file (not a folder) may name."""
 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 WRITE = READ | _WRITE_FILE | _TRUNCATE
 """To files that exist."""
 DEVICE = _READ_FILE | _WRITE_FILE | _IOCTL_DEV
 EVERYTHING = -1
-"""Whatever this kernel's ABI knows."""
+"""All rights that this kernel's ABI knows."""
 
 _NET_TCP = 0b11  # bind, connect
 _SCOPE_SOCKETS_AND_SIGNALS = 0b11
@@ -64,7 +64,7 @@ def probe() -> int:
 
 
 def describe(abi: int) -> tuple[str, list[str]]:
-    """What a restriction under `abi` is called among the layers, and what it lacks."""
+    """Layer name of a restriction under `abi`, and the protections it lacks."""
     later = {4: "TCP", 6: "signals and abstract sockets"}
     parts = ["files", *(what for needed, what in later.items() if abi >= needed)]
     lacks = [f"Landlock for {what} (ABI {abi}, needs {needed})" for needed, what in later.items() if abi < needed]

@@ -33,14 +33,15 @@ MAX_PROCESSES = 128
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*")
-"""Of /dev, by pattern."""
+"""Visible devices of /dev, by pattern."""
 _PROC = tuple(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "devices", "filesystems", "driver/nvidia"))
-"""Of the host's /proc, where there is no other: CUDA reads its driver's parameters, libraries count processors."""
+"""Visible files of the host's /proc, without a private one: CUDA reads its driver's parameters, libraries count
+processors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one process may use."""
+    """Resource limits of one process."""
 
     memory_bytes: int
     """Address space; 0 does not limit it (CUDA reserves far more than it uses)."""
@@ -57,7 +58,7 @@ class Limits:
 
 @dataclass(kw_only=True)
 class Layers:
-    """What is in force and what this host does not allow."""
+    """Layers in force, and those that this host does not allow."""
 
     active: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -248,7 +249,7 @@ def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
 
 
 def _threads_of(uid: int) -> int:
-    """Of all processes that can be seen."""
+    """Threads of all visible processes under the uid."""
     count = 0
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -271,7 +272,7 @@ def _restrict_files(layers: Layers, scratch: Path) -> None:
 
 
 def _visible(layers: Layers) -> list[tuple[Path, int]]:
-    """What may be read, and the devices.  In a private root that is all there is; without one it is listed."""
+    """Readable paths and devices.  A private root contains only these; without one they are listed for Landlock."""
     devices = [(node, landlock.DEVICE) for node in _device_nodes()]
     if "private root" in layers.active:
         own_proc = landlock.WRITE if "own /proc" in layers.active else landlock.READ

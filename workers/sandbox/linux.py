@@ -130,7 +130,7 @@ def drop_capabilities() -> None:
 
 
 def effective_capabilities() -> int:
-    """Of this process, as a bit mask."""
+    """Effective capabilities of this process, as a bit mask."""
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: the low halves, then the high ones
     syscall(_SYS_CAPGET[os.uname().machine], ctypes.byref(header), ctypes.byref(data), what="capget")

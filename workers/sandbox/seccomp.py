@@ -92,8 +92,8 @@ _CLONE_NEW = 0x7E020000
 _CLONE_PARENT = 0x00008000
 """Would make a sibling of the caller, which is not among its descendants when those are frozen."""
 _CLONE_SIGNAL = 0xFF
-"""Of the flags: what the parent gets when the child ends.  0 (threads) and SIGCHLD are what everybody asks for; with
-SIGCONT, a child that is about to end when all are stopped would wake its parent."""
+"""Mask, in clone's flags, of the signal that the parent gets when the child ends.  0 (threads) and SIGCHLD are usual;
+with SIGCONT, a child that is about to end when all are stopped would wake its parent."""
 _SIGCHLD = 17
 _F_SETSIG = 10
 """Which signal says that a descriptor is ready, that a lease is broken or that a folder has changed (O_ASYNC, FIOASYNC,
@@ -153,7 +153,7 @@ def program(machine: str, *, bound: bool = False) -> bytes:
 
 
 def number(name: str, machine: str) -> int:
-    """Of a call that is named here.  Raises KeyError for another, OSError where `machine` has no such call."""
+    """Number of a system call named here.  Raises KeyError for another, OSError where `machine` has no such call."""
     found = (DENIED | BOUND | FILTERED)[name][list(_AUDIT_ARCH).index(machine)]
     if found is None:
         raise OSError(errno.ENOSYS, f"{machine} has no {name}")

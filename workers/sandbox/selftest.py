@@ -43,12 +43,12 @@ class Act:
     name: str
     succeeded: bool
     outcome: str
-    """What the kernel said: an errno's name, a signal's, or what came of it."""
+    """Answer of the kernel: the name of an errno or a signal, or the act's result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What the sandbox of this host stops."""
+    """Result of the self-test on this host."""
 
     acts: tuple[Act, ...]
     active: tuple[str, ...]
@@ -110,7 +110,7 @@ _REFUSING = (signal.SIGSYS, signal.SIGKILL)
 
 
 def _act(name: str, code: int, seen: bool) -> Act:
-    """What became of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as a success: a
+    """Result of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as a success: a
     check that could not run has not passed."""
     if code == 0 and seen:
         return Act(name=name, succeeded=True, outcome="it worked")
@@ -123,7 +123,7 @@ def _act(name: str, code: int, seen: bool) -> Act:
 
 
 class _Outer:
-    """What lies outside of the sandbox and must stay out of reach.  Use as a context manager."""
+    """Objects outside of the sandbox that must stay out of reach.  Use as a context manager."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -165,12 +165,21 @@ class _Outer:
     def targets(self, neighbour_pids: list[int]) -> acts.Targets:
         """For the confined process."""
         return acts.Targets(
-            token=self._token, file=str(self._folder / "canary"), folder=str(self._folder), outer_pid=os.getpid(),
-            address=ctypes.addressof(self._memory), descriptor=self._file.fileno(), worker_pids=self._processes,
-            neighbour_pids=neighbour_pids, tcp_port=self._tcp.getsockname()[1], udp_port=self._udp.getsockname()[1],
-            abstract=self._token, socket=str(self._folder / "socket"), memory_bytes=_MEMORY_BYTES,
+            token=self._token,
+            file=str(self._folder / "canary"),
+            folder=str(self._folder),
+            outer_pid=os.getpid(),
+            address=ctypes.addressof(self._memory),
+            descriptor=self._file.fileno(),
+            worker_pids=self._processes,
+            neighbour_pids=neighbour_pids,
+            tcp_port=self._tcp.getsockname()[1],
+            udp_port=self._udp.getsockname()[1],
+            abstract=self._token,
+            socket=str(self._folder / "socket"),
+            memory_bytes=_MEMORY_BYTES,
             processes=layers.MAX_PROCESSES,
-        )  # fmt: skip
+        )
 
     def saw(self, name: str, targets: acts.Targets) -> bool:
         """Whether an act that was not refused had an effect out here.  In a process namespace of its own, a number may

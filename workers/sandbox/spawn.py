@@ -17,10 +17,10 @@ from workers.sandbox import layers, toolchain, zygote
 from workers.sandbox.confined import Confined, ZygoteError
 
 ACCOUNT = "candidate"
-"""What confined processes are told that their user is called."""
+"""User name shown to confined processes."""
 
 _UIDS = 1000
-"""As many as a referee may have processes in flight, and then some: a uid comes again when its last owner is gone."""
+"""Size of the uid pool: more than a referee has processes in flight; a uid is reused when its last owner is gone."""
 
 _PROJECT = Path(__file__).resolve().parents[2]
 
@@ -44,7 +44,7 @@ def candidate_uids(pid: int, uid_map: str) -> range:
 
 
 _uids: dict[int, Iterator[int]] = {}
-"""Of each process that has forked from another with this module: its own."""
+"""Uid iterator of each process (by pid), because a fork copies this module's state."""
 
 
 def next_uid() -> int:

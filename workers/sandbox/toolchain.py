@@ -28,7 +28,7 @@ def cuda_home() -> Path | None:
 
 
 def environment() -> dict[str, str]:
-    """What lets a confined process find the compilers."""
+    """Environment variables by which a confined process finds the compilers."""
     home = cuda_home()
     own = [str(Path(sys.prefix) / "bin"), *([str(home / "bin")] if home else [])]
     found = {"PATH": os.pathsep.join([*own, *_SYSTEM]), "MAX_JOBS": str(MAX_JOBS)}
@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
 
 
 def missing(*, cuda: bool) -> list[str]:
-    """What this host lacks to compile C++, and with `cuda` CUDA C++ as well: programs, by name."""
+    """Programs that this host lacks to compile C++, and with `cuda` CUDA C++ as well."""
     path = environment()["PATH"]
     needed = ("c++", "ninja", *(("nvcc",) if cuda else ()))
     return [name for name in needed if shutil.which(name, path=path) is None]

@@ -23,7 +23,7 @@ from workers.sandbox import linux
 from workers.sandbox.spawn import import_path
 
 TURNS = 500
-"""Of an empty loop, between two offers: some 10 µs."""
+"""Turns of an empty loop between two yields: some 10 µs."""
 
 
 class CoreClaim:

@@ -21,7 +21,7 @@ from typing import NoReturn
 from workers.sandbox import cgroup, layers, linux
 
 NOTE = struct.Struct("<Ii")
-"""What the warden's channel carries, followed by text: kind, number."""
+"""Header of a note on the warden's channel, followed by text: kind, number."""
 
 NOTE_READY, NOTE_PID, NOTE_ENDED, NOTE_FAILED = 1, 2, 3, 4
 """READY: text is the layers as JSON.  PID: number is the candidate's pid.  ENDED: number is its wait status, and text
@@ -30,12 +30,12 @@ is OUT_OF_MEMORY where the kernel ended it for that.  FAILED: text says why the 
 OUT_OF_MEMORY = b"out of memory"
 
 Serve = Callable[[socket.socket, Path], None]
-"""What a role's module offers as `serve`: answer commands on the channel until it closes."""
+"""Type of a role module's `serve`: answer commands on the channel until it closes."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the zygote was asked for, beside the role."""
+    """Parameters of a request to the zygote, beside the role."""
 
     uid: int
     memory_bytes: int
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Nest:
-    """What a candidate gets before it exists."""
+    """Resources prepared for a candidate before its fork."""
 
     active: layers.Layers
     request: Request
