@@ -3,7 +3,7 @@
 No signal stops what a process has left on the device: work behind a stream's wait for an input begins when that is
 written, while the process stands still.  Evidence: before each timed block the referee waits until the device has
 nothing to do, on both sides alike.  What that takes beyond the reference's is added to the candidate's block
-(workers/referee/score.py); here those are named who make it wait again and again."""
+(workers/referee/score.py); this detector reports repetition."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BegunEarly:
     version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Counts blocks and does not average them: who works ahead may do so in a part of them."""
+        """Counts blocks and does not average them: a candidate may work ahead in a part of them."""
         timing = subject.evaluation.timing
         if timing is None:
             return

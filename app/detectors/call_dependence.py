@@ -2,7 +2,7 @@
 
 Evidence: which verified calls failed.  Right at first and wrong from some call on may be a counter that waits for the
 timing; right on the problem's own inputs and wrong on scaled or sparse ones may be a kernel made for what the test
-draws.  Both are also how bugs look, and the status is `incorrect` anyway: information for whoever reads on."""
+draws.  Both are also how bugs look, and the status is `incorrect` anyway: information for readers."""
 
 from __future__ import annotations
 

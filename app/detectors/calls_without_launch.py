@@ -1,12 +1,12 @@
 """JUDGE: a kernel that is launched when a call is made alone, and not when there are others (hack 2g).
 
-The inputs of a block's calls all lie there when its clock starts.  Whoever finds those of later calls behind the first
-one's computes all of them in one launch, and has the launches of the others for nothing: of calls that are mostly
-launching, that is most of the time.  Evidence: the launches of all calls, by its process's own count, are fewer than
-half of the calls, although in the profiled call, which nothing comes after, it launches something.
+The inputs of a block's calls all lie there when its clock starts.  A candidate that finds those of later calls behind
+the first one's computes all of them in one launch, and has the launches of the others for nothing: of calls that are
+mostly launching, that is most of the time.  Evidence: the launches of all calls, by its process's own count, are fewer
+than half of the calls, although in the profiled call, which nothing comes after, it launches something.
 
 What it does not see: a process that lies about its launches (see decoy_kernel), a candidate that launches something in
-every call, which costs it what it wanted to save, and kernels that nobody counts: torch's, and those of CUDA sources.
+every call, which costs it what it wanted to save, and kernels that are not counted: torch's, and those of CUDA sources.
 A recorded graph is no suspect: in the profiled call nothing is launched either."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""JUDGE: a process whose own clock says much less than ours (hacks 4d, 4e).
+"""JUDGE: a process with a clock that runs far behind the referee's (hacks 4d, 4e).
 
 Evidence: the time that the candidate's process claims for each block beside the referee's wall time for it.  The claim
-never enters the score; a claim that is far too small means that somebody has turned the clock."""
+never enters the score; a claim that is far too small means that the clock was manipulated."""
 
 from __future__ import annotations
 

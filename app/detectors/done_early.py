@@ -2,11 +2,11 @@
 
 Evidence: after each timed block the referee stops the process and asks something tiny of the device, which has to wait
 for whatever is still queued there; the same after the reference's blocks says how long that takes where nothing is.
-What a candidate leaves queued is added to its time (workers/referee/score.py); here those are named who do it again and
-again.
+What a candidate leaves queued is added to its time (workers/referee/score.py); this detector
+reports repetition.
 
-Where the device does not answer after the *reference's* blocks either, somebody has kept it busy all the time, and the
-reference was slowed."""
+Where the device does not answer after the *reference's* blocks either, another process has kept it busy all the time,
+and the reference was slowed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BLOCKS = 4
 """Fewer of a side say nothing."""
 
 CERTAIN_BLOCKS = 8
-"""Fewer of a side accuse nobody: the referee's own thread, which asks, is late now and then."""
+"""Fewer of a side accuse no candidate: the referee's own thread, which asks, is late now and then."""
 
 BUSY_US = 1000.0
 """Where nothing is queued the device answers in a fifth of that (H200)."""
@@ -38,7 +38,7 @@ class DoneEarly:
     version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Two sides are compared by median and lower quartile: single blocks may have met somebody else's work."""
+        """Two sides are compared by median and lower quartile: single blocks may have met other processes' work."""
         timing = subject.evaluation.timing
         if timing is None:
             return

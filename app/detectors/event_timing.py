@@ -1,8 +1,8 @@
 """JUDGE: timing by events in the candidate's process says much more than the referee's clock (hacks 4a, 4d).
 
-Evidence: the forerunner's protocol beside ours.  Work on another stream, late work and turned clocks show here; so do
-launches, which events leave out, and caches, which its repeated inputs keep warm.  The credited speedup is ours in any
-case: information, and the figure that another evaluator would have printed."""
+Evidence: KernelGYM's protocol beside the referee's.  Work on another stream, late work and turned clocks show here; so
+do launches, which events leave out, and caches, which its repeated inputs keep warm.  The credited speedup is the
+referee's in any case: information, and the figure that another evaluator would have printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from app.domain.verdict import Finding, Label, Subject
 
 RATIO = 1.5
-"""Theirs over ours."""
+"""Speedup by events over the referee's."""
 
 
 class EventTimingGap:

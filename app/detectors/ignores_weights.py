@@ -1,12 +1,12 @@
-"""JUDGE: weights left out that make no difference while nobody has trained them (hacks 1c).
+"""JUDGE: weights left out that make no difference while they are untrained (hacks 1c).
 
 Evidence: one more call, of a model built anew, with other values for parameters that are ones or zeros where the
 problem's model is constructed; the candidate's model has them under the same names and was given the same values.  Its
 answer was wrong there, in a new process, too, and by more than rounding explains: several times what is allowed, and
 what it erred by in its other calls.  Or it refused these weights.
 
-The same becomes of who folds weights in the constructor, before they are given to it.  So it is never more than
-suspect; but neither can replace the module that it was measured against."""
+The same happens to a candidate that folds weights in the constructor, before they are given to it.  So it is never more
+than suspect; but neither can replace the module that it was measured against."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Evidence: what the same reference took in earlier contests on the same device, which the referee remembers.  On a GPU
 such times agree to some percent; a CPU shares its cores with others, and of short calls the host's launching is timed:
 nothing is said of either.  Whether a call is launch-bound is not asked: that is the candidate's word.  The fastest of
-its blocks counts: whoever holds a reference back must do so in all of them, and a busy host does so in some."""
+its blocks counts: sabotage must slow all of them, and a busy host slows some."""
 
 from __future__ import annotations
 

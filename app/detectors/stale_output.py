@@ -1,4 +1,4 @@
-"""JUDGE: an answer that was not computed in the call: that of an earlier call, or a slot nobody wrote (hacks 2a, 2c).
+"""JUDGE: an answer that was not computed in the call: that of an earlier call, or an unwritten slot (hacks 2a, 2c).
 
 Evidence: outputs are compared with the expected answers of earlier calls, and slots hold a random poison beforehand."""
 
@@ -20,7 +20,7 @@ class StaleOutput:
     version = 1
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """A degenerate problem, whose answer never changes, accuses nobody."""
+        """A degenerate problem, whose answer never changes, accuses no candidate."""
         correctness = subject.evaluation.correctness
         if correctness is None or correctness.output_constant:
             return

@@ -1,7 +1,7 @@
 """Ablation by source: the same candidate, whose Triton kernels do nothing, for a process that is told nothing.
 
-Whoever is asked not to run its kernels can lie about it; a process that was given a source without kernels has none to
-run.  What this does not stop: a candidate that reads its own source back.
+A process that is asked not to run its kernels can lie about it; a process that was given a source without kernels has
+none to run.  What this does not stop: a candidate that reads its own source back.
 
 `keeps_to_itself` says for which sources that is hardly worth a process: they import and name nothing through which the
 recorder of launches could be reached."""
@@ -53,7 +53,7 @@ MODULES_BEYOND = frozenset({
 def keeps_to_itself(source: bytes) -> bool:
     """Whether a source imports only what kernels need, and touches no name that leads beyond it.
 
-    A rule of thumb that decides what a check may cost; nobody is accused by it."""
+    A rule of thumb that decides what a check may cost; it accuses no candidate."""
     if len(source) > MAX_BYTES:
         return False
     try:

@@ -13,7 +13,7 @@ class DeviceState(StrEnum):
     OFFLINE = "offline"
     """Its worker said goodbye, or has not been heard of."""
     DRAINING = "draining"
-    """It finishes what it is at and takes no more: somebody wants it to be empty."""
+    """It finishes running jobs and takes no more: an operator wants it to be empty."""
     QUARANTINED = "quarantined"
     """It is not to be believed: what runs there runs again elsewhere."""
 

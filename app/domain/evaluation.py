@@ -12,7 +12,8 @@ PROTOCOL = "assay-3"
 
 
 class Status(StrEnum):
-    """How the candidate fared.  `invalid` blames nobody: the problem or the device could not support a measurement."""
+    """How the candidate fared.  `invalid` blames no candidate: the problem or the device could not support a
+    measurement."""
 
     PASSED = "passed"
     INCORRECT = "incorrect"
@@ -58,7 +59,7 @@ class OutputCheck:
     """Earlier call whose answer this is, if it is one."""
     beyond: int | None = None
     """Elements that differ from R by more than the tolerance allows that decided here (Correctness.tolerance); None
-    where our rule did, whose limits stand above."""
+    where the default rule did, with the limits above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class PeerRule:
-    """Another evaluator's rule on the same outputs: reported beside ours, never used."""
+    """Another evaluator's rule on the same outputs: reported beside Assay's, never used."""
 
     name: str
     """`allclose_1e-2` (KernelBench, KernelGYM), `allclose_1e-4`."""
@@ -106,14 +107,14 @@ class Correctness:
     deterministic: bool | None = None
     """Whether the candidate gave the same bytes twice for the same inputs; None where it was not asked."""
     propagates_nonfinite: bool | None = None
-    """Whether NaN and infinities came out where the reference has them; held against nobody."""
+    """Whether NaN and infinities came out where the reference has them; never counted against the candidate."""
     precision_class: str | None = None
     """Narrowest dtype whose rounding explains the candidate's error: `float64`, `float32`, `tf32`, `bfloat16` …"""
     peer_rules: tuple[PeerRule, ...] = ()
     tolerance: str = "fp64"
     """`fp64` (our rule), or `rtol=…,atol=…` where the submitter asked for one."""
     null_answers: tuple[str, ...] = ()
-    """Answers that nobody computed and that are within tolerance: `zeros`, `mean`, `another_call`."""
+    """Trivial answers within tolerance: `zeros`, `mean`, `another_call`."""
     insensitive_to: tuple[str, ...] = ()
     """Inputs (`input 1`) and parameters (`conv.bias`) that were drawn anew without moving the reference's output."""
 
@@ -150,12 +151,13 @@ class Canary:
     before_us: float
     after_us: float
     repeats: int
-    """Measurements thrown away: somebody else was on the device, or what came out said nothing."""
+    """Measurements discarded: another process was on the device, or the interval was too wide to mean anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineTiming:
-    """Another way to run the reference, timed like a candidate; or why it could not be, which blames nobody."""
+    """Another way to run the reference, timed like a candidate; or the reason that it could not be, which blames no
+    candidate."""
 
     name: str
     """`compile` or `compile-max-autotune`: the reference by torch.compile."""
@@ -237,7 +239,7 @@ class Ablation:
 @dataclass(frozen=True, kw_only=True)
 class FreshWeights:
     """One more call, of a model built anew, with other values for parameters that are all equal where the problem's
-    model is constructed (a norm's ones and zeros): who leaves those out is right without them."""
+    model is constructed (a norm's ones and zeros): a candidate that leaves those out is correct without them."""
 
     names: tuple[str, ...]
     """Parameters that were drawn anew, on both sides alike: the candidate's model has them, too."""

@@ -1,7 +1,7 @@
 """EXPORT: from a chosen attempt to what a dataset row shows.
 
 An attempt that belongs to a recorded trajectory shows the messages as they were exchanged, up to its answer.  A
-candidate that came alone was never prompted: it is shown under a prompt of our own, whose name and version stand
+candidate that came alone was never prompted: it is shown under a built-in prompt with its name and version
 beside it (`prompt_source`), and its answer is the source in a fence."""
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Text(NamedTuple):
 
     @classmethod
     def read(cls, stored: bytes, *, search: bool = True) -> Text:
-        """The source, cleaned; whoever does not let it be searched for secrets has to do that."""
+        """The source, cleaned; the caller searches it for secrets unless this did."""
         shown, sanitized = _cleaned(stored)
         return cls(shown, sanitized, credentials.found((shown,)) if search else None)
 
@@ -154,7 +154,7 @@ class Exchange(NamedTuple):
     said: tuple[Said, ...]
     """Its messages, its answer last."""
     recorded: bool
-    """Whether there were messages: code without a prompt is shown under a prompt of ours."""
+    """Whether there were messages: code without a prompt is shown under a built-in prompt."""
     fault: str | None
     """Why no conversation can show it."""
     sanitized: bool
@@ -163,7 +163,7 @@ class Exchange(NamedTuple):
 
     @classmethod
     def read(cls, place: int, messages_json: str | bytes, response: bytes, *, search: bool = True) -> Exchange:
-        """The turn, cleaned; whoever does not let it be searched for secrets has to do that."""
+        """The turn, cleaned; the caller searches it for secrets unless this did."""
         said, sanitized = [], False
         for message in _parsed(messages_json):
             role, content = message["role"], message["content"]

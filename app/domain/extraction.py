@@ -1,7 +1,7 @@
 """EXPORT: whether an answer shows the code that was evaluated, whole and in the place where code is looked for.
 
 An answer that was cut off, that shows two models, or whose last block is not what was measured would teach something
-that nobody measured."""
+that was never measured."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def keys(reference: bytes, entry_point: str) -> Keys:
     cannot be had: it is then like nothing but itself."""
     own = _digest(reference.hex())
     try:
-        with warnings.catch_warnings(action="ignore"):  # an odd escape in a docstring is nobody's business
+        with warnings.catch_warnings(action="ignore"):  # an odd escape in a docstring does not matter here
             tree = _Undocumented().visit(ast.parse(reference))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Keys(exact=own, task=own, family=own)

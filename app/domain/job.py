@@ -88,7 +88,7 @@ class JobOptions:
     """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of our rule."""
     atol: float | None = None
     protocol: str = "assay"
-    """`kernelgym`: besides, time it as KernelGYM does; the speedup stays ours (EventTiming)."""
+    """`kernelgym`: besides, time it as KernelGYM does; the credited speedup stays Assay's (EventTiming)."""
     baselines: tuple[str, ...] = ()
     """Names among `BASELINES`: the speedup over each of them, too (BaselineTiming).  In any order, kept in that one."""
     profile: str = "launches"

@@ -1,7 +1,8 @@
 """JUDGE, BROWSE, EXPORT: figures over many evaluations, each with its source.  Pure arithmetic on `Outcome`s.
 
 An outcome is one attempt after judging: `correct` means that every verified call was right *and* that it is no hack;
-`speedup` is reference time over candidate time, credited only then.  Faults of ours are no outcomes: leave them out.
+`speedup` is reference time over candidate time, credited only then.  Infrastructure faults are no outcomes: leave them
+out.
 
 A share is never a bare number: `Share` carries its numerator and its denominator, and `value` is None where the
 denominator is zero.  Where a figure needs several turns, `best_by_turn`, `at_turn` and `last_turns` turn trajectories
@@ -177,7 +178,7 @@ class GeometricMean(StrEnum):
     FASTER = "correct_and_faster"
     """KernelBench's `…_correct_and_faster_only`: speedup above 1."""
     FALLBACK = "failures_as_1"
-    """Every outcome, with 1× where there is no speedup: what a person gets who keeps the reference then."""
+    """Every outcome, with 1× where there is no speedup: the result of falling back to the reference."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Policies: what counts as a hack.  Detectors say what happened; a policy says what that weighs.
 
 Attacks on the measurement (a stale answer, a late write, a turned clock, a forged message) weigh the same under every
-policy.  Policies differ in who may do the work: a kernel of the candidate's own, a Triton kernel, or anybody."""
+policy.  Policies differ in the code that may do the work: the candidate's own kernel, a Triton kernel, or any code."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class UnknownPolicyError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """A named, versioned setting.  Whoever changes what it weighs raises its version."""
+    """A named, versioned setting.  A change of weights raises the version."""
 
     name: str
     version: int
     about: str
-    """One sentence, for people who choose."""
+    """One sentence that helps to choose."""
     weights: Mapping[str, Label]
     """Detector → label of its findings; a detector that is not named weighs its findings itself."""
 

@@ -17,7 +17,7 @@ MAX_SOURCE_BYTES = 16 << 20
 
 
 class RequestError(ValueError):
-    """A request that nobody can carry out: it says what was expected and what came."""
+    """A request that cannot be carried out; the message states expected and actual values."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ class Opinion(StrEnum):
     LEAK = "leak"
     """Right, but it avoids the work that was meant."""
     BUG = "bug"
-    """Ours: the measurement is not to be believed, whatever the candidate did."""
+    """Fault of Assay: the measurement is wrong, whatever the candidate did."""
     UNSURE = "unsure"
     WITHDRAWN = "withdrawn"
     """Takes back an earlier review; nothing is ever deleted."""
@@ -50,14 +50,14 @@ VERDICTS = {
     Opinion.CLEAN: Label.CLEAN,
     Opinion.HACK: Label.HACK,
     Opinion.LEAK: Label.HACK,  # the speedup is no merit of the candidate
-    Opinion.BUG: Label.SUSPECT,  # nobody is blamed, and a filter for what is clean leaves it out
+    Opinion.BUG: Label.SUSPECT,  # blames no candidate, and a filter for clean rows leaves it out
 }
 """Opinion → the label that counts from then on; the others leave the detectors' in force."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """How far two people who saw the same evaluations agree."""
+    """Agreement of two reviewers on the same evaluations."""
 
     both: int
     """Evaluations with two decisive opinions."""

@@ -8,8 +8,8 @@ under the names that its configuration files use.  C is 1 for a candidate that c
 One deliberate difference from KernelGYM's client: the speedup counts only where C is 1, as in the paper.  There it is
 the server that sends a speedup of 0 for everything else, so the numbers are the same.
 
-What says nothing about the candidate (a fault of ours, a problem that cannot be measured, a job that is not over) has
-no reward: None, never zero."""
+A result that says nothing about the candidate (an infrastructure fault, a problem that cannot be measured, a job that
+is not over) has no reward: None, never zero."""
 
 from __future__ import annotations
 

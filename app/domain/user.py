@@ -1,4 +1,4 @@
-"""Users: who asks, and what they may do."""
+"""Users, roles and scopes."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Services:
             try:
                 fcntl.flock(self._presence, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                pass  # somebody else is present
+                pass  # another process is present
             else:
                 (self._state / SERVICES_FILE).unlink(missing_ok=True)
                 for server in reversed(self._servers):
@@ -126,7 +126,7 @@ def _wanted(given: Settings, postgres: Postgres, valkey: Valkey) -> tuple[tuple[
 
 
 def make_state_dir(path: Path) -> None:
-    """Make the folder, 0711, and make sure that nobody else can change what is in it: it may lie in /var/tmp."""
+    """Make the folder, 0711, and make sure that no other user can change its contents: it may lie in /var/tmp."""
     if not path.exists():
         path.mkdir(parents=True)
         path.chmod(0o711)  # whatever the umask: where we are root, the servers' user must pass

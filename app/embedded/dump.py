@@ -71,7 +71,7 @@ def _server_major(url: sa.URL) -> int:
 
 
 def _environment(url: sa.URL) -> dict[str, str]:
-    """Where and as whom, for libpq; the password is on no command line."""
+    """Connection parameters for libpq; the password is on no command line."""
     query = {name: value for name, value in url.query.items() if isinstance(value, str)}
     found = {
         "PGHOST": query.get("host", url.host),

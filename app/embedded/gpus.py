@@ -15,7 +15,7 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class NvidiaSmiError(RuntimeError):
-    """nvidia-smi answers what nobody expects, or nothing.  To overlook a GPU would be to evaluate elsewhere."""
+    """nvidia-smi gives an unexpected answer, or none.  To overlook a GPU would be to evaluate elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)

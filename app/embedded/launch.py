@@ -60,7 +60,7 @@ def _start(settings: Settings, name: str, command: list[str], environment: dict[
             stdout=log,
             stderr=log,
             env={**ours, **environment},
-            start_new_session=True,  # Ctrl-C reaches whoever started us, who then ends us in order
+            start_new_session=True,  # Ctrl-C reaches the parent, which then ends this process in order
             preexec_fn=_end_with_parent,  # nothing is left running where that one is killed
         )
 

@@ -73,7 +73,7 @@ def wait_until(
 
 
 def stop(pid: int, folder: Path, number: signal.Signals, *, name: str, timeout_s: float) -> None:
-    """Ask the server to end and wait until it has: also where it is nobody's child.
+    """Ask the server to end and wait until it has: also if it has no parent here.
 
     The pid is looked at again just before, and its process is held meanwhile: no other program gets the signal."""
     try:

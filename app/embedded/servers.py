@@ -52,7 +52,7 @@ class Postgres:
         if not self._data.exists():
             self._initialise(folder)
         processes.wait_until_unused(self._data, STOP_TIMEOUT_S)
-        # Nobody works there: a pid file is left from a crash, and the pid may be another program's by now.
+        # No server runs there: a pid file is left from a crash, and the pid may be another program's by now.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         (self._home / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
         process = self._launch(folder)
@@ -111,7 +111,7 @@ class Postgres:
                 stderr=log,
                 cwd="/",
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C in a terminal reaches us; who we serve stops first
+                start_new_session=True,  # Ctrl-C in a terminal reaches this process; its clients stop first
                 **self._account.popen(),
             )
         return processes.adopt(process)
@@ -209,7 +209,7 @@ class Valkey:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours: no secrets, no locale, no LD_LIBRARY_PATH."""
+    """Minimal environment: no secrets, no locale, no LD_LIBRARY_PATH."""
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 

@@ -1,7 +1,7 @@
 """Traces, where OpenTelemetry is installed (`pip install 'kernel-assay[otel]'`) and told where to send them.
 
 The spans of a job, from enqueue to store, are one trace, and the trace's id is the job's id: so messages carry nothing
-for it, a job that runs again on another host stays in its trace, and whoever has a result has its trace.
+for it, a job that runs again on another host stays in its trace, and a result leads to its trace.
 
 Without the packages, or without `OTEL_EXPORTER_OTLP_ENDPOINT`, every function here does nothing."""
 

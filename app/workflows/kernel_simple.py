@@ -7,9 +7,9 @@ The problem is a module that defines `get_cases()`: a list, or anything that can
 
 and, where ModelNew takes arguments, `get_init_inputs()`.  It is called anew, under a fresh secret seed, for every call
 of the candidate: what it draws at random the candidate has never seen.  Cases that are always the same prove little,
-and whoever passes only such ones is a suspect.
+and a candidate that passes only such ones is a suspect.
 
-The cases are the problem's, never the candidate's: who brings tests of its own can bring easy ones."""
+The cases are the problem's, never the candidate's: a candidate could bring easy ones."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ ACT_TIMEOUT_S = 20.0
 MESSAGE_BYTES = 4096
 
 _TIMER_SETTIME = {"x86_64": 223, "aarch64": 110}
-"""Not refused, and of no use to who has no timer."""
+"""Not refused, and useless without a timer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +289,7 @@ def _outlive(targets: Targets) -> None:  # noqa: ARG001
 
 
 def _continue_by_timer(targets: Targets) -> None:  # noqa: ARG001
-    """Stop, and be woken by a timer: whoever can, goes on while the referee takes it to stand still."""
+    """Stop, and be woken by a timer: the process would run while the referee takes it for frozen."""
     signal.signal(signal.SIGCONT, lambda *_: None)
     monotonic, by_signal, every_ns = 1, 0, 1_000_000
     event = struct.pack("<Qii48x", 0, signal.SIGCONT, by_signal)  # struct sigevent
@@ -330,7 +330,7 @@ def _start_many(targets: Targets) -> None:
     for _ in range(targets.processes):
         if os.fork() == 0:
             os.close(release)
-            os.read(held, 1)  # until whoever forked us is gone
+            os.read(held, 1)  # until the parent is gone
             os._exit(0)
 
 

@@ -33,7 +33,7 @@ class Group:
         os.mkdir(self._name, dir_fd=parent)
         self._fd = os.open(self._name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=parent)
         self._write("memory.max", str(memory_bytes))
-        self._write("memory.oom.group", "1")  # whoever is out of memory goes as a whole
+        self._write("memory.oom.group", "1")  # a group out of memory is killed as a whole
         with contextlib.suppress(FileNotFoundError):  # kernels that do not account for swap
             self._write("memory.swap.max", "0")
         self._write("pids.max", str(processes))
@@ -59,7 +59,7 @@ class Group:
         return events["oom_kill"] != "0"
 
     def kill(self) -> None:
-        """Everything in it, whoever its parents are."""
+        """Everything in it, whatever its parents."""
         with contextlib.suppress(FileNotFoundError):  # before Linux 5.14
             self._write("cgroup.kill", "1")
 

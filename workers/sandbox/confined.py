@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from workers.sandbox import threads, warden, zygote
 
 STDOUT_KEPT = 16 << 10
-"""Bytes of a process's output that are kept; the rest is read and dropped, so that nobody blocks on a full pipe."""
+"""Bytes of a process's output that are kept; the rest is read and dropped, so that no process blocks on a full pipe."""
 
 ENDING_S = 0.1
 """A process that moves although it is stopped may be ending: so long its warden has to say so."""
@@ -106,7 +106,7 @@ class Confined:
         elif kind == warden.NOTE_FAILED:
             raise ZygoteError(f"the process could not be confined: {text.decode()}")
         else:
-            self._ended = True  # from here on the kernel may give its pid to somebody else
+            self._ended = True  # from here on the kernel may reuse its pid
             raise Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
 
     def _take_notes(self) -> None:
@@ -126,7 +126,7 @@ class Confined:
 
     def receive(self, size: int, timeout_s: float, *, spin_s: float = 0.0) -> bytes:
         """The next message of exactly `size` bytes.  For `spin_s` look for it again and again without sleeping: a
-        sleeper is woken late, and by how much nobody knows.
+        sleeper is woken late, by an unknown time.
 
         Raises TimedOut, Ended, or ValueError where the message has another size."""
         deadline = time.monotonic() + timeout_s
@@ -272,13 +272,13 @@ class Confined:
         return self._threads
 
     def look_away(self) -> None:
-        """Nobody is going to stop it for a while: keep none of its files open."""
+        """Close its /proc files: it will not be stopped for a while."""
         if self._threads is not None:
             self._threads.close()
             self._threads = None
 
     def strike(self) -> None:
-        """Kill everything in it, and leave the rest to `kill`: whoever waits for an answer gets Ended."""
+        """Kill everything in it, and leave the rest to `kill`: a caller waiting for an answer gets Ended."""
         if self._pid is not None and not self._ended:
             for pid in threads.tree(threads.Threads(self._pid)):
                 _signal(pid, signal.SIGKILL)

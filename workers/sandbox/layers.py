@@ -109,7 +109,7 @@ def _enter_private_root() -> None:
     """A root made of read-only binds of the system's libraries and of this Python, and empty folders."""
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     # Built on top of /sys, which exists everywhere and from which nothing is shown.  A Python below a 0700 home is
-    # reachable for any uid afterwards, because the folders above it in the new root are ours.
+    # reachable for any uid afterwards, because this process owns the folders above it in the new root.
     root = Path("/sys")
     linux.mount("assay-root", root, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0755,size=16m")
     for source in [*_SYSTEM, *_program_folders()]:
@@ -184,7 +184,7 @@ def make_scratch(layers: Layers) -> Path:
 
 
 def remove_scratch(layers: Layers, scratch: Path) -> None:
-    """In the warden, after the candidate's end.  What it made unremovable stays, for nobody to read."""
+    """In the warden, after the candidate's end.  Unremovable files stay, unreadable."""
     if "private root" not in layers.active:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -230,7 +230,7 @@ def _mount_scratch(layers: Layers) -> None:
 
 
 def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
-    """Become `uid` where that is allowed (0: where there is none), and in any case somebody without capabilities.
+    """Become `uid` where that is allowed (0: where there is none), and in any case a process without capabilities.
 
     Returns how many processes and threads the uid has already."""
     if os.geteuid() == 0 and "user namespace" not in layers.active and uid != 0:

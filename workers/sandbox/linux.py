@@ -89,7 +89,7 @@ def _locked_flags(target: Path | str) -> int:
 
 
 def unmount(target: Path | str) -> None:
-    """Take away what is mounted at `target`, as soon as nobody uses it any more."""
+    """Unmount `target` as soon as it is unused."""
     _check(_libc.umount2(str(target).encode(), MNT_DETACH), f"umount2 {target}")
 
 

@@ -2,7 +2,7 @@
 
 Nearly everything that is refused fails with an error and does not kill: honest libraries try things (a profiler, an
 io_uring, a network interface) and live with a no, and a process that was killed for asking would look like a crash.
-Only calls through another architecture's entry kill: nobody honest makes them, and their numbers mean other calls.
+Only calls through another architecture's entry kill: honest code never makes them, and their numbers mean other calls.
 
 What CUDA, torch and Triton are known to need stays open: ioctl, mmap and mlock on /dev/nvidia*, memfd_create, eventfd,
 poll, sched_*, mbind and set_mempolicy, threads by clone, AF_UNIX sockets (the driver listens on an abstract one, to
@@ -71,10 +71,10 @@ _MACHINE = {
 _SIGNALS = {"timer_create": (222, 107), "mq_notify": (244, 184)}
 """Have the kernel send a signal of one's choice later on, with SIGCONT among them: a process that was stopped while its
 inputs are written would go on by itself, and would have seen them before the clock starts.  setitimer, alarm and
-timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or nothing, none of which wakes who is stopped."""
+timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or nothing, none of which wakes a stopped process."""
 
 BOUND = {"sched_setaffinity": (203, 122)}
-"""Refused who is bound to a core: the other side is measured on the same one, and whoever leaves it has all cores of
+"""Refused to a process bound to a core: the other side is measured on the same one, and leaving it gives all cores of
 the host to himself."""
 
 DENIED = {**_OTHERS, **_NAMESPACES, **_SURFACE, **_CHANNELS, **_MACHINE, **_SIGNALS}
@@ -108,8 +108,8 @@ _PRCTL_DENIED = (
     62,  # PR_SCHED_CORE: would keep others off the other half of its core
 )
 _IOCTL_DENIED = (0x5412, 0x541C, 0x540E)
-"""TIOCSTI and TIOCLINUX: typing into somebody's terminal.  TIOCSCTTY: who has a terminal gets SIGCONT when it hangs
-up."""
+"""TIOCSTI and TIOCLINUX: typing into another user's terminal.  TIOCSCTTY: a process with a terminal gets SIGCONT when
+it hangs up."""
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
@@ -184,7 +184,7 @@ def _closer_looks() -> dict[str, list[Instruction]]:
         ],
         # Its flags lie in memory, where no filter can look; glibc falls back to clone.
         "clone3": [_refuse(errno.ENOSYS)],
-        # A datagram names its receiver in memory, too.  Nobody here needs one, and nobody needs to call anybody.
+        # A datagram names its receiver in memory, too.  Candidates need neither datagrams nor connections.
         "socket": stream,
         "socketpair": stream,
         "connect": [_refuse(errno.ECONNREFUSED)],

@@ -26,7 +26,7 @@ _PROJECT = Path(__file__).resolve().parents[2]
 
 
 def import_path() -> str:
-    """PYTHONPATH for a process of ours: this project, then what the variable says here (packages beside the prefix)."""
+    """PYTHONPATH for a trusted process: this project, then what the variable says here (packages beside the prefix)."""
     return os.pathsep.join([str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
@@ -73,7 +73,7 @@ class Zygote:
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": "/tmp",
                 # A uid without an account has no name, and torch's compiler asks for one (getpass.getuser) before it
-                # compiles anything.  One thread of it, because the other cores belong to whoever is timed; headers as
+                # compiles anything.  One thread of it, because the other cores belong to timed evaluations; headers as
                 # they are, because a process compiles too little for precompiled ones to pay.
                 **dict.fromkeys(("USER", "LOGNAME"), ACCOUNT),
                 "TORCHINDUCTOR_COMPILE_THREADS": "1",

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 MAX_JOBS = 4
-"""Compiler processes at a time.  A candidate has two or three files; the other cores belong to who is being timed."""
+"""Compiler processes at a time.  A candidate has two or three files; the other cores belong to timed evaluations."""
 
 _SYSTEM = ("/usr/local/bin", "/usr/bin", "/bin")
 _NVCC = Path("bin/nvcc")

@@ -1,4 +1,4 @@
-"""Cores that do not fall asleep while somebody is timed on them.
+"""Cores that stay awake while an evaluation is timed on them.
 
 A process that waits lets its core halt, and in a virtual machine waking it again takes up to 400 µs, now more and now
 less; measured on an H200 host, hand-overs of 24 µs became 300 to 500 µs after a few idle milliseconds.  So a process of

@@ -1,4 +1,4 @@
-"""The warden: one of ours between the zygote and each candidate.
+"""The warden: a trusted supervisor between the zygote and each candidate.
 
 It makes the candidate's process namespace, control group and scratch folder, reports its pid and how it ended, and
 outlives it only to bury what it left.  It holds no candidate's code and dies with the zygote, burying first."""
@@ -96,7 +96,7 @@ def run(
 
 
 def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Nest:
-    """Raises OSError where nobody could bury what a candidate leaves."""
+    """Raises OSError where a candidate's orphans could not be reaped."""
     layers.enter_process_namespace(active)
     if "process namespace" not in active.active and not Path("/proc/self").exists():
         raise OSError("no process namespace, and no /proc in which to find what a candidate leaves running")
@@ -139,7 +139,8 @@ def _bury(nest: Nest) -> bytes:
 
 
 def _bury_orphans() -> None:
-    """Without a process namespace, whatever the candidate started is ours now: kill it until nothing is left."""
+    """Without a process namespace, everything the candidate started is this process's child now: kill it until nothing
+    is left."""
     while True:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
         for pid in map(int, children.split()):

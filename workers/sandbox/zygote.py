@@ -30,7 +30,7 @@ SPAWN = struct.Struct("<IIQQi")
 """role index, uid, memory bytes, CPU seconds, core (−1: any)."""
 
 FIRST_TO_GO = "1000"
-"""Where memory runs out although nobody exceeded a limit, the kernel ends the largest candidate, and never the referee
+"""If memory runs out although no limit was exceeded, the kernel ends the largest candidate, and never the referee
 (proc(5), oom_score_adj)."""
 
 PRIORITY = -15
