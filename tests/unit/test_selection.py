@@ -220,7 +220,7 @@ class Model(torch.nn.Module):
 def test_families() -> None:
     own, reshaped, renamed, another = (family.keys(text, "Model") for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER))
     assert (own.exact != reshaped.exact, own.task == reshaped.task) == (True, True)
-    assert (own.task != renamed.task, own.family == renamed.family) == (True, True)
+    assert (own.task == renamed.task, own.family == renamed.family) == (True, True)
     assert own.family != another.family
     assert family.keys(b"def", "Model").family != family.keys(b"def f", "Model").family
     cases = b"def get_cases():\n    x = torch.randn(8)\n    return [{'inputs': [x], 'outputs': x.exp()}]\n"
@@ -233,7 +233,7 @@ def test_families() -> None:
 def test_decontamination_names_the_rule() -> None:
     index = Index(held_out=[HeldOut(name="kb/1", reference=PROBLEM)])
     found = [index.problem(text) for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER)]
-    assert [match.rule if match else None for match in found] == ["exact", "task", "family", None]
+    assert [match.rule if match else None for match in found] == ["exact", "task", "task", None]
     step = PROBLEM.replace(b"        return y", b"        y = torch.exp(y)\n        return y")
     match = index.problem(step)
     assert match is not None
