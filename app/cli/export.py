@@ -46,6 +46,9 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--where", help="Which evaluations: see --fields; all if left out.")
 @click.option("--spec", "spec_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="Selection as JSON (a manifest's `spec`); what the command line says goes before it.")  # fmt: skip
+@click.option("--device", metavar="CLASS|all",
+              help="Device class to take evaluations of; by default the GPU class with most of them. With `all`, "
+                   "rows of two classes, backends or protocols are never compared, ranked or paired.")  # fmt: skip
 @click.option("--policy", help="Policy that verdicts must be of, `name` or `name@version`.")
 @click.option(
     "--stale", type=_choice(Stale), help="Verdicts of other detectors or policies: refuse (default) or rejudge."

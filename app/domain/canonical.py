@@ -171,7 +171,7 @@ class Module:
         owner.values = inner.names
         owner.slots = {name: self.terms.open("slot") for name in _stored_on_self(node) - owner.methods.keys()}
         bases = [self._expression(base, scope) for base in node.bases]
-        self._waiting.append(lambda: self._read_class(owner, scope, [*bases, *effects]))
+        self._waiting.append(lambda: self._read_class(owner, scope, [*bases, *effects, *owner.values.values()]))
         return owner.term
 
     def _read_class(self, owner: _Class, scope: _Scope, children: list[Term]) -> None:
@@ -250,8 +250,9 @@ class Module:
                     effects.append(self.terms.node("do", self._expression(value, scope)))
             case ast.If(test=test, body=body, orelse=orelse):
                 return self._if(self._expression(test, scope), body, orelse, scope, effects)
-            case ast.For(target=target, iter=iterated, body=body, orelse=orelse) | ast.AsyncFor(
-                target=target, iter=iterated, body=body, orelse=orelse
+            case (
+                ast.For(target=target, iter=iterated, body=body, orelse=orelse)
+                | ast.AsyncFor(target=target, iter=iterated, body=body, orelse=orelse)
             ):
                 self._loop(self._expression(iterated, scope), target, None, [*body, *orelse], scope, effects)
             case ast.While(test=test, body=body, orelse=orelse):
@@ -343,10 +344,7 @@ class Module:
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 parts = self.terms.children(value) if self.terms.head(value) in ("Tuple", "List") else ()
                 for place, element in enumerate(elements):
-                    if len(parts) == len(elements):
-                        part = parts[place]
-                    else:
-                        part = self.terms.node(f"part {place}", value)
+                    part = parts[place] if len(parts) == len(elements) else self.terms.node(f"part {place}", value)
                     self._bind(element, part, scope, effects)
             case ast.Starred(value=inner):
                 self._bind(inner, self.terms.node("rest", value), scope, effects)
@@ -491,9 +489,7 @@ class Module:
             return self.terms.node(f"{NUMBER} {value[1:] if value.startswith('-') else '-' + value}")
         return self.terms.node(type(sign).__name__, operand)
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: _Scope
-    ) -> Term:
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: _Scope) -> Term:
         inner = scope.branch()
         parts: list[Term] = []
         for each in node.generators:

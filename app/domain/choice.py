@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from app.domain import metrics, prs, reward
 from app.domain.selection import DEFAULT_TURNS, BestOf, Key, Kind, PairOf, Spec, Turns
 from app.domain.verdict import Label
+
+Cell = tuple[str, str, str, str]
+"""Device class, backend, protocol, baseline: figures of two cells are not comparable."""
 
 
 class Attempt(NamedTuple):
@@ -40,6 +43,9 @@ class Attempt(NamedTuple):
     source_bytes: int
     source_sha256: str
     backend: str
+    device_class: str
+    protocol: str
+    baseline: str
     prompt: str | None
     """Hash of the opening prompt; None for a later turn, which no other attempt can answer."""
 
@@ -47,6 +53,11 @@ class Attempt(NamedTuple):
     def succeeded(self) -> bool:
         """Right, and no hack."""
         return self.correct and self.label != Label.HACK
+
+    @property
+    def cell(self) -> Cell:
+        """The attempts that this one may be compared with have the same."""
+        return (self.device_class, self.backend, self.protocol, self.baseline)
 
 
 class Pair(NamedTuple):
@@ -149,8 +160,25 @@ def kevin(attempt: Attempt) -> float:
     return metrics.kevin_score(correct=attempt.succeeded, speedup=attempt.speedup)
 
 
+def cells(attempts: Iterable[Attempt]) -> dict[Cell, list[Attempt]]:
+    """Attempts by what they may be compared with."""
+    found: dict[Cell, list[Attempt]] = {}
+    for attempt in attempts:
+        found.setdefault(attempt.cell, []).append(attempt)
+    return dict(sorted(found.items()))
+
+
 def of_problem(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
-    """Which of a problem's samples are taken, the best first."""
+    """Which of a problem's samples are taken: of each cell the best first, cells in turn."""
+    return _in_turn(_of_cell(each, spec) for each in cells(attempts).values())
+
+
+def _in_turn(lists: Iterable[Sequence[Attempt]]) -> list[Attempt]:
+    """The first of each, then the second of each, …"""
+    return [one for one in chain.from_iterable(zip_longest(*lists)) if one is not None]
+
+
+def _of_cell(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
     best_first = ranked(attempts, spec.key)
     match spec.best_of:
         case BestOf.TOP_K:
@@ -166,19 +194,24 @@ def of_problem(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
 
 
 def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
-    """Attempts of one problem, best first, cut to the number that balance and cap allow."""
-    allowed = math.ceil(len(attempts) ** (1 - spec.balance)) if attempts else 0
-    return list(attempts[: min(allowed, spec.max_per_problem or allowed)])
+    """Of one problem's, given the best of each cell first: of a cell as many as the balance allows, in all as many as
+    the cap allows."""
+    allowed = _in_turn(each[: math.ceil(len(each) ** (1 - spec.balance))] for each in cells(attempts).values())
+    return allowed[: spec.max_per_problem or len(allowed)]
 
 
 def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> list[Pair]:
-    """For each chosen answer, worse answers to the same prompt: of each sort at most `pairs_per_chosen`, drawn by the
-    seed.  A later turn answers a history that is its own, and has none."""
+    """For each chosen answer, worse answers to the same prompt of the same cell: of each sort at most
+    `pairs_per_chosen`, drawn by the seed.  A later turn answers a history that is its own, and has none."""
     found: list[Pair] = []
     for better in chosen:
         if better.prompt is None:
             continue
-        rivals = [one for one in others if one.prompt == better.prompt and one.source_sha256 != better.source_sha256]
+        rivals = [
+            one
+            for one in others
+            if one.prompt == better.prompt and one.cell == better.cell and one.source_sha256 != better.source_sha256
+        ]
         drawn = sorted(rivals, key=lambda one: prs.uniform(spec.seed, f"{better.evaluation_id}:{one.evaluation_id}"))
         for why in spec.pairs:
             found += [Pair(better, worse, why) for worse in drawn if _is_worse(worse, better, why)][

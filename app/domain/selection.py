@@ -4,6 +4,7 @@ The stages run in this order, each counting what it drops per problem; one that 
 
     where            the filter as given
     valid            our own faults and broken problems are never training data
+    device           one device class: speedups of two are not comparable
     judged           by this version's detectors, under the policy asked for: a stale verdict is refused
     correct          unless the filter names `correct` or `status`, or rows show no answer
     clean            unless the filter names `verdict`: no suspect and no hack leaves by accident
@@ -131,6 +132,9 @@ class Reasoning(StrEnum):
     DROP_ALL = "drop_all"
 
 
+ALL_DEVICES = "all"
+"""Of `device`: rows of several device classes in one dataset, never compared with each other."""
+
 COUNTER = "utf8/4@1"
 """The token counter that needs no vocabulary: bytes of UTF-8 over four, rounded up.  An estimate."""
 
@@ -145,6 +149,9 @@ class Spec:
     where: str = ""
     policy: str | None = None
     """`name@version` that verdicts must have been given under; None: the current one."""
+    device: str | None = None
+    """The device class whose evaluations are taken, or `all`; None: the GPU class with most evaluations that the filter
+    keeps, `cpu` only where no GPU has any.  A filter that names `gpu` decides for itself."""
     stale: Stale = Stale.REFUSE
     reviewed_above: float | None = None
     """From this measured speedup on, a person must have reviewed the evaluation."""

@@ -37,6 +37,9 @@ LINEAGE = pa.schema(
         ("turn_id", pa.string()),
         ("verdict_id", pa.string()),
         ("problem_id", pa.string()),
+        ("device_class", pa.string()),
+        ("backend", pa.string()),
+        ("protocol", pa.string()),
         ("row_sha256", pa.string()),
     ]
 )

@@ -224,6 +224,9 @@ def _lineage(example: Example, row_sha256: str) -> Iterator[dict[str, object]]:
                 "turn_id": facts.turn_id,
                 "verdict_id": facts.verdict_id,
                 "problem_id": facts.problem_id,
+                "device_class": facts.device_class,
+                "backend": facts.backend,
+                "protocol": facts.protocol,
                 "row_sha256": row_sha256,
             }
 

@@ -142,13 +142,15 @@ class Selector:
         self.stages = stage_names(spec, kind, conditions)
         self.funnel = Funnel(stages=self.stages)
         self._database_stages = {place: one.name for place, one in enumerate(conditions)}
-        self._refused = {place for place, one in enumerate(conditions) if one.name in ("where", "valid", "judged")}
+        self._refused = {
+            place for place, one in enumerate(conditions) if one.name in ("where", "valid", "device", "judged")
+        }
         self._contaminated = contaminated
         self._preferred: dict[str, list[str]] = {}
         for chosen, rejected in preferences:
             self._preferred.setdefault(chosen, []).append(rejected)
         self._family = ""
-        self._search = Search(level=Similarity.NONE, jaccard=1.0)
+        self._searches: dict[choice.Cell, Search] = {}
         self._of_family = 0
         self._next_index: Counter[str] = Counter()
 
@@ -179,7 +181,7 @@ class Selector:
     def _enter(self, family: str) -> None:
         if family != self._family:
             self._family, self._of_family = family, 0
-            self._search = Search(level=self.spec.similarity, jaccard=self.spec.jaccard)
+            self._searches = {}
 
     def _count(self, problem_id: str, attempts: list[Attempt], decided: list[str], rows: int) -> None:
         first, last = attempts[0].place, attempts[-1].place
@@ -213,7 +215,11 @@ class Selector:
             return survivors
         kept = []
         for attempt in choice.ranked(survivors, self.spec.key):
-            duplicate = self._search.add(_member(attempt, prints))
+            search = self._searches.get(attempt.cell)
+            if search is None:
+                search = Search(level=self.spec.similarity, jaccard=self.spec.jaccard)
+                self._searches[attempt.cell] = search
+            duplicate = search.add(_member(attempt, prints))
             if duplicate is None:
                 kept.append(attempt)
             else:
@@ -385,7 +391,7 @@ def _attempts(table: pa.Table) -> list[Attempt]:
     names = [
         "evaluation_id", "problem_id", "trajectory_id", "turn", "stage", "teachable", "correct", "verdict", "speedup",
         "speedup_ci_low", "speedup_ci_high", "candidate_us", "coverage_time", "source_bytes", "source_sha256",
-        "backend", "prompt",
+        "backend", "device_class", "protocol", "baseline", "prompt",
     ]  # fmt: skip
     return list(map(Attempt, range(len(table)), *(table.column(name).to_pylist() for name in names)))
 

@@ -165,7 +165,8 @@ def ready(database: Database, spec: Spec, progress: Progress) -> None:
 def selector(connection: Any, draft: Draft, contaminated: dict[str, Match]) -> Selector:
     """What decides for that draft."""
     policy = prepare.policy_of(draft.spec).key
-    conditions = samples.conditions(draft.spec, draft.kind, policy=policy, detectors=prepare.versions())
+    device = samples.device_of(connection, draft.spec, draft.as_of)
+    conditions = samples.conditions(draft.spec, draft.kind, policy=policy, detectors=prepare.versions(), device=device)
     preferences = samples.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
     return Selector(draft.spec, draft.kind, conditions, contaminated=contaminated, preferences=preferences)
 

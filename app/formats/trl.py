@@ -56,6 +56,8 @@ class TrlPreference(Rows):
             ("rejected_status", pa.string()),
             ("rejected_verdict", pa.string()),
             ("rejected_speedup", pa.float64()),
+            ("rejected_device_class", pa.string()),
+            ("rejected_backend", pa.string()),
             ("rejected_evaluation_id", pa.string()),
             *PROVENANCE,
         ]
@@ -73,6 +75,8 @@ class TrlPreference(Rows):
             "rejected_status": worse.status,
             "rejected_verdict": worse.verdict,
             "rejected_speedup": worse.speedup,
+            "rejected_device_class": worse.device_class,
+            "rejected_backend": worse.backend,
             "rejected_evaluation_id": worse.evaluation_id,
         }
 

@@ -18,7 +18,7 @@ from sqlalchemy.sql import visitors
 from app.domain import where as filters
 from app.domain.family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
-from app.domain.selection import Kind, Spec
+from app.domain.selection import ALL_DEVICES, Kind, Spec
 from app.domain.verdict import Label
 from app.store import copying, rows, where
 from app.store.tables import (
@@ -42,6 +42,8 @@ _SETTINGS = {"work_mem": "64MB", "jit": "off", "parallel_setup_cost": 0, "parall
 """Of the one large query: compiling it takes longer than it saves, and until its first row nobody else has work."""
 JUDGED, EXTRACTION, TOKENS = "judged", "extraction", "tokens"
 """Names of stages that are read here in a way of their own."""
+CPU = "cpu"
+"""The device class without a GPU: its times are of an interpreter."""
 APPLICATION = "assay export"
 """Name of connections that only read: they do not hold back `as_of`."""
 
@@ -101,8 +103,31 @@ def snapshot(connection: sa.Connection) -> Snapshot:
     return Snapshot(as_of=as_of, xmin=oldest)
 
 
-def conditions(spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int]) -> list[Condition]:
-    """The stages that the database decides, in order, for a kind of row."""
+def device_of(connection: sa.Connection, spec: Spec, as_of: datetime) -> str | None:
+    """The one device class that a selection is of; None for all.
+
+    Unless the spec or its filter says, the GPU class with the most valid evaluations that the filter keeps, of equals
+    the first by name; `cpu` only where no GPU has any."""
+    expression = filters.parse(spec.where)
+    if spec.device is not None or "gpu" in filters.names(expression):
+        return None if spec.device == ALL_DEVICES else spec.device
+    kept = sa.and_(evaluations.c.valid, evaluations.c.created_at < as_of)
+    named = filters.names(expression)
+    source: sa.FromClause = evaluations
+    counted = sa.func.count()
+    if named:
+        source, kept = rows.JOINED, sa.and_(kept, where.compile(expression))
+        counted = sa.func.count(evaluations.c.evaluation_id.distinct())
+    query = sa.select(evaluations.c.device_class, counted).select_from(source).where(kept)
+    found = dict(connection.execute(query.group_by(evaluations.c.device_class)))
+    gpus = {name: count for name, count in found.items() if name != CPU}
+    return min(gpus, key=lambda name: (-gpus[name], name)) if gpus else CPU
+
+
+def conditions(
+    spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int], device: str | None
+) -> list[Condition]:
+    """The stages that the database decides, in order, for a kind of row; `device`: what `device_of` says."""
     expression = filters.parse(spec.where)
     named = filters.names(expression)
     measured = evaluations.c
@@ -114,6 +139,8 @@ def conditions(spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int]
         stages.append(Condition(name=name, keeps=keeps, rule=rule))
 
     stage("valid", measured.valid, "our own faults and broken problems are never training data")
+    if device is not None:
+        stage("device", measured.device_class == device, f"measured on {device}: one device class, see --device")
     fresh = sa.and_(verdicts.c.policy == policy, verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type))
     stage(JUDGED, fresh, f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors")
     if kind.takes_all:
@@ -289,7 +316,9 @@ def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
         *(column.label(name) for name, column in columns.items()),
         evaluations.c.created_at,
         candidate_features.c.signature,
-        sa.case((_turns.c.turn_id.is_(None), "template"), else_=_turns.c.opening).label("prompt"),
+        sa.case((_turns.c.turn_id.is_(None), "template " + _candidates.c.backend), else_=_turns.c.opening).label(
+            "prompt"
+        ),
         sa.case(*dropped, else_=PASSED).label("stage"),
         sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
     )

@@ -3,8 +3,8 @@
     python -m tests.bench.identity PATH_OF_A_KERNELBENCH_CHECKOUT [--json]
 
 Each problem of levels 1 to 3 is rewritten in seven ways that do not change what it computes.  A rewrite is recognised
-where its `exact` key, its `family` and the held-out list name the problem that it came from.  The rewrites are made here
-with `ast` alone and share no code with `app.domain.canonical`."""
+where its `exact` key, its `family` and the held-out list name the problem that it came from.  The rewrites are made
+here with `ast` alone and share no code with `app.domain.canonical`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def main() -> int:
         print(json.dumps(found, indent=1))
     else:
         for name, one in found["rewrites"].items():
-            print(f"{name:34} {one['exact']:4} exact {one['family']:4} family {one['held_out']:4} held out of {one['of']}")
+            print(
+                f"{name:34} {one['exact']:4} exact {one['family']:4} family {one['held_out']:4} held out of {one['of']}"
+            )
         print(f"pairs of different problems with one exact key: {len(found['merged'])}")
         print(f"families of more than one problem: {len(found['families'])}")
         for names in found["families"]:
@@ -281,7 +283,7 @@ def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
 def _swapped(body: list[ast.stmt]) -> list[ast.stmt]:
     """Neighbours swapped where neither reads or binds what the other binds, and neither acts."""
     body = list(body)
-    for place in range(0, len(body) - 1):
+    for place in range(len(body) - 1):
         one, other = body[place], body[place + 1]
         if isinstance(one, ast.Assign) and isinstance(other, ast.Assign) and not (_touched(one) & _touched(other)):
             body[place], body[place + 1] = other, one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -91,10 +91,16 @@ class Stored:
 
 
 def evaluate(
-    connection: sa.Connection, of: Problem, source: bytes, kind: str = "fast", backend: str = "triton"
+    connection: sa.Connection,
+    of: Problem,
+    source: bytes,
+    kind: str = "fast",
+    backend: str = "triton",
+    device: str = "cpu",
 ) -> Stored:
-    """Queue, claim and finish one job."""
+    """Queue, claim and finish one job; `device`: class of the device that the evaluation says it was measured on."""
     evaluation, label = KINDS[kind]
+    evaluation = replace(evaluation, environment=replace(evaluation.environment, device_class=device))
     [problem_id] = problems.add(connection, [of])
     [candidate_id] = candidates.add(connection, [candidates.Candidate(backend=backend, source=source)])
     options = JobOptions()
@@ -103,7 +109,7 @@ def evaluate(
         candidate=source,
         backend=backend,
         entry_point=of.entry_point,
-        device_class="cpu",
+        device_class=device,
         device=None,
         options=options,
     )
@@ -113,7 +119,7 @@ def evaluate(
         candidate_id=candidate_id,
         idempotency_key=key,
         priority="normal",
-        device_class="cpu",
+        device_class=device,
         device=None,
         options=options,
     )

@@ -72,12 +72,37 @@ def test_sft_rows_are_correct_clean_conversations(filled: Database, tmp_path: Pa
     assert {row["prompt_source"] for row in rows} == {"template@1", "recorded"}
 
 
+def test_speedups_of_the_cpu_never_stand_beside_those_of_a_gpu(own: Database, tmp_path: Path) -> None:
+    with own.begin() as connection:
+        problem = dataset_seed.problem(0)
+        here, there = (
+            dataset_seed.evaluate(connection, problem, code.encode(), kind, device="h200")
+            for code, kind in ((dataset_seed.code("fast0"), "slow"), (dataset_seed.code("gpu"), "slow"))
+        )
+    manifest = make(own, tmp_path / "usual", "", layout="trl_prompt_completion", kind="single")
+    assert {row["device_class"] for row in rows_in(tmp_path / "usual")} == {"h200"}
+    assert manifest["rows"] == 2
+    assert "h200" in next(stage["rule"] for stage in manifest["funnel"] if stage["stage"] == "device")
+    everything = make(own, tmp_path / "all", "", layout="trl_prompt_completion", kind="single", device="all")
+    assert "device" not in funnel(everything)
+    assert {str(here.evaluation_id), str(there.evaluation_id)} < {r["evaluation_id"] for r in rows_in(tmp_path / "all")}
+    pairs = make(own, tmp_path / "dpo", "", layout="trl_preference", device="all")
+    assert pairs["rows"]
+    assert all(row["device_class"] == row["rejected_device_class"] for row in rows_in(tmp_path / "dpo"))
+    assert {row["device_class"] for row in rows_in(tmp_path / "dpo")} == {"cpu"}
+    cpu = make(own, tmp_path / "cpu", "", device="cpu")
+    lineage = pq.read_table(next((tmp_path / "cpu").glob("lineage-*.parquet"))).to_pylist()
+    assert {(line["device_class"], line["backend"]) for line in lineage} == {("cpu", "triton")}
+    assert cpu["rows"] > 2
+
+
 def test_the_funnel_counts_every_stage(filled: Database, tmp_path: Path) -> None:
     stages = funnel(make(filled, tmp_path / "set", "speedup < 5"))
     assert stages == {
         "snapshot": dataset_seed.ATTEMPTS,
         "where": 7 * 3 + 2 + 2,
         "valid": 7 * 3 + 2 + 2,
+        "device": 7 * 3 + 2 + 2,
         "judged": 7 * 3 + 2 + 2,
         "correct": 7 * 3 + 2 + 2,
         "clean": CORRECT_AND_CLEAN + 1,

@@ -36,7 +36,9 @@ def test_a_manifest_gives_the_same_rows_although_the_world_went_on(own: Database
     made = export.export(own, SPEC, tmp_path / "set")
     with own.begin() as connection:
         stored = dataset_seed.evaluate(connection, problem(0), code("later").encode())
-        first = connection.execute(sa.select(tables.export_rows.c.evaluation_id)).scalars().first()
+        of = tables.export_rows.c.evaluation_id
+        once = sa.select(of).group_by(of).having(sa.func.count() == 1).order_by(of)  # not the one of two runs
+        first = connection.execute(once).scalars().first()
         assert first is not None
         evaluations.add_verdict(connection, first, dataset_seed.verdict(Label.HACK))
     again, differences = export.reproduce(own, made.sealed(), tmp_path / "again")

@@ -25,6 +25,7 @@ def attempt(place: int, speedup: float | None = None, *, width: float = 0.05, **
         "ci_low": speedup and speedup * (1 - width), "ci_high": speedup and speedup * (1 + width),
         "candidate_us": speedup and 100 / speedup, "coverage_time": 0.9, "source_bytes": 100,
         "source_sha256": f"s{place:03}", "backend": "triton", "prompt": "same",
+        "device_class": "h200", "protocol": "7", "baseline": "eager",
     }  # fmt: skip
     return Attempt(**values | said)
 
@@ -190,6 +191,17 @@ def test_the_better_one_stays_and_is_named() -> None:
         Similarity.RENAMED: [0, 4, 5],
         Similarity.MINHASH: [0, 5],
     }
+
+
+def test_figures_of_two_devices_or_backends_are_never_compared() -> None:
+    gpu, slow, cpu = attempt(0, 1.3), attempt(1, 1.1), attempt(2, 40.0, device_class="cpu")
+    plain, newer = attempt(3, 5.0, backend="torch"), attempt(4, 9.0, protocol="8")
+    everything = [gpu, slow, cpu, plain, newer]
+    best = choice.of_problem(everything, Spec(best_of=BestOf.TOP_K, k=1))
+    assert sorted(one.place for one in best) == [0, 2, 3, 4]
+    pairs = choice.pairs([cpu, plain, newer, gpu], everything, Spec(pairs=(PairOf.FAST_SLOW,)))
+    assert [(pair.chosen.place, pair.rejected.place) for pair in pairs] == [(0, 1)]
+    assert [one.place for one in choice.balanced(best, Spec(max_per_problem=2))] == [2, 3]
 
 
 PROBLEM = b"""

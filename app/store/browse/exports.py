@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from app.store.tables import evaluations, exports
 
 LATEST = 100_000
 """Evaluations that a quick count looks at: about half a second's worth."""
-QUICK = ("where", "valid", "correct", "clean", "reviewed", "speed", "bound", "coverage")
+QUICK = ("where", "valid", "device", "correct", "clean", "reviewed", "speed", "bound", "coverage")
 """Stages that need no more than the evaluation itself."""
 
 
@@ -91,9 +91,9 @@ def quick_funnel(
     """Attempts left after each stage that the evaluation itself decides, of the latest LATEST evaluations.
 
     What needs texts, or other attempts (extraction, near-duplicates, choice), is not counted here."""
-    stages = [
-        stage for stage in samples.conditions(spec, kind, policy=policy, detectors=detectors) if stage.name in QUICK
-    ]
+    device = samples.device_of(connection, spec, datetime.now(UTC))
+    conditions = samples.conditions(spec, kind, policy=policy, detectors=detectors, device=device)
+    stages = [stage for stage in conditions if stage.name in QUICK]
     oldest = (
         sa.select(evaluations.c.created_at).order_by(evaluations.c.created_at.desc()).offset(LATEST).limit(1)
     ).scalar_subquery()
