@@ -119,8 +119,8 @@ def device_of(connection: sa.Connection, spec: Spec, as_of: datetime) -> str | N
         source, kept = rows.JOINED, sa.and_(kept, where.compile(expression))
         counted = sa.func.count(evaluations.c.evaluation_id.distinct())
     query = sa.select(evaluations.c.device_class, counted).select_from(source).where(kept)
-    found = dict(connection.execute(query.group_by(evaluations.c.device_class)))
-    gpus = {name: count for name, count in found.items() if name != CPU}
+    found = connection.execute(query.group_by(evaluations.c.device_class)).all()
+    gpus = {name: count for name, count in found if name != CPU}
     return min(gpus, key=lambda name: (-gpus[name], name)) if gpus else CPU
 
 
