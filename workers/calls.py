@@ -33,6 +33,15 @@ def seed_everything(seed: bytes, purpose: int) -> None:
     numpy.random.seed(number & (1 << 32) - 1)
 
 
+def set_mode(model: torch.nn.Module, *, training: bool) -> None:
+    """Train mode or eval mode as agreed.  A model that is in train mode already stays as it is: parts that its
+    constructor has put in eval mode, as `from_pretrained` does, have no dropout."""
+    if not training:
+        model.eval()
+    elif not model.training:
+        model.train()
+
+
 CONSTRUCTING = 2
 """Purpose of the seed while a model is constructed: the same for reference and candidate."""
 

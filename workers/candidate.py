@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from workers import backends, calls, kineto, launches, memory, numerics, spec, warm, wire
+from workers import backends, calls, imported, kineto, launches, memory, numerics, pretrained, spec, warm, wire
 from workers.backends.base import synchronise
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -57,6 +57,7 @@ class Shim:
         if self._device.type == "cuda":
             self._shared.forget_what_is_given_back()
         self._recorder: backends.Recorder = backends.Recorder()
+        imported.once_imported("transformers", pretrained.offline)
 
     def answer(self, request: Request, run: Callable[..., int] = calls.Slots.run) -> Reply:
         """Do what is asked.  The one catch-all that stands around candidate code.
@@ -163,7 +164,7 @@ class Shim:
                 if value is not None and value.shape == ours.shape and value.dtype == ours.dtype:
                     ours.copy_(value)
                     given.add(name)
-        self._model.train(self._spec.training)
+        calls.set_mode(self._model, training=self._spec.training)
         return given
 
     def _renew(self, seed: bytes) -> Reply:

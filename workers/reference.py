@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from workers import calls, cases, constants, insensitive, memory, playback, spec, variants, wire
+from workers import calls, cases, constants, imported, insensitive, memory, playback, pretrained, spec, variants, wire
 from workers.flops import FlopCounter
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
@@ -81,6 +81,7 @@ class Shim:
             self._shared.forget_what_is_given_back()
         self._sessions: dict[int, Session] = {}
         self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
+        imported.once_imported("transformers", pretrained.offline)
 
     def answer(self, request: Request) -> Reply:
         """Do what is asked; the number of DESCRIBE is bytes of spec."""
@@ -137,13 +138,20 @@ class Shim:
         path.write_bytes(self._mailbox[:source_bytes])
         self._module.__file__ = str(path)
         sys.modules["reference"] = self._module
-        exec(compile(path.read_bytes(), str(path), "exec"), self._module.__dict__)  # noqa: S102 (that is the job)
+        self._execute(path)
         self._by_cases = by_cases
         for name in ("get_cases",) if by_cases else (self._entry_point, "get_inputs"):
             if not callable(getattr(self._module, name, None)):
                 text = f"the reference defines no {name}{self._other_form(name)}\n"
                 return Reply(Outcome.NO_ENTRY_POINT, 0, wire.put_text(self._mailbox, text))
         return Reply(Outcome.DONE)
+
+    def _execute(self, path: Path) -> None:
+        try:
+            exec(compile(path.read_bytes(), str(path), "exec"), self._module.__dict__)  # noqa: S102 (that is the job)
+        except ModuleNotFoundError as error:
+            message = f"it needs the package {error.name!r}, which is not installed on the worker's host"
+            raise ModuleNotFoundError(message, name=error.name) from error
 
     def _other_form(self, missing: str) -> str:
         """Which workflow it may have been meant for."""
@@ -171,7 +179,7 @@ class Shim:
         if case not in self._specs:
             self._specs[case] = self._inspect(model, draw, init, seed)
         elif isinstance(model, torch.nn.Module):
-            model.train(self._specs[case].training)
+            calls.set_mode(model, training=self._specs[case].training)
         agreed = self._specs[case]
         twin = _twin(model) if agreed.exact else None
         self._sessions[number] = Session(agreed, draw, model, twin, init)

@@ -3,8 +3,9 @@ in shared memory.
 
 A spec is a tree of nodes, plain JSON: {"kind": "tensor", "dtype", "shape", "stride"}, {"kind": "int"|"float"|"bool"}
 (whose values lie in memory too), {"kind": "none"|"str"|"dtype", "value"}, {"kind": "list"|"tuple", "items"},
-{"kind": "dict", "keys", "items"}.  It is made in the reference's process, checked by the referee, and given to the
-candidate's process, which lays out the same memory from it."""
+{"kind": "dict", "keys", "items"}, {"kind": "config", "value"} (a configuration of transformers, as JSON).  It is made
+in the reference's process, checked by the referee, and given to the candidate's process, which lays out the same memory
+from it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from workers import constants, numerics
+from workers import constants, numerics, pretrained
 from workers.memory import Memory
 
 Node = dict[str, Any]
@@ -55,6 +56,8 @@ def describe(value: object, depth: int = 0) -> Node:
         return {"kind": "none" if value is None else "str", "value": value}
     if isinstance(value, torch.dtype):
         return {"kind": "dtype", "value": str(value).removeprefix("torch.")}
+    if pretrained.is_config(value):
+        return {"kind": "config", "value": pretrained.packed(value)}
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
         return {"kind": kind, "items": [describe(item, depth + 1) for item in value]}
@@ -102,6 +105,9 @@ def check(node: object, depth: int = 0) -> Node:
             check(item, depth + 1)
         if kind == "dict" and len(node.get("keys", ())) != len(node["items"]):
             raise UnsupportedError("keys and items differ in number")
+    elif kind == "config":
+        if not isinstance(node.get("value"), str) or len(node["value"]) > pretrained.MAX_CONFIG_CHARS:
+            raise UnsupportedError(f"not a configuration's spec: {str(node)[:80]}")
     elif kind not in (*_SCALARS, "none", "str", "dtype"):
         raise UnsupportedError(f"unknown kind {str(kind)[:80]!r}")
     if depth == 0 and sum(1 for _ in leaves(node)) > MAX_LEAVES:
@@ -141,6 +147,8 @@ def rebuild(node: Node, memory: Iterator[torch.Tensor]) -> Any:
         return items if kind == "list" else tuple(items)
     if kind == "dict":
         return {key: rebuild(item, memory) for key, item in zip(node["keys"], node["items"], strict=True)}
+    if kind == "config":
+        return pretrained.unpacked(node["value"])
     return DTYPES[node["value"]] if kind == "dtype" else node["value"]
 
 

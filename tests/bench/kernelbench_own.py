@@ -21,6 +21,7 @@ from typing import Any
 
 from app.domain import kernelbench, sweep
 from app.domain.problem import Problem
+from workers import imported, pretrained
 
 PATIENCE_S = 240.0
 """For one problem, in seconds."""
@@ -57,6 +58,8 @@ def package(directory: Path) -> Any:
             stub = types.ModuleType(name)
             stub.__dict__.update(attributes)
             sys.modules[name] = stub
+    os.environ["EVALUATION_DEVICE"] = "cuda:0"
+    imported.once_imported("transformers", pretrained.offline)  # level 4, as in our processes
     sys.path.insert(0, str(directory / "src"))
     return importlib.import_module("kernelbench.eval")
 

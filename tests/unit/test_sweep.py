@@ -120,6 +120,7 @@ def test_kernelbenchs_own_package_is_imported_with_stubs_for_what_is_not_install
         "from pydantic import BaseModel\nclass Result(BaseModel):\n    correctness: bool = False\n"
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("EVALUATION_DEVICE", "")
     for name in ("dotenv", "litellm"):
         monkeypatch.setitem(sys.modules, name, None)  # not installed, wherever this runs
     own = kernelbench_own.package(tmp_path)
