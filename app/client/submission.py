@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.domain import ids, source
+from app.domain import source
 from app.domain.job import JobOptions
-from app.domain.problem import Problem
+from app.domain.problem import Problem, adhoc_name
 from app.domain.request import Request, RequestError
 
 
@@ -61,7 +61,7 @@ def as_problem(reference: str | bytes | Problem) -> Problem:
     if isinstance(reference, Problem):
         return reference
     data = as_bytes(reference)
-    return Problem(name=ids.sha256(data)[:12], reference=data)
+    return Problem(name=adhoc_name(data), reference=data)
 
 
 def as_bytes(text: str | bytes) -> bytes:

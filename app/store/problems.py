@@ -1,4 +1,4 @@
-"""STORE: problems, addressed by content: the same reference under the same name is one row."""
+"""STORE: problems, addressed by content: the same reference and entry point under the same name are one row."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from app.domain.problem import Problem
 from app.store import bulk, tables
 
 _p = tables.problems.c
+_KEY = ("reference_sha256", "source_set", "name", "entry_point")
+"""Identity of a problem: with another entry point the same reference expects other outputs."""
 
 
 def add(connection: sa.Connection, problems: Sequence[Problem]) -> list[UUID]:
@@ -29,13 +31,13 @@ def add(connection: sa.Connection, problems: Sequence[Problem]) -> list[UUID]:
         }
         for problem in dict.fromkeys(problems)
     ]
-    bulk.insert_missing(connection, tables.problems, rows, unique=("reference_sha256", "source_set", "name"))
+    bulk.insert_missing(connection, tables.problems, rows, unique=_KEY)
     hashes = [row["reference_sha256"] for row in rows]
     found = connection.execute(
-        sa.select(_p.source_set, _p.name, _p.reference_sha256, _p.problem_id).where(_p.reference_sha256.in_(hashes))
+        sa.select(_p.problem_id, *(_p[name] for name in _KEY)).where(_p.reference_sha256.in_(hashes))
     )
-    known = {(row.source_set, row.name, row.reference_sha256): row.problem_id for row in found}
-    return [known[problem.source_set, problem.name, problem.reference_sha256] for problem in problems]
+    known = {tuple(getattr(row, name) for name in _KEY): row.problem_id for row in found}
+    return [known[tuple(getattr(problem, name) for name in _KEY)] for problem in problems]
 
 
 def get(connection: sa.Connection, problem_id: UUID) -> Problem | None:

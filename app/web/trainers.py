@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import flask
 import msgspec
 
-from app.domain import hook, ids, reward, source
+from app.domain import hook, reward, source
 from app.domain.job import REWARD_BUDGET_S, JobOptions
-from app.domain.problem import Problem
+from app.domain.problem import Problem, adhoc_name
 from app.domain.request import Request, RequestError
 from app.domain.verdict import Label
 from app.store import devices, problems
@@ -164,7 +164,8 @@ def _options() -> JobOptions:
 
 def _adhoc(label: hook.Label) -> Problem:
     reference = source.encode(label.reference or "")
-    return Problem(name=ids.sha256(reference)[:12], reference=reference, entry_point=label.entry_point)
+    name = adhoc_name(reference, label.entry_point)
+    return Problem(name=name, reference=reference, entry_point=label.entry_point)
 
 
 def _hack(result: Result) -> float:

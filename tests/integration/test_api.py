@@ -126,6 +126,32 @@ def test_an_own_key_names_one_submission(site: FlaskClient) -> None:
     assert site.post("/v1/evaluations", json=BODY).json["job_id"] != first.json["job_id"]
 
 
+def test_each_submission_is_compared_with_the_class_that_it_names(site: FlaskClient, database: Database) -> None:
+    """A typo of one submitter changes nothing for the next."""
+    reference = {"reference": "class Model: ...\nclass Relu: ...\n"}
+    named = [{"entry_point": "Modle"}, {"entry_point": "Relu"}, {}]
+    bodies = [{"problem": reference | each, "candidate": "c", "backend": "torch"} for each in named]
+    told = [site.post("/v1/evaluations", json=body) for body in bodies]
+    assert len({each.json["job_id"] for each in told}) == 3
+    entry_points = []
+    with database.begin() as connection:
+        for each in told:
+            lease = jobs.claim(connection, UUID(each.json["job_id"]), "me", 30, 3)
+            assert lease
+            entry_points.append(lease.job.entry_point)
+    assert entry_points == ["Modle", "Relu", "Model"]
+    names = {each["name"] for each in site.get("/v1/problems").json["problems"]}
+    assert len(names) == 3, names
+
+
+def test_a_key_stands_for_one_entry_point(site: FlaskClient) -> None:
+    def submit(entry_point: str) -> int:
+        body = {"problem": {"reference": "r", "entry_point": entry_point}, "candidate": "c", "backend": "torch"}
+        return site.post("/v1/evaluations", json=body, headers={"Idempotency-Key": "e"}).status_code
+
+    assert [submit("Model"), submit("Model"), submit("Relu")] == [202, 200, 409]
+
+
 def test_one_key_at_once_is_one_job(made: Callable[..., flask.Flask], database: Database) -> None:
     apps = [made(), made()]  # two processes behind a balancer
 

@@ -92,6 +92,15 @@ def test_problems_and_candidates_are_stored_once(database: Database) -> None:
         assert candidates.get(connection, b) == cuda
 
 
+def test_another_entry_point_of_the_same_reference_is_another_problem(database: Database) -> None:
+    other = replace(fakes.PROBLEM, entry_point="Relu")
+    with database.begin() as connection:
+        first, second = problems.add(connection, [fakes.PROBLEM, other])
+        assert first != second
+        assert problems.add(connection, [other, fakes.PROBLEM]) == [second, first]
+        assert problems.get(connection, second) == other
+
+
 def test_a_trajectory_comes_back_character_for_character(database: Database, broker: Celery) -> None:
     run = Run(name="run", model="m", settings={"temperature": 1.0, "stop": ["a"]}, step=3)
     turns = [

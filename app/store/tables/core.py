@@ -29,7 +29,7 @@ problems = sa.Table(
     sa.Column("reference_sha256", sa.Text, nullable=False),
     sa.Column("licence", sa.Text),  # SPDX where known; NULL where nobody said
     created_at(),
-    sa.UniqueConstraint("source_set", "name", "reference_sha256"),
+    sa.UniqueConstraint("source_set", "name", "reference_sha256", "entry_point"),
 )
 
 runs = sa.Table(

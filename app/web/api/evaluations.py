@@ -247,8 +247,12 @@ def _fingerprint(request: Request) -> str:
     """What the key stands for: everything that is evaluated, and on what.  What came later counts where it is not
     as it always was, so that a key that was used before an upgrade stands for the same after it."""
     options = msgspec.to_builtins(request.options)
-    usual = {"workflow": schemas.WORKFLOW, "cases": False}
-    later = {"workflow": request.workflow, "cases": options.pop("cases")}
+    usual = {"workflow": schemas.WORKFLOW, "cases": False, "entry_point": "Model"}
+    later = {
+        "workflow": request.workflow,
+        "cases": options.pop("cases"),
+        "entry_point": request.problem.entry_point,
+    }
     parts = [
         request.problem.reference_sha256,
         request.problem.name,

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from app.domain import source
 from app.domain.job import JobOptions
-from app.domain.problem import Problem
+from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.request import MAX_SOURCE_BYTES, Request, RequestError
 
 MOST_ITEMS = 1_000
@@ -50,8 +50,8 @@ class ProblemBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
     reference: Source
     name: Name | None = None
-    """By default the beginning of its hash."""
-    source_set: Name = "adhoc"
+    """By default made of its hash and its entry point."""
+    source_set: Name = ADHOC
     level: Count | None = None
     entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")] = "Model"
 
@@ -236,9 +236,8 @@ class RewardAnswer(Struct, kw_only=True):
 def problem(body: ProblemBody) -> Problem:
     """The same for the service.  Raises RequestError."""
     reference = as_bytes(body.reference, "reference")
-    plain = Problem(name=body.name or "", reference=reference)
     return Problem(
-        name=body.name or plain.reference_sha256[:12],
+        name=body.name or adhoc_name(reference, body.entry_point),
         reference=reference,
         source_set=body.source_set,
         level=body.level,

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from app.domain import ids, source
+from app.domain import source
 from app.domain.job import REWARD_BUDGET_S, JobOptions
-from app.domain.problem import Problem
+from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.request import Request, RequestError
 from app.web.kernelgym import cases
 
@@ -147,12 +147,13 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         except ValueError as error:
             raise RequestError(str(error)) from error
         reference = source.encode(self.problem_source)
+        entry_point = self.kernel_class.removesuffix("New")
         return Request(
             problem=Problem(
-                name=self.uuid or ids.sha256(reference)[:12],
-                source_set="kernelgym" if self.uuid else "adhoc",
+                name=self.uuid or adhoc_name(reference, entry_point),
+                source_set="kernelgym" if self.uuid else ADHOC,
                 reference=reference,
-                entry_point=self.kernel_class.removesuffix("New"),
+                entry_point=entry_point,
             ),
             candidate=source.encode(self.kernel_code),
             backend=self.backend,
