@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 from uuid import UUID
 
 from celery import Celery
@@ -24,6 +25,7 @@ __all__ = [
     "Receipt",
     "Request",
     "RequestError",
+    "Within",
     "accept",
     "check",
     "enqueue",
@@ -48,13 +50,22 @@ class Receipt:
     """The job was there before: the same was submitted earlier."""
 
 
+Within: TypeAlias = Callable[[Connection, Sequence[Receipt]], None]
+"""Stores what belongs to jobs, by their receipts, in the transaction that stores the jobs."""
+
+
 def enqueue(database: Database, broker: Celery, requests: Sequence[Request]) -> list[UUID]:
     """Ids of the jobs that answer the requests, in their order; raises what `accept` raises."""
     return [receipt.job_id for receipt in accept(database, broker, requests)]
 
 
-def accept(database: Database, broker: Celery, requests: Sequence[Request]) -> list[Receipt]:
+def accept(
+    database: Database, broker: Celery, requests: Sequence[Request], *, within: Within | None = None
+) -> list[Receipt]:
     """Receipts of the jobs that answer the requests, in their order: rows, commit, then messages.
+
+    `within` stores rows of its caller that refer to the jobs, in the same transaction, which then holds all requests:
+    stored after the message had left, such a row would lock the job at the moment in which a worker claims it.
 
     The same request twice is one job, unless it is `fresh`.  A bad request raises RequestError, with its position
     where there are several, before anything is stored.  On DatabaseUnavailableError whole chunks of `CHUNK` requests
@@ -63,13 +74,17 @@ def accept(database: Database, broker: Celery, requests: Sequence[Request]) -> l
     plans = _planned(requests)
     _check_devices(database, requests)
     answers: list[Receipt] = []
-    for start in range(0, len(requests), CHUNK):
-        chunk = slice(start, start + CHUNK)
+    size = CHUNK if within is None else max(1, len(requests))
+    for start in range(0, len(requests), size):
+        chunk = slice(start, start + size)
         with database.begin() as connection:
             stored = _store(connection, requests[chunk], plans[chunk])
-            unsent = _to_send(connection, [receipt.job_id for receipts in stored for receipt in receipts])
+            receipts = [each[0] for each in stored]
+            if within is not None:
+                within(connection, receipts)
+            unsent = _to_send(connection, [receipt.job_id for each in stored for receipt in each])
         _send(broker, unsent)
-        answers += [receipts[0] for receipts in stored]
+        answers += receipts
     return answers
 
 

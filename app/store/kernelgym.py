@@ -27,6 +27,8 @@ class Task:
 
     task_id: str
     job_id: UUID
+    owner: str = ""
+    """Id of the user whose name it is; empty at a machine without users.  Two users may use the same name."""
     workflow: str = "kernelbench"
     asked: dict[str, Any] = field(default_factory=dict)
     """Fields of the request that the answer repeats."""
@@ -41,9 +43,10 @@ class Retry:
     since: datetime
 
 
-def get(connection: sa.Connection, task_ids: Sequence[str]) -> dict[str, Task]:
-    """Those of the tasks that exist, by name."""
-    query = sa.select(_t.task_id, _t.job_id, _t.workflow, _t.asked).where(_t.task_id.in_(task_ids))
+def get(connection: sa.Connection, owner: str, task_ids: Sequence[str]) -> dict[str, Task]:
+    """Those of the owner's tasks that exist, by name."""
+    columns = (_t.owner, _t.task_id, _t.job_id, _t.workflow, _t.asked)
+    query = sa.select(*columns).where(_t.owner == owner, _t.task_id.in_(task_ids))
     return {row.task_id: Task(**row._mapping) for row in connection.execute(query)}
 
 
@@ -51,17 +54,17 @@ def put(connection: sa.Connection, tasks: Sequence[Task]) -> None:
     """From now on each of the names stands for its job, whatever it stood for before."""
     if not tasks:
         return
-    rows = [
-        {**vars(task), "asked": codec.plain(task.asked)} for task in {task.task_id: task for task in tasks}.values()
-    ]
-    statement = insert(tables.kernelgym_tasks).values(sorted(rows, key=lambda row: str(row["task_id"])))
+    latest = {(task.owner, task.task_id): task for task in tasks}
+    rows = [{**vars(latest[key]), "asked": codec.plain(latest[key].asked)} for key in sorted(latest)]
+    statement = insert(tables.kernelgym_tasks).values(rows)
     newer = {name: statement.excluded[name] for name in ("job_id", "workflow", "asked")}
-    connection.execute(statement.on_conflict_do_update(index_elements=["task_id"], set_=newer))
+    connection.execute(statement.on_conflict_do_update(index_elements=["owner", "task_id"], set_=newer))
 
 
 def wanted_by_others(connection: sa.Connection, task: Task) -> bool:
     """Whether somebody else asked for the same job: under another name, in a trajectory, or directly."""
-    others = sa.exists().where(_t.job_id == task.job_id, _t.task_id != task.task_id)
+    own = (_t.owner == task.owner) & (_t.task_id == task.task_id)
+    others = sa.exists().where(_t.job_id == task.job_id, ~own)
     turns = sa.exists().where(tables.turns.c.job_id == task.job_id)
     return bool(connection.execute(sa.select(others | turns)).scalar_one())
 

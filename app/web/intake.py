@@ -7,18 +7,25 @@ one web process takes some thousand a second."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from celery import Celery
 
 from app import enqueue
 from app.domain.request import Request
 from app.enqueue import Receipt
-from app.store.session import Database
+from app.store import kernelgym
+from app.store.kernelgym import Task
+from app.store.session import Connection, Database
 
 MOST = 1_000
 """Requests in one turn."""
+
+
+Named: TypeAlias = Callable[[Sequence[Receipt]], Sequence[Task]]
+"""From the receipts of a caller's requests to the names by which its client asks for them."""
 
 
 @dataclass(kw_only=True)
@@ -26,6 +33,7 @@ class _Brought:
     """What one caller brought, and what became of it."""
 
     requests: Sequence[Request]
+    tasks: Named | None = None
     receipts: Sequence[Receipt] | None = None
     error: Exception | None = None
     done: bool = field(default=False)
@@ -42,12 +50,13 @@ class Intake:
         self._turn = threading.Lock()
         self._waiting: list[_Brought] = []
 
-    def accept(self, requests: Sequence[Request]) -> Sequence[Receipt]:
+    def accept(self, requests: Sequence[Request], *, tasks: Named | None = None) -> Sequence[Receipt]:
         """Receipts in the order of the requests; raises what `enqueue.accept` raises, and then stores nothing of these.
 
-        What is wrong with a request is found out before it meets those of others."""
+        `tasks` gives jobs names of the KernelGYM protocol, stored in the same transaction.  What is wrong with a
+        request is found out before it meets those of others."""
         enqueue.check(self._database, requests)
-        brought = _Brought(requests=requests)
+        brought = _Brought(requests=requests, tasks=tasks)
         with self._lock:
             self._waiting.append(brought)
         with self._turn:
@@ -70,9 +79,10 @@ class Intake:
 
     def _store(self, turn: Sequence[_Brought]) -> None:
         try:
-            receipts = list(
-                enqueue.accept(self._database, self.broker, [request for each in turn for request in each.requests])
-            )
+            requests = [request for each in turn for request in each.requests]
+            named = any(each.tasks for each in turn)
+            within = (lambda connection, receipts: _name(connection, turn, receipts)) if named else None
+            receipts = list(enqueue.accept(self._database, self.broker, requests, within=within))
         except Exception as error:  # noqa: BLE001 (raised again, by each caller)
             for each in turn:
                 each.error, each.done = error, True
@@ -80,3 +90,13 @@ class Intake:
         for each in turn:
             each.receipts, receipts = receipts[: len(each.requests)], receipts[len(each.requests) :]
             each.done = True
+
+
+def _name(connection: Connection, turn: Sequence[_Brought], receipts: Sequence[Receipt]) -> None:
+    """The tasks of all callers in one statement, so that two web processes lock their rows in one order."""
+    tasks: list[Task] = []
+    for each in turn:
+        own, receipts = receipts[: len(each.requests)], receipts[len(each.requests) :]
+        if each.tasks is not None:
+            tasks += each.tasks(own)
+    kernelgym.put(connection, tasks)

@@ -27,6 +27,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from app import enqueue
 from app.client import Client
 from app.domain.job import JobState
 from app.domain.user import Role, Scope
@@ -255,7 +256,7 @@ def test_cases_are_served_however_they_come(site: FlaskClient, client: Client, f
     by_toolkit = site.post("/evaluate", json=by_cases("t", toolkit="kernel_simple", cases=INLINE)).json
     assert by_toolkit["metadata"]["num_cases"] == 2
     with client.database.begin() as connection:
-        tasks = kernelgym.get(connection, ["code", "inline", "t"])
+        tasks = kernelgym.get(connection, "", ["code", "inline", "t"])
     assert {task.workflow for task in tasks.values()} == {"kernel_simple"}
 
 
@@ -383,6 +384,40 @@ def test_a_token_may_stand_in_the_url(site: FlaskClient, client: Client) -> None
     assert site.get("/health", auth=("any", token)).json["status"] == "healthy"  # http://any:TOKEN@host
     forbidden = site.post("/evaluate", json=payload("a", kernel()), auth=("any", token))
     assert (forbidden.status_code, "submit" in forbidden.json["detail"]) == (403, True)
+
+
+def test_a_name_is_its_users_own(site: FlaskClient, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "LOOK_S", 0.0)
+    auth = []
+    with client.database.begin() as connection:
+        for name in ("ada", "ben"):
+            account = users.add(connection, name=name, role=Role.ADMIN, password_hash="none")
+            scopes = [Scope.READ, Scope.SUBMIT]
+            auth.append((name, tokens.add(connection, user_id=account.user_id, name="t", scopes=scopes)[1]))
+    for each in auth:
+        body = payload("test-001", kernel(f"of {each[0]}"))
+        assert site.post("/evaluate?wait=0", json=body, auth=each).status_code == 200
+    with client.database.begin() as connection:
+        assert sum(jobs.counts(connection).values()) == 2
+    site.delete("/tasks/test-001", auth=auth[0])
+    assert site.get("/results/test-001", auth=auth[0]).json["status"] == "failed"
+    assert site.get("/results/test-001", auth=auth[1]).json["status"] == "pending"
+
+
+def test_a_name_is_stored_before_the_message_leaves(
+    site: FlaskClient, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stored later, its reference to the job locks the job's row while a worker claims it."""
+    sent = []
+
+    def publish(_broker: Any, messages: Any) -> None:
+        with client.database.begin() as connection:
+            named = kernelgym.get(connection, "", ["a"])
+        sent.append([message.job_id for message in messages] == [task.job_id for task in named.values()])
+
+    monkeypatch.setattr(enqueue.messages, "publish", publish)
+    post(site, "a", wait=0)
+    assert sent == [True]
 
 
 def test_validation_runs_nothing(site: FlaskClient) -> None:
@@ -523,7 +558,7 @@ def test_r7_what_a_name_costs_is_a_row_without_source(site: FlaskClient, client:
     for number in range(5):
         post(site, f"n{number}", wait=0)
     with client.database.begin() as connection:
-        found = kernelgym.get(connection, [f"n{number}" for number in range(5)])
+        found = kernelgym.get(connection, "", [f"n{number}" for number in range(5)])
     assert len({task.job_id for task in found.values()}) == 1
     assert all(len(json.dumps(task.asked)) < 400 for task in found.values())
 

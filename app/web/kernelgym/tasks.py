@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from uuid import UUID
 
 import flask
@@ -11,11 +12,12 @@ from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.wrappers import Response
 
 from app.domain.job import TERMINAL, JobState
+from app.enqueue import Receipt
 from app.store import devices, jobs, kernelgym
 from app.store.kernelgym import Task
 from app.web import context
 from app.web.api import evaluations, pressure
-from app.web.identity import requires
+from app.web.identity import current_user, requires
 from app.web.kernelgym import answers, failures, places, requests
 from app.web.kernelgym.requests import EvaluationRequest
 
@@ -111,11 +113,12 @@ def cancel(task_id: str) -> Response:
 
 
 def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
-    """The tasks in the order in which they were asked for.  A name that stands for a job already is not evaluated
-    again, whatever the rest of the request says, unless that job failed by our fault or `force_refresh` is set."""
-    names = [each.task_id for each in wanted]
+    """The tasks in the order in which they were asked for.  A name of the user's that stands for a job already is not
+    evaluated again, whatever the rest of the request says, unless that job failed by our fault or `force_refresh` is
+    set."""
+    names, owner = [each.task_id for each in wanted], _owner()
     with context.database().begin() as connection:
-        known = kernelgym.get(connection, names)
+        known = kernelgym.get(connection, owner, names)
         states = jobs.states(connection, [task.job_id for task in known.values()])
         listed = devices.listed(connection)
     new = [each for each in wanted if _is_new(each, known, states)]
@@ -123,17 +126,21 @@ def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
         planned = [each.request(*places.choose(listed, each.device_preference)) for each in new]
         for device_class in {request.device_class for request in planned}:
             pressure.check(device_class)
-        receipts = context.intake().accept(planned)
-        with context.database().begin() as connection:
-            kernelgym.put(
-                connection,
-                [
-                    Task(task_id=each.task_id, job_id=receipt.job_id, workflow=each.served, asked=each.asked)
-                    for each, receipt in zip(new, receipts, strict=True)
-                ],
-            )
-            known = kernelgym.get(connection, names)
+        named = partial(_named, owner, new)
+        known |= {task.task_id: task for task in named(context.intake().accept(planned, tasks=named))}
     return [known[name] for name in names]
+
+
+def _named(owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[Receipt]) -> list[Task]:
+    return [
+        Task(owner=owner, task_id=each.task_id, job_id=receipt.job_id, workflow=each.served, asked=each.asked)
+        for each, receipt in zip(wanted, receipts, strict=True)
+    ]
+
+
+def _owner() -> str:
+    """Whose names are meant: those of the user, so that two users may use the same."""
+    return str(current_user().user_id or "")
 
 
 def _is_new(wanted: EvaluationRequest, known: dict[str, Task], states: dict[UUID, JobState]) -> bool:
@@ -167,7 +174,7 @@ def _task(task_id: str) -> Task:
     """The task of that name, or the one that one of its two halves belongs to."""
     names = [task_id, task_id.removesuffix("_kernel"), task_id.removesuffix("_ref")]
     with context.database().begin() as connection:
-        found = kernelgym.get(connection, names) if "\0" not in task_id else {}
+        found = kernelgym.get(connection, _owner(), names) if "\0" not in task_id else {}
     for name in names:
         if name in found:
             return found[name]
