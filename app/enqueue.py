@@ -13,7 +13,7 @@ from celery import Celery
 
 from app import broker as messages
 from app import route, workflows
-from app.domain import ids, source
+from app.domain import freeform, ids, source
 from app.domain.job import idempotency_key
 from app.domain.request import PlannedJob, Request, RequestError
 from app.domain.trajectory import Run, Turn
@@ -111,6 +111,8 @@ def enqueue_trajectory(
     has a candidate as yet and none could be evaluated."""
     if label is not None and "\x00" in label:
         raise RequestError(f"label: expected text without NUL, got {label!r}")
+    if run is not None:
+        freeform.check(run.settings, "run.settings")
     attempts = [turn for turn in turns if turn.candidate is not None]
     name = run.name if run else request.run
     requests = [replace(request, candidate=source.encode(turn.candidate or ""), run=name) for turn in attempts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.domain import freeform
 from app.store import tables
 
 _r = tables.runs.c
@@ -36,11 +38,15 @@ def listed(
         query = query.where(_r.name == name)
     if before is not None:
         query = query.where(_r.run_id < before)
-    return [Stored(**row._mapping) for row in connection.execute(query)]
+    return [_stored(row._mapping) for row in connection.execute(query)]
 
 
 def get(connection: sa.Connection, run_id: UUID) -> Stored | None:
     """The run of that id."""
     columns = (_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
     row = connection.execute(sa.select(*columns).where(_r.run_id == run_id)).one_or_none()
-    return None if row is None else Stored(**row._mapping)
+    return None if row is None else _stored(row._mapping)
+
+
+def _stored(row: Mapping[str, Any]) -> Stored:
+    return Stored(**{**row, "settings": freeform.cut(row["settings"])})

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import flask
 import msgspec
 
-from app.domain import hook, reward, source
+from app.domain import freeform, hook, reward, source
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import Problem, adhoc_name
 from app.domain.request import Request, RequestError
@@ -96,8 +96,8 @@ def slime() -> flask.Response:
 
 def _read(kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(flask.request.get_data(), type=kind)
-    except msgspec.DecodeError as error:
+        return msgspec.convert(freeform.load(flask.request.get_data()), kind)
+    except msgspec.ValidationError as error:
         raise RequestError(f"body: {error}") from error
 
 

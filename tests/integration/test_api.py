@@ -152,6 +152,51 @@ def test_a_key_stands_for_one_entry_point(site: FlaskClient) -> None:
     assert [submit("Model"), submit("Model"), submit("Relu")] == [202, 200, 409]
 
 
+def deep(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+DEEP_BODIES = {
+    "/v1/runs": f'{{"name": "d", "settings": {deep(33)}}}',
+    "/v1/trajectories": f'{{"reference": "r", "campaign": {{"name": "d", "settings": {deep(33)}}}}}',
+    "/v1/evaluations": f'{{"reference": "r", "candidate": "c", "options": {deep(500)}}}',
+    "/v1/evaluations:batch": f'{{"items": [{deep(500)}]}}',
+    "/v1/exports": f'{{"spec": {deep(500)}}}',
+    "/compat/slime/reward": deep(1500),
+    "/compat/openrlhf/get_reward": deep(1500),
+    "/evaluate": deep(1500),
+    "/evaluate/batch": deep(500),
+    "/workflow/submit": f'{{"task_id": "t", "payload": {deep(500)}}}',
+    "/debug/validate": deep(50),
+}
+
+
+@pytest.mark.parametrize(("path", "body"), list(DEEP_BODIES.items()), ids=list(DEEP_BODIES))
+def test_json_that_is_nested_too_deep_is_refused_everywhere(site: FlaskClient, path: str, body: str) -> None:
+    answer = site.post(path, data=body, content_type="application/json")
+    assert answer.status_code == 400, answer.text[:300]
+    assert "inside each other" in answer.text
+    assert site.get("/v1/runs").json["runs"] == []
+
+
+@pytest.mark.parametrize("levels", [33, 500, 800])
+def test_deep_settings_that_are_stored_already_break_no_list(
+    site: FlaskClient, database: Database, levels: int
+) -> None:
+    with database.begin() as connection:
+        row = {"run_id": uuid4(), "name": "poison", "settings": json.loads(deep(levels))}
+        connection.execute(sa.insert(tables.runs).values(row))
+    assert site.get("/v1/runs").json["runs"][0]["name"] == "poison"
+    assert site.get(f"/v1/runs/{row['run_id']}").status_code == 200
+    assert "poison" in site.get("/runs").text
+    assert site.get(f"/runs/{row['run_id']}").status_code == 200
+
+
+def test_a_number_beyond_every_float_is_refused(site: FlaskClient) -> None:
+    body = '{"name": "d", "settings": {"a": 1e999}}'
+    assert site.post("/v1/runs", data=body, content_type="application/json").status_code == 400
+
+
 def test_one_key_at_once_is_one_job(made: Callable[..., flask.Flask], database: Database) -> None:
     apps = [made(), made()]  # two processes behind a balancer
 
@@ -304,7 +349,7 @@ def test_too_much_is_pressed_back(made: Callable[..., flask.Flask]) -> None:
     [
         ("{", "expected JSON"),
         ('{"candidate": NaN}', "NaN is no JSON"),
-        ("[" * 100_000, "expected JSON"),
+        ("[" * 100_000, "inside each other"),
         ("[]", "Expected `object`, got `array`"),
         (json.dumps(BODY | {"backend": "fortran"}), "unknown backend 'fortran'; expected one of"),
         (json.dumps(BODY | {"workflow": "magic"}), "unknown workflow 'magic'; expected one of kernel_simple, kernelb"),

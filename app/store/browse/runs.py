@@ -10,6 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
+from app.domain import freeform
 from app.store.browse import paging
 from app.store.tables import attempt_counts, attempts, problems, runs
 
@@ -169,4 +170,10 @@ def summed(connection: sa.Connection, key: sa.Column[Any], keys: list[UUID]) -> 
 def _listed(connection: sa.Connection, query: sa.Select[Any]) -> list[RunRow]:
     found = connection.execute(query).mappings().all()
     counts = summed(connection, attempt_counts.c.run_id, [row["run_id"] for row in found])
-    return [RunRow(**row, counts=counts.get(row["run_id"], Counts())) for row in found]
+    return [
+        RunRow(
+            **{**row, "settings": freeform.cut(row["settings"])},
+            counts=counts.get(row["run_id"], Counts()),
+        )
+        for row in found
+    ]

@@ -14,6 +14,7 @@ import flask
 import msgspec
 from werkzeug.exceptions import BadRequest, UnsupportedMediaType
 
+from app.domain import freeform
 from app.domain.request import RequestError
 from app.domain.user import Scope
 from app.web import errors
@@ -119,9 +120,9 @@ def _body(kind: Any) -> Any:
     if flask.request.mimetype != "application/json":
         raise UnsupportedMediaType(f"expected Content-Type application/json, got {flask.request.mimetype or 'none'!r}")
     try:
-        value = json.loads(flask.request.get_data(cache=False), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"body: expected JSON, got something that is none: {error}") from error
+        value = freeform.load(flask.request.get_data(cache=False))
+    except RequestError as error:
+        raise BadRequest(str(error)) from error
     try:
         return decoded(value, kind)
     except RequestError as error:
@@ -140,7 +141,3 @@ def _query(kind: type[T]) -> T:
         return msgspec.convert(sent, kind, strict=False)
     except msgspec.ValidationError as error:
         raise BadRequest(f"query: {error}") from error
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,7 +9,7 @@ from uuid import UUID
 import flask
 from msgspec import Struct
 
-from app.domain.request import RequestError
+from app.domain import freeform
 from app.domain.trajectory import Run
 from app.domain.user import Scope
 from app.store import runs, trajectories
@@ -65,7 +64,7 @@ def create(body: RunBody) -> flask.Response:
     except trajectories.RunConflictError as error:
         refuse(409, "conflict", str(error))
     assert stored is not None
-    return answer(asdict(stored), 201, Location=flask.url_for("api.runs_read", run_id=run_id))
+    return answer(vars(stored), 201, Location=flask.url_for("api.runs_read", run_id=run_id))
 
 
 @operation("GET", "/runs", Scope.READ, query=RunQuery, answers={200: RunList})
@@ -77,7 +76,7 @@ def index(query: RunQuery) -> flask.Response:
     following = None
     if len(found) > len(shown):
         following = flask.url_for("api.runs_index", before=shown[-1].run_id, limit=query.limit)
-    return answer({"runs": [asdict(each) for each in shown], "next": following})
+    return answer({"runs": [vars(each) for each in shown], "next": following})
 
 
 @operation("GET", "/runs/<uuid:run_id>", Scope.READ, answers={200: RunAnswer}, refusals=(404,))
@@ -85,23 +84,10 @@ def read(run_id: UUID) -> flask.Response:
     """One run."""
     with context.database().snapshot() as connection:
         found = runs.get(connection, run_id) or context.missing("run", run_id)
-    return answer(asdict(found))
+    return answer(vars(found))
 
 
 def run_of(body: RunBody) -> Run:
-    """The run for the service.  Raises RequestError for text that no column holds."""
-    check_text(body.settings, "settings")
+    """The run for the service.  Raises RequestError for settings that cannot be stored and shown."""
+    freeform.check(body.settings, "settings")
     return Run(name=body.name, model=body.model, settings=body.settings, step=body.step)
-
-
-def check_text(value: object, where: str) -> None:
-    """Raise RequestError for NUL and lone surrogates anywhere inside: JSONB takes neither."""
-    if isinstance(value, str) and any(each == "\0" or "\ud800" <= each <= "\udfff" for each in value):
-        raise RequestError(f"{where}: expected text without NUL and lone surrogates, got {value!r}")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            check_text(key, where)
-            check_text(item, f"{where}.{key}")
-    if isinstance(value, list):
-        for item in value:
-            check_text(item, where)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from app.domain import source
+from app.domain import freeform, source
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.request import Request, RequestError
@@ -213,11 +213,10 @@ class WorkflowSubmission(msgspec.Struct, kw_only=True, frozen=True):
 def read(body: bytes, kind: type[T]) -> T:
     """The body as that kind of request.  Raises BodyError and UnknownWorkflowError."""
     try:
-        return convert(msgspec.json.decode(body), kind)
-    except msgspec.DecodeError as error:
-        raise BodyError(f"expected a JSON object: {error}") from error
-    except RecursionError as error:
-        raise BodyError("expected a JSON object, got lists or objects in it that are nested too deep") from error
+        data = freeform.load(body)
+    except RequestError as error:
+        raise BodyError(str(error)) from error
+    return convert(data, kind)
 
 
 def convert(data: Any, kind: type[T]) -> T:

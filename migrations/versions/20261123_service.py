@@ -1,6 +1,8 @@
-"""The entry point is part of a problem's identity: with another one the same reference expects other outputs.
+"""For the service: what a problem is, whose a task's name is, and settings that lists can show.
 
-Names of KernelGYM tasks belong to the user who gave them."""
+The entry point is part of a problem's identity: with another one the same reference expects other outputs.  Names of
+KernelGYM tasks belong to the user who gave them.  Settings of a run that are nested deeper than lists can show become
+the text that they are."""
 
 from __future__ import annotations
 
@@ -13,6 +15,11 @@ branch_labels = None
 depends_on = None
 
 WITHOUT = "uq_problems_source_set_name_reference_sha256"
+DEEP = """
+UPDATE runs SET settings = jsonb_build_object('nested_too_deep', settings::text)
+WHERE jsonb_path_exists(settings, '$.**{33}')
+"""
+"""32 is the limit for what comes in (app.domain.freeform)."""
 TASKS = "pk_kernelgym_tasks"
 WITH = "uq_problems_source_set_name_reference_sha256_entry_point"
 
@@ -23,6 +30,7 @@ def upgrade() -> None:
     op.add_column("kernelgym_tasks", sa.Column("owner", sa.Text(), nullable=False, server_default=""))
     op.drop_constraint(TASKS, "kernelgym_tasks", type_="primary")
     op.create_primary_key(TASKS, "kernelgym_tasks", ["owner", "task_id"])
+    op.execute(DEEP)
 
 
 def downgrade() -> None:

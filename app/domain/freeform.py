@@ -1,0 +1,95 @@
+"""Free-form JSON that somebody sends: how deep it may be, and which values PostgreSQL keeps.
+
+A value that is stored is read again by every list that shows it, so one that cannot be written as JSON, or whose
+nesting exhausts the interpreter's stack, breaks those lists for everybody.  It is refused where it comes in, and cut
+where an older version has stored it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from app.domain.request import RequestError
+
+MOST_DEPTH = 32
+"""Lists and objects inside each other in one free-form field.  Settings of published harnesses have three or four."""
+MOST_BODY_DEPTH = 40
+"""The same for a whole body: a free-form field lies at most five levels below its beginning."""
+CUT = "… (nested too deep)"
+"""Stands for what lies below MOST_DEPTH levels in a value that is shown."""
+
+
+def load(body: bytes) -> Any:
+    """The JSON of a request's body.  Raises RequestError where it is none, has no finite number, or is too deep."""
+    try:
+        value = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
+    except RecursionError as error:
+        raise RequestError(_too_deep("body", MOST_BODY_DEPTH)) from error
+    except ValueError as error:
+        raise RequestError(f"body: expected JSON, got something that is none: {error}") from error
+    check_depth(value, "body", most=MOST_BODY_DEPTH)
+    return value
+
+
+def check(value: object, where: str) -> None:
+    """Raise RequestError for what JSONB cannot hold or lists cannot show: NUL, lone surrogates, NaN and infinities, and
+    more than MOST_DEPTH levels."""
+    check_depth(value, where)
+    _check_values(value, where)
+
+
+def check_depth(value: object, where: str, *, most: int = MOST_DEPTH) -> None:
+    """Raise RequestError where more than `most` lists and objects are inside each other.  Needs no stack."""
+    level = [value]
+    for _ in range(most):
+        level = [item for each in level for item in _items(each) if isinstance(item, (dict, list, tuple))]
+        if not level:
+            return
+    raise RequestError(_too_deep(where, most))
+
+
+def cut(value: Any, most: int = MOST_DEPTH) -> Any:
+    """The value with CUT in place of what lies deeper than `most` levels."""
+    if not isinstance(value, (dict, list)):
+        return value
+    if most == 0:
+        return CUT
+    if isinstance(value, dict):
+        return {name: cut(item, most - 1) for name, item in value.items()}
+    return [cut(item, most - 1) for item in value]
+
+
+def _items(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _check_values(value: object, where: str) -> None:
+    if isinstance(value, str) and any(each == "\0" or "\ud800" <= each <= "\udfff" for each in value):
+        raise RequestError(f"{where}: expected text without NUL and lone surrogates, got {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RequestError(f"{where}: expected a finite number, got {value!r}")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_values(key, where)
+            _check_values(item, f"{where}.{key}")
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _check_values(item, where)
+
+
+def _too_deep(where: str, most: int) -> str:
+    return f"{where}: expected at most {most} lists and objects inside each other, got more"
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is beyond a 64-bit float")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
