@@ -92,7 +92,7 @@ def lines(
     ys += [end for one in series for ends in one.band if ends is not None for end in ends]
     if not xs:
         return None
-    horizontal = _Axis(*_widened(xs[0], xs[-1]), LEFT, WIDTH - RIGHT, log=log_x)
+    horizontal = _Axis(*_widened(xs[0], xs[-1], log=log_x), LEFT, WIDTH - RIGHT, log=log_x)
     vertical = _Axis(*(y_range or _from_zero(ys)), HEIGHT - BOTTOM, TOP)
     return LinePlot(
         lines=tuple(
@@ -176,6 +176,10 @@ def shade(share: float | None, steps: int = 8) -> str:
     return "" if share is None else f"heat-{min(int(share * steps), steps - 1)}"
 
 
+NARROW = 1e-9
+"""Values that differ by less than this share of the largest are one place on an axis."""
+
+
 class _Axis:
     """From values to SVG units."""
 
@@ -212,8 +216,11 @@ def _spaced(ticks: Sequence[Tick]) -> list[Tick]:
     return kept
 
 
-def _widened(low: float, high: float) -> tuple[float, float]:
-    return (low, high) if high > low else (low - 0.5, high + 0.5) if low < 1 else (low * 0.9, high * 1.1)
+def _widened(low: float, high: float, *, log: bool) -> tuple[float, float]:
+    """An axis of a length above zero; a logarithmic one stays above 0."""
+    if high - low > NARROW * max(abs(low), abs(high)):
+        return low, high
+    return (low * 0.9, high * 1.1) if log or low >= 1 else (low - 0.5, high + 0.5)
 
 
 def _from_zero(values: Sequence[float]) -> tuple[float, float]:

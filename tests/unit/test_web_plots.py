@@ -38,6 +38,14 @@ def test_speeds_stand_on_a_logarithmic_axis() -> None:
     assert plot.lines[0].marks == ()
 
 
+@pytest.mark.parametrize("speedups", [[0.2], [0.5, 0.5], [0.5, 0.5000000000000001], [1e-9], [7.0]])
+def test_one_speed_has_a_place_on_a_logarithmic_axis(speedups: list[float]) -> None:
+    points = [(speedup, 1.0) for speedup in speedups]
+    plot = plots.lines([Series(name="a", points=points)], x_label="x", y_label="y", log_x=True)
+    assert plot is not None
+    assert all(plots.LEFT < mark.x < plots.WIDTH - plots.RIGHT for mark in plot.lines[0].marks)
+
+
 def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
     stack = plots.stacked([("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y", "z"], x_label="h", words=str.upper)
     assert stack is not None
