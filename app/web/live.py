@@ -20,6 +20,7 @@ from werkzeug.exceptions import BadRequest, ServiceUnavailable
 from app.store import live, rollups
 from app.store.session import Database, DatabaseUnavailableError
 from app.web import context
+from app.web.identity import requires
 
 _log = logging.getLogger(__name__)
 
@@ -147,6 +148,7 @@ def install(app: flask.Flask, database: Database) -> None:
 
 
 @blueprint.get("/live")
+@requires("read")
 def stream() -> flask.Response:
     """Events for the topics that are asked for, comma-separated."""
     context.known_arguments("topics")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -19,7 +21,7 @@ from app.settings import Settings
 from app.store import audit, sessions, tokens, users
 from app.store.session import Database
 from app.web import create_app
-from app.web.identity import current_user, guard, requires
+from app.web.identity import attempts, current_user, guard, requires
 
 PASSWORD = "correct horse battery staple"
 CHEAP = "scrypt:1024:8:1"
@@ -87,6 +89,26 @@ def test_without_users_this_machine_may_do_everything_and_nobody_else_anything(s
     for elsewhere in ({"REMOTE_ADDR": "10.0.0.7"}, {"HTTP_HOST": "rebound.example"}):
         assert site.get("/account", environ_overrides=elsewhere).status_code == 401, elsewhere
         assert site.get("/healthz", environ_overrides=elsewhere).status_code == 200
+
+
+@pytest.mark.parametrize("header", guard.FORWARDED)
+def test_behind_an_unknown_proxy_nobody_is_local(site: FlaskClient, header: str) -> None:
+    """A proxy on this machine connects from the loopback address, and often asks for 127.0.0.1 by name."""
+    asked = {"headers": {header: "8.8.8.8", "Host": "127.0.0.1:8000"}}
+    assert site.get("/account", **asked).status_code == 401
+    assert site.get("/healthz", **asked).status_code == 200
+
+
+def test_http_1_0_is_what_a_plain_nginx_speaks(site: FlaskClient) -> None:
+    assert site.get("/account", environ_overrides={"SERVER_PROTOCOL": "HTTP/1.0"}).status_code == 401
+
+
+def test_a_trusted_proxy_says_whose_request_it_is(settings: Settings) -> None:
+    made = create_app(replace(settings, trusted_proxies=1))
+    asked = {"X-Forwarded-For": "8.8.8.8"}
+    assert made.test_client().get("/account", headers=asked).status_code == 401
+    assert made.test_client().get("/account", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 200
+    made.extensions["assay"]["database"].dispose()
 
 
 def test_the_first_user_closes_it(site: FlaskClient, add: Callable[..., UUID]) -> None:
@@ -232,6 +254,83 @@ def test_ones_account(site: FlaskClient, add: Callable[..., UUID], database: Dat
         "token.revoke",
         "token.add",
     ]
+
+
+def test_every_route_says_what_it_wants(app: flask.Flask) -> None:
+    silent = {
+        rule.endpoint
+        for rule in app.url_map.iter_rules()
+        if rule.endpoint not in guard.ASKS_NOBODY and guard.wants(app.view_functions[rule.endpoint]) is None
+    }
+    assert not silent
+    public = {name for name, view in app.view_functions.items() if guard.wants(view) == "public"}
+    assert public == {"account.login", "account.log_in", "api.serve", "health.check"}
+
+
+def test_a_view_that_says_nothing_wants_read(app: flask.Flask, add: Callable[..., UUID], database: Database) -> None:
+    app.add_url_rule("/forgotten", "forgotten", lambda: "everything")
+    ada = add("ada")
+    for scope in Scope:
+        text = token(database, ada, scope)[1]
+        status = app.test_client().get("/forgotten", headers=bearer(text)).status_code
+        assert status == (200 if scope is Scope.READ else 403), scope
+
+
+def test_a_token_without_read_reads_nothing(app: flask.Flask, add: Callable[..., UUID], database: Database) -> None:
+    text = token(database, add("ada"), *(set(Scope) - {Scope.READ}))[1]
+    site = app.test_client()
+    read = []
+    for rule in app.url_map.iter_rules():
+        wanted = guard.wants(app.view_functions[rule.endpoint])
+        if "GET" not in (rule.methods or ()) or wanted == "public" or rule.endpoint in guard.ASKS_NOBODY:
+            continue
+        values = dict.fromkeys(rule.arguments, "01890a5d-ac96-774b-bcce-b302099a8057")
+        values |= {"kind": "json", "what": "queues", "name": "blocks", "turn_index": 0}
+        path = app.url_map.bind("localhost").build(rule.endpoint, {each: values[each] for each in rule.arguments})
+        if site.get(path, headers=bearer(text)).status_code != 403:
+            read.append(path)
+    assert not read
+
+
+def test_ones_password_is_asked_of_a_session_and_guesses_are_counted(
+    site: FlaskClient, add: Callable[..., UUID], database: Database
+) -> None:
+    text = token(database, add("ada"), *Scope)[1]
+    guess = {"old": PASSWORD, "new": "a completely other one"}
+    refused = site.post("/account/password", data=guess, headers=bearer(text))
+    assert (refused.status_code, refused.headers.get("Set-Cookie")) == (403, None)
+    log_in(site)
+    form = {"csrf_token": csrf(site, "/account"), "new": guess["new"]}
+    wrong = [site.post("/account/password", data=form | {"old": f"wrong {n}"}).status_code for n in range(6)]
+    assert wrong == [400] * 5 + [429]
+    assert site.post("/account/password", data=form | {"old": PASSWORD}).status_code == 429, "the right one waits, too"
+    assert [name for name, _ in actions(database)].count("user.password_fail") == 5
+
+
+@pytest.mark.parametrize("path", ["/logout", "/account/password", "/account/tokens"])
+def test_a_token_changes_no_account(site: FlaskClient, add: Callable[..., UUID], database: Database, path: str) -> None:
+    text = token(database, add("ada"), *Scope)[1]
+    assert site.post(path, headers=bearer(text)).status_code == 403
+
+
+def test_attempts_of_one_address_take_turns(
+    app: flask.Flask, add: Callable[..., UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flood is refused by the count of failures; before, each of it was hashed first."""
+    add("ada")
+    hashed: list[str] = []
+    monkeypatch.setattr(passwords, "verify", lambda stored, password: bool(hashed.append(password)))
+
+    def guess(number: int) -> int:
+        site = app.test_client()
+        form = {"name": "ada", "password": str(number), "csrf_token": csrf(site)}
+        return site.post("/login", data=form).status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        codes = list(pool.map(guess, range(24)))
+    assert sorted(codes) == [401] * 5 + [429] * 19
+    assert len(hashed) == 5
+    assert not attempts._turns
 
 
 def test_members_are_for_admins(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:

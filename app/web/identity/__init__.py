@@ -8,8 +8,9 @@
 
     <form method="post">{{ csrf_field() }} …
 
-Everything but what is marked `@public` wants somebody who is logged in or sends a token.  The one exception: while the
-database holds no user at all, whoever sits at this machine is `LOCAL` and may do everything (`guard`)."""
+Every view says what it wants: `@public`, `@requires(…)`, or `@by_session` for changes of one's own account.  One
+exception: while the database holds no user at all, whoever sits at this machine is `LOCAL` and may do everything
+(`guard`)."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ import app.web.identity.login as login
 import app.web.identity.members as members
 from app.web.identity import csrf, guard
 
-__all__ = ["current_user", "install", "public", "requires"]
+__all__ = ["by_session", "current_user", "install", "public", "requires"]
 
 current_user = guard.current_user
 requires = guard.requires
 public = guard.public
+by_session = guard.by_session
 
 
 def install(app: flask.Flask) -> None:

@@ -1,9 +1,17 @@
 """BROWSE: from a request to a user, before any view runs.
 
-In this order: a token (`Authorization: Bearer …`, or `Basic` with the token as the password, for programs that can only
-be given a URL), a session (cookie), and, while there are no users, nothing at all for whoever sits at this machine.
+What a view wants is written at the view: `@public`, `@requires(…)`, or `@by_session`.  One that says nothing wants the
+scope `read`, so that a forgotten line opens nothing; a test lists the views that say nothing.  Every GET that is not
+public wants `read` besides what it names.
+
+Who it is, in this order: a token (`Authorization: Bearer …`, or `Basic` with the token as the password, for programs
+that can only be given a URL), a session (cookie), and, while there are no users, nothing at all for whoever sits at
+this machine.
 That last one holds only for a connection from the loopback address that asks for this machine by name: a page that a
-browser here was lured to, under a name that somebody pointed at 127.0.0.1, gets nothing."""
+browser here was lured to, under a name that somebody pointed at 127.0.0.1, gets nothing.  Nor does a request that a
+reverse proxy on this machine passed on, which arrives from the loopback address, too: one with a header that proxies
+add, or in HTTP/1.0, which nginx speaks to its upstream unless told otherwise.  A proxy that adds no header and speaks
+HTTP/1.1 cannot be told from a program of this machine: add a user before one is put in front."""
 
 from __future__ import annotations
 
@@ -27,6 +35,8 @@ LOOK_S = 1.0
 TOKEN_S = 2.0
 """A token that was good stays good for this long, in seconds: a trainer sends hundreds of requests a second."""
 TOKENS_KEPT = 1_000
+FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP")
+"""Headers that a proxy adds."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,17 +68,43 @@ def requires(needed: Role | Scope | str) -> Callable[[Callable[P, R]], Callable[
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
         @wraps(view)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-            user = current_user()
-            if not user.may(wanted):
-                raise Forbidden(
-                    f"expected somebody who may do what {'the role' if isinstance(wanted, Role) else 'the scope'} "
-                    f"{wanted.value!r} stands for, got {user.name} ({user.role}: {', '.join(sorted(user.scopes))})"
-                )
+            _check_may(wanted)
             return view(*args, **kwargs)
 
+        guarded.assay_wants = wanted  # type: ignore[attr-defined]
         return guarded
 
     return decorate
+
+
+def by_session(view: Callable[P, R]) -> Callable[P, R]:
+    """A view for whoever is logged in, about their own account: no token is good for it, whatever its scopes."""
+
+    @wraps(view)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        if current_user().user_id is not None and not by_cookie():
+            raise Forbidden("expected a session of /login, got a token: an account is changed by its owner alone")
+        return view(*args, **kwargs)
+
+    guarded.assay_wants = "session"  # type: ignore[attr-defined]
+    return guarded
+
+
+def wants(view: Callable[..., object]) -> str | None:
+    """What a view says that it wants: `public`, `session`, a scope or a role; None where it says nothing."""
+    if getattr(view, "assay_public", False):
+        return "public"
+    wanted = getattr(view, "assay_wants", None)
+    return None if wanted is None else str(wanted)
+
+
+def _check_may(wanted: Role | Scope) -> None:
+    user = current_user()
+    if not user.may(wanted):
+        raise Forbidden(
+            f"expected somebody who may do what {'the role' if isinstance(wanted, Role) else 'the scope'} "
+            f"{wanted.value!r} stands for, got {user.name} ({user.role}: {', '.join(sorted(user.scopes))})"
+        )
 
 
 def current_user() -> User:
@@ -100,11 +136,14 @@ def nobody_there() -> bool:
 def _admit() -> None:
     flask.g.user = _asker()
     endpoint = flask.request.endpoint
-    if flask.g.user is not None or endpoint is None or endpoint in ASKS_NOBODY:
+    if endpoint is None or endpoint in ASKS_NOBODY:
         return
-    view = flask.current_app.view_functions[endpoint]
-    if not getattr(view, "assay_public", False):
-        raise LoginRequiredError
+    wanted = wants(flask.current_app.view_functions[endpoint])
+    if wanted == "public":
+        return
+    current_user()
+    if wanted is None or flask.request.method in ("GET", "HEAD"):
+        _check_may(Scope.READ)
 
 
 def _asker() -> User | None:
@@ -143,4 +182,12 @@ def _at_this_machine() -> bool:
     """Whether the connection is from here, and the name that was asked for is one of this machine's own."""
     host = addresses.host_of(flask.request.host)
     ours = addresses.is_loopback(host) or host == addresses.host_of(context.settings().web_url)
-    return ours and addresses.is_loopback(flask.request.remote_addr or "")
+    return ours and addresses.is_loopback(flask.request.remote_addr or "") and not _passed_on()
+
+
+def _passed_on() -> bool:
+    """Whether a reverse proxy sent it that the settings do not know: a trusted one says whose request it is."""
+    if context.settings().trusted_proxies:
+        return False
+    headers = flask.request.headers
+    return any(name in headers for name in FORWARDED) or flask.request.environ.get("SERVER_PROTOCOL") == "HTTP/1.0"

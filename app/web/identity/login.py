@@ -6,21 +6,16 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import TooManyRequests
 from werkzeug.wrappers import Response
 
 from app import passwords
-from app.domain.user import SCOPES, Scope, User
+from app.domain.user import SCOPES, Scope
 from app.store import audit, sessions, tokens, users
 from app.store.session import Connection
 from app.web import context
-from app.web.identity import csrf, guard
+from app.web.identity import attempts, csrf, guard
 
 blueprint = flask.Blueprint("account", __name__)
-
-FORGIVEN = {"pair": 5, "address": 20, "name": 100}
-"""Failures without a wait: of one name from one address, of an address, of a name.  The last is generous, because
-whoever knows a name could keep its owner out."""
 
 DAYS = (7, 30, 90, 365)
 """For how long a token may be good; the form offers no end as well."""
@@ -40,24 +35,16 @@ def login() -> str | Response:
 def log_in() -> Response | tuple[str, int]:
     """A session for whoever knows the password.  Says the same for a wrong name and a wrong password, as late."""
     name, password = flask.request.form.get("name", "").strip(), flask.request.form.get("password", "")
-    subjects = _subjects(name)
+    account = attempts.checked(name, password, failure="login.fail")
+    if account is None:
+        return flask.render_template("login.html", name=name, next=_next(), error="Wrong name or password."), 401
     with context.database().begin() as connection:
-        wait_s = sessions.wait_s(connection, [(subject, FORGIVEN[kind]) for kind, subject in subjects.items()])
-        account = users.find(connection, name)
-    if wait_s > 0:
-        raise TooManyRequests(f"too many failed logins: try again in {wait_s:.0f} s", retry_after=int(wait_s) + 1)
-    known = passwords.verify(account.password_hash if account else None, password)
-    with context.database().begin() as connection:
-        if account is None or not known or account.disabled_at is not None:
-            sessions.failed(connection, list(subjects.values()))
-            audit.record(connection, None, "login.fail", f"user {name[:100]}", {"address": flask.request.remote_addr})
-            return flask.render_template("login.html", name=name, next=_next(), error="Wrong name or password."), 401
-        sessions.forgive(connection, subjects["pair"])
         secret = _opened(connection, account.user_id)
     return _with_cookie(flask.redirect(_next()), secret)
 
 
 @blueprint.post("/logout")
+@guard.by_session
 def log_out() -> Response:
     """End this session."""
     response = flask.redirect(flask.url_for("account.login"))
@@ -69,17 +56,21 @@ def log_out() -> Response:
 
 
 @blueprint.get("/account")
+@guard.requires(Scope.READ)
 def page() -> str:
     """Who I am, what I may do, my tokens."""
     return _page()
 
 
 @blueprint.post("/account/password")
+@guard.by_session
 def change_password() -> Response | tuple[str, int]:
-    """Another password.  Every other session ends."""
+    """Another password.  Every other session ends.  Guesses of the old one count as failed logins."""
     user = guard.current_user()
-    account = _account(user)
-    if account is None or not passwords.verify(account.password_hash, flask.request.form.get("old", "")):
+    if user.user_id is None:
+        return _page(error="Passwords belong to users; there are none yet."), 400
+    account = attempts.checked(user.name, flask.request.form.get("old", ""), failure="user.password_fail")
+    if account is None:
         return _page(error="The old password is another one."), 400
     try:
         stored = passwords.hashed(flask.request.form.get("new", ""), name=user.name)
@@ -93,11 +84,12 @@ def change_password() -> Response | tuple[str, int]:
 
 
 @blueprint.post("/account/tokens")
+@guard.by_session
 def add_token() -> str | tuple[str, int]:
     """A new token, shown once on the page that answers."""
     user = guard.current_user()
     form = flask.request.form
-    if user.user_id is None or not guard.by_cookie():
+    if user.user_id is None:
         return _page(error="Tokens belong to users who are logged in."), 400
     chosen = [scope for scope in Scope if scope in form.getlist("scope") and scope in user.scopes]
     days = form.get("days", "")
@@ -114,6 +106,7 @@ def add_token() -> str | tuple[str, int]:
 
 
 @blueprint.post("/account/tokens/<uuid:token_id>/revoke")
+@guard.by_session
 def revoke_token(token_id: UUID) -> Response:
     """Make one of my tokens useless."""
     user = guard.current_user()
@@ -141,11 +134,6 @@ def _page(*, error: str | None = None, new_token: str | None = None) -> str:
     )
 
 
-def _account(user: User) -> users.Account | None:
-    with context.database().snapshot() as connection:
-        return users.get(connection, user.user_id) if user.user_id else None
-
-
 def _opened(connection: Connection, user_id: UUID) -> str:
     """A session in place of the one that the browser had."""
     if old := flask.request.cookies.get(guard.COOKIE):
@@ -163,11 +151,6 @@ def _with_cookie(response: Response, secret: str) -> Response:
         secure=csrf.secure(),
     )
     return response
-
-
-def _subjects(name: str) -> dict[str, str]:
-    address = flask.request.remote_addr or "unix"
-    return {"pair": f"pair {address} {name}", "address": f"address {address}", "name": f"name {name}"}
 
 
 def _next() -> str:

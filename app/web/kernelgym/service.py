@@ -31,6 +31,7 @@ _started = time.monotonic()
 
 
 @mounted.get("/")
+@requires("read")
 def about() -> Response:
     """Who answers."""
     about = {"name": "KernelGym", "version": "1.0.0", "description": "GPU Kernel Evaluation Service (kernel-assay)"}
@@ -38,6 +39,7 @@ def about() -> Response:
 
 
 @mounted.get("/metrics")
+@requires("read")
 def metrics() -> Response:
     """The last hour in numbers.  At the root, `/metrics` is for Prometheus."""
     with context.database().snapshot() as connection:
@@ -62,6 +64,7 @@ def metrics() -> Response:
 
 
 @blueprint.get("/health")
+@requires("read")
 def health() -> Response:
     """`healthy` as long as the database answers; the counters are real."""
     with context.database().snapshot() as connection:
@@ -85,6 +88,7 @@ def health() -> Response:
 
 
 @blueprint.get("/queue/status")
+@requires("read")
 def queues() -> Response:
     """How many wait, and how many of them for one device."""
     with context.database().snapshot() as connection:
@@ -98,6 +102,7 @@ def queues() -> Response:
 
 
 @blueprint.get("/workers/status")
+@requires("read")
 def workers() -> Response:
     """Every device, from the registry that all processes share."""
     return flask.jsonify({_worker_id(device): _worker(device) for device in _devices()})
@@ -146,6 +151,7 @@ def allocate() -> Response:
 
 
 @blueprint.get("/monitoring/problematic-codes")
+@requires("read")
 def problematic() -> Response:
     """Candidates whose evaluations failed by our fault again and again: what kills workers."""
     text = flask.request.args.get("min_errors", "3")
@@ -160,6 +166,7 @@ def problematic() -> Response:
 
 
 @blueprint.get("/monitoring/retry-queue")
+@requires("read")
 def retries() -> Response:
     """Jobs that wait for another attempt."""
     with context.database().snapshot() as connection:
@@ -172,6 +179,7 @@ def retries() -> Response:
 
 
 @blueprint.get("/monitoring/worker-health")
+@requires("read")
 def worker_health() -> Response:
     """Every device, and whether it is in quarantine."""
     found = {

@@ -79,6 +79,7 @@ def submit_workflow() -> Response:
 
 
 @blueprint.get("/workflow/results/<task_id>")
+@requires("read")
 def workflow_result(task_id: str) -> Response:
     """What has become of it."""
     task = _task(task_id)
@@ -86,12 +87,14 @@ def workflow_result(task_id: str) -> Response:
 
 
 @blueprint.get("/status/<task_id>")
+@requires("read")
 def status(task_id: str) -> Response:
     """Whether it is over, and what went wrong."""
     return flask.jsonify(answers.progress(task_id, _result(_task(task_id))))
 
 
 @blueprint.get("/results/<task_id>")
+@requires("read")
 def result(task_id: str) -> Response:
     """What has become of it, whole."""
     task = _task(task_id)

@@ -91,6 +91,7 @@ class Asked:
 
 
 @blueprint.get("/candidates")
+@requires("read")
 def index() -> str | tuple[str, int]:
     """One page.  A filter that cannot be read is shown with what was expected, status 400."""
     context.known_arguments(*FIELDS, "sort", "columns", "older_than", "newer_than", "queued", "saved")
@@ -137,6 +138,7 @@ def _notice() -> str | None:
 
 
 @blueprint.get(f"/candidates.<{tabular.KINDS}:kind>")
+@requires("read")
 def table(kind: str) -> flask.Response:
     """Rows of the same filter and order with every column, at most TABLE_ROWS; the header Link names the rest."""
     context.known_arguments(*FIELDS, "sort", "columns", "older_than", "newer_than")

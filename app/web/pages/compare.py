@@ -29,6 +29,7 @@ class Contest:
 
 
 @blueprint.get("/compare")
+@requires("read")
 def page() -> str:
     """`?a=<evaluation>&b=<evaluation>`."""
     context.known_arguments("a", "b", "view", "space", "done")
@@ -53,6 +54,7 @@ def page() -> str:
 
 
 @blueprint.get("/compare.json")
+@requires("read")
 def as_json() -> flask.Response:
     """The same for programs."""
     a, b = _both()

@@ -30,6 +30,7 @@ PIECE_BYTES = 1 << 18
 
 
 @blueprint.get("")
+@requires("read")
 def index() -> Response:
     """The list has moved: one grid shows all there is."""
     return flask.redirect(flask.url_for("candidates.index", **flask.request.args.to_dict()), 308)  # type: ignore[arg-type]
@@ -42,6 +43,7 @@ def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
 
 
 @blueprint.get("/<uuid:evaluation_id>")
+@requires("read")
 def page(evaluation_id: UUID) -> str:
     """Everything that was measured, and what is believed of it."""
     with context.database().snapshot() as connection:
@@ -71,6 +73,7 @@ NOTICES = {
 
 
 @blueprint.get("/<uuid:evaluation_id>.json")
+@requires("read")
 def as_json(evaluation_id: UUID) -> flask.Response:
     """The result in the one shape that everybody reads (app.domain.result)."""
     found = _read(evaluation_id)
@@ -91,6 +94,7 @@ TABLES = ("blocks", "cases", "checks", "kernels")
 
 
 @blueprint.get(f"/<uuid:evaluation_id>/<any({','.join(TABLES)}):name>.<{tabular.KINDS}:kind>")
+@requires("read")
 def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
     """One of its tables: timed blocks, cases of the problem, verified outputs, kernels of the profile."""
     found = _read(evaluation_id).evaluation
@@ -111,6 +115,7 @@ def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
 
 
 @blueprint.get("/<uuid:evaluation_id>/timeline")
+@requires("read")
 def timeline_page(evaluation_id: UUID) -> str:
     """The stored timeline, drawn by a script; the kernel table says the same in numbers."""
     with context.database().snapshot() as connection:
@@ -122,6 +127,7 @@ def timeline_page(evaluation_id: UUID) -> str:
 
 
 @blueprint.get("/<uuid:evaluation_id>/timeline.json")
+@requires("read")
 def timeline(evaluation_id: UUID) -> flask.Response:
     """The stored timeline (Chrome trace events, opens in Perfetto), piece by piece, as compressed as it is stored
     where the browser understands that."""

@@ -55,6 +55,7 @@ blueprint = flask.Blueprint("exports", __name__)
 
 
 @blueprint.get("/exports")
+@requires("read")
 def index() -> str:
     """Datasets and those that are being made, newest first."""
     key = f"exports {flask.request.query_string.decode()}"
@@ -63,18 +64,21 @@ def index() -> str:
 
 
 @blueprint.get("/exports/live")
+@requires("read")
 def live_part() -> flask.Response:
     """What changes on it."""
     return live.answer(f"exports {flask.request.query_string.decode()}", TOPICS, _listed)
 
 
 @blueprint.get("/exports.<any(json,csv):kind>")
+@requires("read")
 def table(kind: str) -> flask.Response:
     """The list as data."""
     return tabular.answer(kind, "exports", _page().rows)
 
 
 @blueprint.get("/exports/new")
+@requires("read")
 def new() -> str | tuple[str, int]:
     """A selection, what it would keep, and its first rows."""
     context.known_arguments(*FIELDS, "preview")
@@ -100,6 +104,7 @@ def new() -> str | tuple[str, int]:
 
 
 @blueprint.get("/exports/funnel")
+@requires("read")
 def funnel() -> tuple[str, int]:
     """The live part of the form: counts, or what is wrong with the selection."""
     try:
@@ -109,6 +114,7 @@ def funnel() -> tuple[str, int]:
 
 
 @blueprint.get("/exports/funnel/whole")
+@requires("read")
 def whole_funnel() -> str:
     """The whole selection, stage by stage, near-duplicates and choice included; takes its time."""
     try:
@@ -141,6 +147,7 @@ def make() -> Response:
 
 
 @blueprint.get("/exports/jobs/<uuid:export_job_id>")
+@requires("read")
 def job(export_job_id: UUID) -> str:
     """How far a dataset is."""
     body, etag = live.fragment(f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id))
@@ -150,6 +157,7 @@ def job(export_job_id: UUID) -> str:
 
 
 @blueprint.get("/exports/jobs/<uuid:export_job_id>/live")
+@requires("read")
 def job_live(export_job_id: UUID) -> flask.Response:
     """What changes on it."""
     return live.answer(f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id))
@@ -171,6 +179,7 @@ def change_job(export_job_id: UUID, action: str) -> Response:
 
 
 @blueprint.get("/exports/<uuid:export_id>")
+@requires("read")
 def page(export_id: UUID) -> str:
     """One dataset: manifest, card, checksums, files, and how to make it again."""
     found = _read(export_id)
@@ -191,12 +200,14 @@ def page(export_id: UUID) -> str:
 
 
 @blueprint.get("/exports/<uuid:export_id>/manifest.json")
+@requires("read")
 def manifest(export_id: UUID) -> flask.Response:
     """The manifest, as sealed."""
     return flask.jsonify(_read(export_id).manifest)
 
 
 @blueprint.get("/exports/<uuid:export_id>/files/<path:name>")
+@requires("read")
 def file(export_id: UUID, name: str) -> Response:
     """A file of the dataset; only those that its manifest names, and the manifest itself."""
     found = _read(export_id)
@@ -210,6 +221,7 @@ def file(export_id: UUID, name: str) -> Response:
 
 
 @blueprint.get("/exports/<uuid:export_id>/diff")
+@requires("read")
 def diff(export_id: UUID) -> str:
     """How this dataset differs from an earlier one."""
     context.known_arguments("against")

@@ -20,6 +20,7 @@ from app.domain.metrics import Share
 from app.domain.verdict import Label
 from app.store.browse import hacks, review
 from app.web import context, filters, plots, quantities, tabular
+from app.web.identity import requires
 from app.web.plots import Series
 
 DAYS = 14
@@ -54,6 +55,7 @@ class Detector:
 
 
 @blueprint.get("/hacks")
+@requires("read")
 def index() -> str:
     """Every detector with counts, precision and recall, and the trend."""
     with context.database().snapshot() as connection:
@@ -69,6 +71,7 @@ def index() -> str:
 
 
 @blueprint.get("/hacks.<any(json,csv):kind>")
+@requires("read")
 def table(kind: str) -> flask.Response:
     """The taxonomy as data."""
     with context.database().snapshot() as connection:
@@ -76,6 +79,7 @@ def table(kind: str) -> flask.Response:
 
 
 @blueprint.get("/hacks/<name>")
+@requires("read")
 def page(name: str) -> str:
     """One detector: what it looks for, and what it found."""
     context.known_arguments("before", "cleared")
@@ -104,6 +108,7 @@ def page(name: str) -> str:
 
 
 @blueprint.get("/hacks/<name>/examples.<any(json,csv):kind>")
+@requires("read")
 def examples(name: str, kind: str) -> flask.Response:
     """What it found, as data."""
     context.known_arguments("before", "cleared")
@@ -112,6 +117,7 @@ def examples(name: str, kind: str) -> flask.Response:
 
 
 @blueprint.get("/hacks/changes")
+@requires("read")
 def changes() -> str:
     """What the detectors of this version would say of the latest evaluations, beside what is stored."""
     number, policy = _asked()
@@ -130,6 +136,7 @@ def changes() -> str:
 
 
 @blueprint.get("/hacks/changes.<any(json,csv):kind>")
+@requires("read")
 def changes_table(kind: str) -> flask.Response:
     """Every verdict that would change, as data."""
     return tabular.answer(kind, "changes", _judged(*_asked())[0])

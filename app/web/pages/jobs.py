@@ -8,6 +8,7 @@ import flask
 
 from app.store.browse import job
 from app.web import code, context
+from app.web.identity import requires
 
 blueprint = flask.Blueprint("jobs", __name__, url_prefix="/jobs")
 
@@ -19,6 +20,7 @@ def _read(job_id: UUID) -> job.JobPage:
 
 
 @blueprint.get("/<uuid:job_id>")
+@requires("read")
 def page(job_id: UUID) -> str:
     """State, attempts and, of a failed job, the error."""
     found = _read(job_id)
@@ -26,6 +28,7 @@ def page(job_id: UUID) -> str:
 
 
 @blueprint.get("/<uuid:job_id>/candidate.py")
+@requires("read")
 def candidate(job_id: UUID) -> flask.Response:
     """The candidate exactly as it was submitted."""
     return context.attachment(_read(job_id).candidate, f"candidate-{job_id}.py")

@@ -8,12 +8,14 @@ from werkzeug.wrappers import Response
 from app.store import metrics
 from app.telemetry import metrics as prometheus
 from app.web import context
+from app.web.identity import requires
 from app.web.kernelgym import service
 
 blueprint = flask.Blueprint("metrics", __name__)
 
 
 @blueprint.get("/metrics")
+@requires("read")
 def show() -> Response:
     """Prometheus' text format; for whoever accepts JSON and no text, what KernelGYM answers here."""
     if flask.request.accept_mimetypes.best_match(["text/plain", "application/json"]) == "application/json":

@@ -17,7 +17,7 @@ from app.domain.where import Everything
 from app.store import devices
 from app.store.browse import evaluations, overview
 from app.web import charts, context, filters, live, measured, plots, quantities, tabular
-from app.web.identity import current_user
+from app.web.identity import current_user, requires
 from app.web.plots import Series
 
 LATEST = 10
@@ -39,6 +39,7 @@ blueprint = flask.Blueprint("overview", __name__)
 
 
 @blueprint.get("/")
+@requires("read")
 def page() -> str:
     """The whole page."""
     body, etag = live.fragment(_key(), TOPICS, _body)
@@ -48,12 +49,14 @@ def page() -> str:
 
 
 @blueprint.get("/overview/live")
+@requires("read")
 def live_part() -> flask.Response:
     """What changes on it; 304 where nothing has."""
     return live.answer(_key(), TOPICS, _body)
 
 
 @blueprint.get("/overview/<any(queues,devices,hours,stages):what>.<any(json,csv):kind>")
+@requires("read")
 def table(what: str, kind: str) -> flask.Response:
     """A table of the page as data."""
     with context.database().snapshot() as connection:

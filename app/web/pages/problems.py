@@ -16,6 +16,7 @@ from app.domain.metrics import Share
 from app.store.browse import problems
 from app.store.browse.runs import Counts
 from app.web import code, context, live, plots, tabular
+from app.web.identity import requires
 
 LATEST = 20
 """Evaluations shown on a problem's page."""
@@ -78,6 +79,7 @@ MEASURES = {
 
 
 @blueprint.get("/problems")
+@requires("read")
 def index() -> str:
     """Problems with attempts, share of correct ones and best credited speedup."""
     page, asked = _page()
@@ -99,6 +101,7 @@ def index() -> str:
 
 
 @blueprint.get("/problems.<any(json,csv):kind>")
+@requires("read")
 def table(kind: str) -> flask.Response:
     """The same lines as data."""
     page, _ = _page()
@@ -106,6 +109,7 @@ def table(kind: str) -> flask.Response:
 
 
 @blueprint.get("/problems/levels")
+@requires("read")
 def heat_map() -> str:
     """Levels by models, one share of attempts."""
     measure, source_set, cells = _cells()
@@ -130,6 +134,7 @@ def heat_map() -> str:
 
 
 @blueprint.get("/problems/levels.<any(json,csv):kind>")
+@requires("read")
 def heat_map_table(kind: str) -> flask.Response:
     """Every cell with its counts."""
     _, _, cells = _cells()
@@ -138,6 +143,7 @@ def heat_map_table(kind: str) -> flask.Response:
 
 
 @blueprint.get("/problems/<uuid:problem_id>")
+@requires("read")
 def page(problem_id: UUID) -> str:
     """The reference, what became of attempts, baselines, and the best candidates."""
     key = f"problem {problem_id}"
@@ -156,12 +162,14 @@ def page(problem_id: UUID) -> str:
 
 
 @blueprint.get("/problems/<uuid:problem_id>/live")
+@requires("read")
 def live_part(problem_id: UUID) -> flask.Response:
     """What changes on it."""
     return live.answer(f"problem {problem_id}", TOPICS, lambda: _body(problem_id))
 
 
 @blueprint.get("/problems/<uuid:problem_id>/reference.py")
+@requires("read")
 def reference(problem_id: UUID) -> flask.Response:
     """The reference exactly as it was submitted."""
     with context.database().snapshot() as connection:

@@ -41,6 +41,7 @@ class Share:
 
 
 @blueprint.get("/review")
+@requires("read")
 def index() -> str:
     """What waits, the most important first, and the latest verdicts."""
     context.known_arguments("done", "problem")
@@ -61,6 +62,7 @@ def index() -> str:
 
 
 @blueprint.get(f"/review.<{tabular.KINDS}:kind>")
+@requires("read")
 def queue_table(kind: str) -> flask.Response:
     """The queue for programs."""
     with context.database().snapshot() as connection:
@@ -68,6 +70,7 @@ def queue_table(kind: str) -> flask.Response:
 
 
 @blueprint.get(f"/review/latest.<{tabular.KINDS}:kind>")
+@requires("read")
 def latest_table(kind: str) -> flask.Response:
     """The latest verdicts for programs."""
     with context.database().snapshot() as connection:
@@ -75,6 +78,7 @@ def latest_table(kind: str) -> flask.Response:
 
 
 @blueprint.get("/review/quality")
+@requires("read")
 def quality() -> str:
     """How far people agree, and each detector's precision and recall by their word."""
     with context.database().snapshot() as connection:
@@ -86,6 +90,7 @@ def quality() -> str:
 
 
 @blueprint.get(f"/review/quality.<{tabular.KINDS}:kind>")
+@requires("read")
 def quality_table(kind: str) -> flask.Response:
     """The counts behind them."""
     with context.database().snapshot() as connection:
@@ -100,6 +105,7 @@ def start() -> Response:
 
 
 @blueprint.get("/review/<uuid:evaluation_id>")
+@requires("read")
 def item(evaluation_id: UUID) -> str:
     """One evaluation with everything that one needs to judge it.
 

@@ -19,6 +19,7 @@ from app.domain.where import Compare, unparse
 from app.store.browse import runs
 from app.store.session import Connection
 from app.web import campaigns, context, live, plots, quantities, tabular
+from app.web.identity import requires
 from app.web.plots import Series
 
 COMPARED = 4
@@ -51,6 +52,7 @@ class RunLine:
 
 
 @blueprint.get("/runs")
+@requires("read")
 def index() -> str:
     """Runs, newest first."""
     page, asked = _page()
@@ -72,6 +74,7 @@ def index() -> str:
 
 
 @blueprint.get("/runs.<any(json,csv):kind>")
+@requires("read")
 def table(kind: str) -> flask.Response:
     """The same lines as data."""
     page, _ = _page()
@@ -79,6 +82,7 @@ def table(kind: str) -> flask.Response:
 
 
 @blueprint.get("/runs/<uuid:run_id>")
+@requires("read")
 def page(run_id: UUID) -> str:
     """One run with all its figures."""
     key = f"run {run_id}"
@@ -96,12 +100,14 @@ def page(run_id: UUID) -> str:
 
 
 @blueprint.get("/runs/<uuid:run_id>/live")
+@requires("read")
 def live_part(run_id: UUID) -> flask.Response:
     """What changes on it."""
     return live.answer(f"run {run_id}", TOPICS, lambda: _body(run_id))
 
 
 @blueprint.get("/runs/<uuid:run_id>/problems.<any(json,csv):kind>")
+@requires("read")
 def problems(run_id: UUID, kind: str) -> flask.Response:
     """How the run fared on each problem."""
     with context.database().snapshot() as connection:
@@ -111,6 +117,7 @@ def problems(run_id: UUID, kind: str) -> flask.Response:
 
 
 @blueprint.get("/runs/<uuid:run_id>.json")
+@requires("read")
 def as_json(run_id: UUID) -> flask.Response:
     """Every figure of the run, with operator, denominators and intervals named."""
     with context.database().snapshot() as connection:
@@ -140,6 +147,7 @@ def as_json(run_id: UUID) -> flask.Response:
 
 
 @blueprint.get("/runs/compare")
+@requires("read")
 def compare() -> str:
     """Up to four runs beside each other; the first is what the others are held against."""
     context.known_arguments("run")

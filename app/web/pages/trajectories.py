@@ -17,6 +17,7 @@ from app.domain.job import JobState
 from app.domain.verdict import Label
 from app.store.browse import trajectories
 from app.web import change, code, context, measured, spans, tabular, text
+from app.web.identity import requires
 
 blueprint = flask.Blueprint("trajectories", __name__)
 
@@ -54,6 +55,7 @@ class DiffView:
 
 
 @blueprint.get("/trajectories")
+@requires("read")
 def index() -> str:
     """Trajectories, newest first."""
     page, asked = _listed()
@@ -70,6 +72,7 @@ def index() -> str:
 
 
 @blueprint.get(f"/trajectories.<{tabular.KINDS}:kind>")
+@requires("read")
 def listing(kind: str) -> flask.Response:
     """The same page of the list, for programs."""
     page, _ = _listed()
@@ -91,6 +94,7 @@ def _listed() -> tuple[Any, dict[str, str]]:
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>")
+@requires("read")
 def page(trajectory_id: UUID) -> str:
     """One turn under one tab, with the rail of all turns."""
     context.known_arguments("turn", "tab", "against", "view", "space")
@@ -266,6 +270,7 @@ def _as_json(found: trajectories.TrajectoryPage, turn: trajectories.TurnPage) ->
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>.json")
+@requires("read")
 def as_json(trajectory_id: UUID) -> flask.Response:
     """The rail: what came of every turn."""
     with context.database().snapshot() as connection:
@@ -274,6 +279,7 @@ def as_json(trajectory_id: UUID) -> flask.Response:
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>.csv")
+@requires("read")
 def as_csv(trajectory_id: UUID) -> flask.Response:
     """The same as a table."""
     with context.database().snapshot() as connection:
@@ -282,12 +288,14 @@ def as_csv(trajectory_id: UUID) -> flask.Response:
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>/turns/<int:turn_index>.json")
+@requires("read")
 def turn_json(trajectory_id: UUID, turn_index: int) -> flask.Response:
     """One turn in full: texts, candidate, result."""
     return flask.jsonify(_as_json(*_read_turn(trajectory_id, turn_index)))
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>/turns/<int:turn_index>/response.txt")
+@requires("read")
 def response(trajectory_id: UUID, turn_index: int) -> flask.Response:
     """The model's answer exactly as it came."""
     _, turn = _read_turn(trajectory_id, turn_index)
@@ -295,6 +303,7 @@ def response(trajectory_id: UUID, turn_index: int) -> flask.Response:
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>/turns/<int:turn_index>/prompt.txt")
+@requires("read")
 def prompt(trajectory_id: UUID, turn_index: int) -> flask.Response:
     """The messages before the answer, one after the other."""
     _, turn = _read_turn(trajectory_id, turn_index)
