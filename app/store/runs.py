@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -48,5 +47,5 @@ def get(connection: sa.Connection, run_id: UUID) -> Stored | None:
     return None if row is None else _stored(row._mapping)
 
 
-def _stored(row: Mapping[str, Any]) -> Stored:
+def _stored(row: sa.RowMapping) -> Stored:
     return Stored(**{**row, "settings": freeform.cut(row["settings"])})
