@@ -24,7 +24,9 @@ from typing import Any
 
 import torch
 
-from workers import calls, cases, constants, imported, insensitive, memory, playback, pretrained, spec, variants, wire
+from workers import (
+    calls, cases, constants, imported, insensitive, memory, playback, pretrained, spec, truth, variants, wire,
+)  # fmt: skip
 from workers.flops import FlopCounter
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
@@ -50,7 +52,7 @@ class Session:
     """What the process keeps for one evaluation."""
 
     def __init__(self, agreed: spec.Spec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
-        """`twin`: the model in fp64, None where it cannot run so; `init`: constructor arguments."""
+        """`twin`: computes the truth, None where that is the model's own answer; `init`: constructor arguments."""
         self.agreed = agreed
         self.draw = draw
         self.model = model
@@ -181,7 +183,7 @@ class Shim:
         elif isinstance(model, torch.nn.Module):
             calls.set_mode(model, training=self._specs[case].training)
         agreed = self._specs[case]
-        twin = _twin(model) if agreed.exact else None
+        twin = truth.twin(model, truth.Truth(agreed.truth))
         self._sessions[number] = Session(agreed, draw, model, twin, init)
         data = json.dumps(asdict(agreed)).encode()
         if len(data) > wire.SPEC_BYTES:
@@ -210,10 +212,10 @@ class Shim:
             for index, (old, new) in enumerate(zip(spec.values(before), spec.values(inputs), strict=True))
             if isinstance(old, torch.Tensor) and not spec.same([old], [new])
         ]
-        training = self._settle_mode(model, before, outputs)
+        training, spread = self._settle_mode(model, before, outputs)
         outputs = self._kept(model, copy.deepcopy(before))
         different = self._call(model, others)
-        exact = self._runs_in_fp64(model, before)
+        best = truth.find(model, before, outputs)
         tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
         parameters = dict(tensors)
         # A case has no answer to inputs of which some are another draw's.
@@ -221,7 +223,7 @@ class Shim:
         return spec.Spec(
             inputs=described, outputs=_contiguous(spec.describe(outputs)), init=spec.describe(init),
             parameters={name: spec.describe(tensor.detach().contiguous()) for name, tensor in parameters.items()},
-            training=training, exact=exact, mutated_inputs=tuple(changed),
+            training=training, truth=best.value, spread=spread, mutated_inputs=tuple(changed),
             output_constant=spec.same(list(spec.values(outputs)), list(spec.values(different))),
             insensitive_to=ignored, constants=constants.of(model, ignored),
             flops=self._flops(model, before), case=case,
@@ -254,26 +256,27 @@ class Shim:
         """The answer to a call, safe from the next one: some models return the same buffer every time."""
         return copy.deepcopy(self._call(model, inputs))
 
-    def _settle_mode(self, model: Any, inputs: list[Any], outputs: Any) -> bool:
-        """Train mode as declared if the model is a function of its inputs there; else eval mode (dropout)."""
+    def _settle_mode(self, model: Any, inputs: list[Any], outputs: Any) -> tuple[bool, spec.Spread]:
+        """Train mode as declared if the model is a function of its inputs there; else eval mode (dropout).  With it by
+        how much its answers differ all the same, where it adds up in any order."""
         torch.manual_seed(0x5EED)  # any other state than the first call met
-        again = self._call(model, copy.deepcopy(inputs))
-        if spec.same(list(spec.values(outputs)), list(spec.values(again))):
-            return bool(getattr(model, "training", False))
+        again = self._kept(model, copy.deepcopy(inputs))
+        if truth.differs_by_rounding(outputs, again):
+            return bool(getattr(model, "training", False)), self._spread(model, inputs, outputs, again)
         if isinstance(model, torch.nn.Module):
             model.eval()
-            twice = [list(spec.values(self._kept(model, copy.deepcopy(inputs)))) for _ in range(2)]
-            if spec.same(*twice):
-                return False
-        raise ValueError("the reference is random: two calls on the same inputs differ, in eval mode too")
+            one, two = (self._kept(model, copy.deepcopy(inputs)) for _ in range(2))
+            if truth.differs_by_rounding(one, two):
+                return False, self._spread(model, inputs, one, two)
+        raise ValueError(
+            "the reference is random: two calls on the same inputs differ by more than rounding, in eval mode too"
+        )
 
-    def _runs_in_fp64(self, model: Any, inputs: list[Any]) -> bool:
-        """Whether the fp64 twin does; where not, the problem's own precision must do."""
-        try:
-            self._call(_twin(model), _double(inputs))
-        except (RuntimeError, TypeError, ValueError, NotImplementedError):
-            return False
-        return True
+    def _spread(self, model: Any, inputs: list[Any], one: Any, two: Any) -> spec.Spread:
+        """Nothing where two answers are the same, bit for bit."""
+        if spec.same(list(spec.values(one)), list(spec.values(two))):
+            return ()
+        return truth.spread(one, lambda: self._kept(model, copy.deepcopy(inputs)))
 
     def _lay_out(self, session: Session, fd: int, slots: int) -> Reply:
         """Map the arena and write what does not change between calls: parameters and constructor arguments."""
@@ -364,10 +367,11 @@ class Shim:
         if spec.describe(inputs) != session.agreed.inputs:
             raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
         _write(inputs_at, inputs)
-        exact = _double(inputs)
+        best = truth.Truth(session.agreed.truth)
+        wide = truth.widened(inputs, best) if session.twin is not None else inputs
         baseline = self._call(session.model, inputs)
         calls.deliver(baseline, session.agreed.outputs, baseline_at)
-        _write(expected_at, self._call(session.twin, exact) if session.twin is not None else baseline)
+        _write(expected_at, truth.call(session.twin, wide, best) if session.twin is not None else baseline)
 
 
 def _seed(seed: bytes, slot: int) -> None:
@@ -375,29 +379,9 @@ def _seed(seed: bytes, slot: int) -> None:
     calls.seed_everything(hashlib.sha256(seed + slot.to_bytes(4, "little")).digest(), calls.DRAWING)
 
 
-def _twin(model: Any) -> Any:
-    """A copy in fp64."""
-    twin = copy.deepcopy(model)
-    return twin.double() if isinstance(twin, torch.nn.Module) else twin
-
-
 def _write(views: list[torch.Tensor], value: object) -> None:
     for view, item in zip(views, spec.values(value), strict=True):
         view.copy_(item) if isinstance(item, torch.Tensor) else view.fill_(item)
-
-
-def _double(value: Any) -> Any:
-    """Copies of the same values, with floating-point tensors in fp64."""
-    if isinstance(value, torch.Tensor):
-        wide = torch.complex128 if value.is_complex() else torch.float64
-        return value.to(wide, copy=True) if _inexact(value) else value.clone()
-    if isinstance(value, list | tuple):
-        return type(value)(map(_double, value))
-    return {key: _double(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _inexact(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _contiguous(node: spec.Node) -> spec.Node:

@@ -278,6 +278,18 @@ class Case:
         )  # fmt: skip
 
 
+Spread = tuple[tuple[float, float], ...]
+"""Per output, by how much answers to the same inputs differ: relative L2, and the largest error over rms."""
+
+
+def checked_spread(fields: Any) -> Spread:
+    """From JSON written by the reference's process.  Raises ValueError."""
+    found = tuple((float(l2), float(largest)) for l2, largest in fields)
+    if len(found) > MAX_LEAVES or not all(0 <= each < math.inf for pair in found for each in pair):
+        raise UnsupportedError(f"not a spread of outputs: {str(fields)[:80]}")
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """All that two processes must agree on about a problem."""
@@ -291,8 +303,8 @@ class Spec:
     """Parameters and buffers by name."""
     training: bool
     """Whether the model runs as constructed (train mode) or was switched to eval mode."""
-    exact: bool
-    """Whether expected outputs are fp64; False where the reference cannot run in fp64."""
+    truth: str
+    """How expected outputs are computed, a `workers.truth.Truth`."""
     mutated_inputs: tuple[int, ...]
     """Leaves of the inputs that the reference itself changes."""
     output_constant: bool
@@ -303,6 +315,8 @@ class Spec:
     """Parameters that matter and are all equal where the model is constructed (workers.constants)."""
     flops: int | None = None
     """Of one call, as torch counts them (products and convolutions, multiply and add as two); None for none."""
+    spread: Spread = ()
+    """By how much answers to the same inputs differ, where the reference adds up in any order; nothing where not."""
     case: Case | None = None
     """None where the problem is a model."""
     numerics: dict[str, str | bool] = field(default_factory=numerics.chosen)
@@ -317,7 +331,8 @@ class Spec:
         return cls(
             inputs=check(fields["inputs"]), outputs=check(fields["outputs"]), init=check(fields["init"]),
             parameters={str(name): check(node) for name, node in parameters.items()},
-            training=bool(fields["training"]), exact=bool(fields["exact"]),
+            training=bool(fields["training"]), truth=str(fields["truth"])[:NAME_CHARS],
+            spread=checked_spread(fields["spread"]),
             mutated_inputs=tuple(int(index) for index in fields["mutated_inputs"]),
             output_constant=bool(fields["output_constant"]),
             insensitive_to=tuple(str(name)[:NAME_CHARS] for name in fields["insensitive_to"])[:MAX_LEAVES],

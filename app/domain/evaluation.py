@@ -113,6 +113,9 @@ class Correctness:
     peer_rules: tuple[PeerRule, ...] = ()
     tolerance: str = "fp64"
     """`fp64` (our rule), or `rtol=…,atol=…` where the submitter asked for one."""
+    truth: str = "fp64"
+    """How the expected outputs were computed: `fp64`; `fp64, casts lifted` where the problem's code asks for narrower
+    types; `fp32, casts lifted, TF32 off` or `the reference's own precision` where it does not run in fp64."""
     null_answers: tuple[str, ...] = ()
     """Trivial answers within tolerance: `zeros`, `mean`, `another_call`."""
     insensitive_to: tuple[str, ...] = ()

@@ -128,7 +128,7 @@ def agreed(elements: int) -> spec.Spec:
     tensor: dict[str, Any] = {"kind": "tensor", "shape": [elements], "dtype": "float32", "stride": None}
     return spec.Spec(
         inputs={"kind": "list", "items": [tensor]}, outputs=tensor, init={"kind": "list", "items": []}, parameters={},
-        training=False, exact=True, mutated_inputs=(), output_constant=False,
+        training=False, truth="fp64", mutated_inputs=(), output_constant=False,
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def test_expected_values_lie_beyond_the_candidates_arena() -> None:
     one = spec.describe([torch.ones(3)])
     agreed = spec.Spec(
         inputs=one, outputs=one, init=spec.describe([[], {}]), parameters={"w": spec.describe(torch.ones(5))},
-        training=True, exact=True, mutated_inputs=(), output_constant=False,
+        training=True, truth="fp64", mutated_inputs=(), output_constant=False,
     )  # fmt: skip
     place = spec.arena(agreed, 4)
     assert place.candidate_bytes <= place.baseline.start < place.expected.start < place.reference_bytes

@@ -13,27 +13,16 @@ from dataclasses import dataclass
 import torch
 
 from app.domain.evaluation import OutputCheck
+from workers.rounding import FLOORS
 
-CLOSE_L2 = 4.0
-CLOSE_MAX = 8.0
-"""A candidate may err this many times as much as the reference in its own precision."""
+CLOSE = (4.0, 8.0)
+CLOSE_HALF = (3.0, 6.0)
+"""In L2 and at the most: a candidate may err this many times as much as the reference in its own precision; in fp16
+less, because bf16 errs eight times as much."""
 
 BEYOND_EAGER = 0.05
 """And never by more than this beyond it, in relative L2: where the reference's own precision now and then decides
 otherwise (the nearest code of a book), four times its error would leave three rows of a hundred to be made up."""
-
-FLOORS: dict[torch.dtype, tuple[float, float]] = {
-    torch.float64: (1e-12, 1e-11),
-    torch.float32: (1e-5, 1e-4),
-    torch.float16: (2e-3, 2e-2),
-    torch.bfloat16: (1e-2, 1e-1),
-    torch.complex64: (1e-5, 1e-4),
-    torch.complex128: (1e-12, 1e-11),
-    torch.float8_e4m3fn: (6e-2, 5e-1),
-    torch.float8_e5m2: (1.2e-1, 1.0),
-}
-"""Least limits for ‖x−R‖/‖R‖ and max|x−R|/rms(R), by element type.  Rounding an fp32 result to fp16 errs by 2e-4 to
-3e-4 and to TF32 by about the same: both are refused for fp32."""
 
 FAINT = 0.1
 """An answer of a few numbers may cancel to almost nothing in one call of hundreds, where every rounding error is large
@@ -64,6 +53,8 @@ class Rule:
     largest error over all elements says little."""
     tolerance: tuple[float, float] | None = None
     """(rtol, atol) in place of our limits: every |x − R| ≤ atol + rtol·|R|."""
+    spread: tuple[tuple[float, float], ...] = ()
+    """Per output, the least that the reference counts as erring, where it adds up in any order (spec.Spec.spread)."""
 
 
 OURS = Rule()
@@ -90,9 +81,12 @@ class Compared:
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
         gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self.rule.gross else (0.0, 0.0)
         floor_l2, floor_max = FLOORS.get(self.got.dtype, (0.0, 0.0))
+        close_l2, close_max = CLOSE_HALF if self.got.dtype == torch.float16 else CLOSE
+        spread_l2, spread_max = self.rule.spread[self.index] if self.rule.spread else (0.0, 0.0)
+        base_l2, base_norm = max(_finite(base_l2), spread_l2), max(_finite(base_norm), spread_max)
         return (
-            max(floor_l2, min(CLOSE_L2 * _finite(base_l2), _finite(base_l2) + BEYOND_EAGER), gross_l2),
-            max(floor_max, CLOSE_MAX * _finite(base_norm), gross_max),
+            max(floor_l2, min(close_l2 * base_l2, base_l2 + BEYOND_EAGER), gross_l2),
+            max(floor_max, close_max * base_norm, gross_max),
         )
 
     def _is_right(
@@ -197,7 +191,7 @@ def survived(baseline: torch.Tensor, expected: torch.Tensor, before: Usual) -> l
     if not (baseline.is_floating_point() or baseline.is_complex()):
         return [True] * len(baseline)
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
-    limit = SURVIVES * max(before.error, floor / CLOSE_L2)
+    limit = SURVIVES * max(before.error, floor / CLOSE[0])
     table = _known((baseline, expected), more=[_rms(expected)])
     return [bad == 0 and l2 <= limit and here >= FADED * before.rms for l2, _, bad, here in table]
 

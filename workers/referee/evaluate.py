@@ -198,7 +198,8 @@ def _rule(job: Job, agreed: spec.Spec) -> compare.Rule:
     """The case's own tolerances go before the submitter's, and those before our rule."""
     asks = agreed.case if agreed.case is not None and agreed.case.rtol is not None else job.options
     rtol, atol = asks.rtol, asks.atol
-    return compare.Rule(tolerance=None if rtol is None or atol is None else (rtol, atol))
+    tolerance = None if rtol is None or atol is None else (rtol, atol)
+    return compare.Rule(tolerance=tolerance, spread=agreed.spread)
 
 
 def _refuse_unfit(job: Job, host: Host) -> None:

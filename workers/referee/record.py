@@ -166,6 +166,7 @@ class Record:
             precision_class=None if self.failed else compare.precision_class(self._worst_l2),
             peer_rules=tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._peers.items()),
             tolerance="fp64" if self.rule.tolerance is None else "rtol={:g},atol={:g}".format(*self.rule.tolerance),
+            truth=self._spec.truth,
         )  # fmt: skip
 
 

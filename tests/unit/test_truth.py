@@ -1,0 +1,185 @@
+"""The truth of a reference: fp64 also where its code asks for less, and no randomness where sums have no order."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from workers import spec, truth
+from workers.referee import compare
+from workers.rounding import errors
+from workers.truth import Truth
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+class Lstm(nn.Module):
+    """KernelBench level 3 style: states made inside, in fp32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(10, 20, 3, batch_first=True)
+        self.last = nn.Linear(20, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros(3, x.size(0), 20), torch.zeros(3, x.size(0), 20, dtype=torch.float32)
+        return self.last(self.lstm(x, state)[0][:, -1])  # type: ignore[no-any-return]
+
+
+class Casts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x.to(torch.float32)).float().sum((2, 3), dtype=torch.float32)  # type: ignore[no-any-return]
+
+
+class Product(nn.Module):
+    """bf16 operands, a rounding in between, fp32 result."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        assert a.dtype == b.dtype == torch.bfloat16
+        return (a @ b).to(torch.float32)
+
+
+class Recurrence(nn.Module):
+    """Casts to fp32 itself, keeps a state of its own, and writes into what it has made."""
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros(q.shape[0], 16, 16, dtype=torch.float32)
+        out = torch.empty_like(q)
+        for t in range(q.shape[1]):
+            state = state * 0.9 + k.float()[:, t, :, None] * q.float()[:, t, None, :]
+            out[:, t] = (state @ q.float()[:, t, :, None])[..., 0].to(q.dtype)
+        return out
+
+
+class Bits(nn.Module):
+    """Of which there is no wider form."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.view(torch.int32) & ~0xFFFF).view(torch.float32)
+
+
+def _bfloat(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape).bfloat16()
+
+
+def _answers(model: nn.Module, inputs: list[Any]) -> tuple[torch.Tensor, torch.Tensor, Truth]:
+    """A model's own answer, the true one, and how that was found."""
+    model.eval()
+    with torch.no_grad():
+        own = model(*inputs)
+    best = truth.find(model, inputs, own)
+    if best is Truth.OWN:
+        return own, own, best
+    return own, truth.call(truth.twin(model, best), truth.widened(inputs, best), best), best
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "off"),
+    [
+        (Lstm(), [torch.randn(4, 7, 10)], 1e-6),
+        (Casts(), [torch.randn(2, 3, 9, 9)], 1e-6),
+        (Product(), [_bfloat(64, 256), _bfloat(256, 32)], 4e-3),
+        (Recurrence(), [_bfloat(4, 9, 16), _bfloat(4, 9, 16)], 4e-3),
+    ],
+    ids=["states", "casts", "product", "recurrence"],
+)
+def test_the_truth_is_fp64_also_where_the_code_casts(model: nn.Module, inputs: list[Any], off: float) -> None:
+    own, expected, best = _answers(model, inputs)
+    assert (best, expected.dtype) == (Truth.WIDENED, torch.float64)
+    assert 1e-9 < errors(own, expected)[0] < off, "its own error is not 0"
+
+
+def test_a_product_that_is_not_rounded_in_between_is_more_exact_than_the_reference() -> None:
+    a, b = _bfloat(64, 256), _bfloat(256, 32)
+    own, expected, _ = _answers(Product(), [a, b])
+    got = a.float() @ b.float()
+    poison = torch.zeros(got.numel())
+
+    def is_right(got: torch.Tensor, expected: torch.Tensor) -> bool:
+        flat = [each.reshape(1, -1) for each in (got, expected, own)]
+        return compare.outputs(*flat, poison, 0, tuple(got.shape)).ok[0]  # type: ignore[arg-type]
+
+    assert is_right(got, expected)
+    assert not is_right(got, own.double()), "held to the reference's own answer it was refused"
+    eighth = (a.to(torch.float8_e4m3fn).float() @ b.to(torch.float8_e4m3fn).float()).bfloat16().float()
+    assert not is_right(eighth, expected)
+
+
+def test_a_plain_model_needs_no_lifting() -> None:
+    _, expected, best = _answers(nn.Linear(8, 8), [torch.randn(4, 8)])
+    assert (best, expected.dtype) == (Truth.FP64, torch.float64)
+
+
+def test_bits_have_no_wider_form() -> None:
+    assert _answers(Bits(), [torch.rand(64) + 1])[2] is Truth.OWN
+
+
+def test_an_answer_of_another_kind_is_no_truth() -> None:
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.dtype == torch.float32 else torch.zeros_like(x)
+
+    own, expected, best = _answers(Branches(), [torch.randn(64)])
+    assert best is Truth.WIDENED, "it sees the type that it expects"
+    assert errors(own, expected)[0] < 1e-6
+
+
+def _sums_in_any_order(x: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros(len(x))
+    for part in x[:, torch.randperm(x.shape[1])].split(50, 1):
+        total = total + part.sum(1)
+    return total
+
+
+def test_sums_in_any_order_are_not_random_and_their_spread_is_measured() -> None:
+    x = torch.randn(16, 5000) * 1000
+    first, again = _sums_in_any_order(x), _sums_in_any_order(x)
+    assert not spec.same([first], [again])
+    assert truth.differs_by_rounding(first, again)
+    [(l2, largest)] = truth.spread(first, lambda: _sums_in_any_order(x))
+    assert 1e-9 < l2 < 1e-4
+    assert l2 < largest
+
+
+def test_dropout_is_random() -> None:
+    x = torch.randn(16, 500)
+    assert not truth.differs_by_rounding(nn.functional.dropout(x), nn.functional.dropout(x))
+    assert not truth.differs_by_rounding(x, x + 1e-3 * torch.randn_like(x))
+
+
+def test_an_error_within_the_reference_s_own_spread_is_right() -> None:
+    exact = torch.randn(1, 4096, dtype=torch.float64)
+    got = (exact * (1 + 3e-5)).float()
+    poison = torch.zeros(4096)
+    strict = compare.outputs(got, exact, exact.float(), poison, 0, ())
+    spread = compare.outputs(got, exact, exact.float(), poison, 0, (), compare.Rule(spread=((1e-5, 1e-4),)))
+    assert (strict.ok, spread.ok) == ([False], [True])
+
+
+def test_shaking_moves_a_sum_that_cancels_by_what_its_terms_may_be_off() -> None:
+    x = torch.cat([torch.randn(1, 512), torch.zeros(1, 512)], 1)
+    x[:, 512:] = -x[:, :512]
+    model = nn.Linear(1024, 1, bias=False)
+    nn.init.ones_(model.weight)
+    twin = truth.twin(model, Truth.FP64)
+    moved = truth.shaken(twin, truth.widened([x]), 1, 1.0)
+    assert 1e-8 < moved.abs().item() < 1e-4
+
+
+def test_what_is_exact_is_not_shaken() -> None:
+    class Counts(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * 2 + 1 > 5).to(torch.int64)
+
+    x = torch.arange(1000.0) % 7
+    model = Counts()
+    moved = truth.shaken(truth.twin(model, Truth.FP64), truth.widened([x]), 1, 16.0)
+    assert torch.equal(moved, model(x))
