@@ -113,8 +113,8 @@ def test_what_is_played_is_what_would_be_made(
 
     node = spec.describe([torch.zeros(64, 33, device="cuda")])
     agreed = spec.Spec(
-        inputs=node, outputs=node["items"][0], init=spec.describe([[], {}]), parameters={}, training=False, truth="fp64",
-        mutated_inputs=(), output_constant=False,
+        inputs=node, outputs=node["items"][0], init=spec.describe([[], {}]), parameters={}, truth="fp64",
+        training=False, mutated_inputs=(), output_constant=False,
     )  # fmt: skip
     place = spec.arena(agreed, SLOTS)
     arena = Arena(place.reference_bytes)

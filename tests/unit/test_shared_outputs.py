@@ -71,8 +71,8 @@ def _left_and_copied(
     """Call by call, whether the output was left where it is; and what its slot holds, −1 where nothing was copied."""
     node = spec.describe([torch.zeros(64, dtype=dtype)])
     agreed = spec.Spec(
-        inputs=node, outputs=node["items"][0], init=spec.describe([[], {}]), parameters={}, training=False, truth="fp64",
-        mutated_inputs=(), output_constant=False,
+        inputs=node, outputs=node["items"][0], init=spec.describe([[], {}]), parameters={}, truth="fp64",
+        training=False, mutated_inputs=(), output_constant=False,
     )  # fmt: skip
     place = spec.arena(agreed, CALLS)
     fd, arena = memory.create(CPU, place.candidate_bytes)
