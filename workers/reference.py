@@ -25,7 +25,18 @@ from typing import Any
 import torch
 
 from workers import (
-    calls, cases, constants, imported, insensitive, memory, playback, pretrained, spec, truth, variants, wire,
+    calls,
+    cases,
+    constants,
+    imported,
+    insensitive,
+    memory,
+    playback,
+    pretrained,
+    spec,
+    truth,
+    variants,
+    wire,
 )  # fmt: skip
 from workers.flops import FlopCounter
 from workers.variants import Variant
