@@ -184,6 +184,10 @@ class Slots:
             times += [taken] if trial >= warmups else []
         return sum(times) // max(1, len(times))
 
+    def let_go(self) -> None:
+        """Keep nothing of the last block."""
+        self._held = []
+
     def _hold(self, value: object, views: list[torch.Tensor], *, copy: bool) -> list[int]:
         """Keep what a call returned; the address of each output, or 0 for one that was copied into its slot."""
         pointers = []
@@ -265,6 +269,13 @@ def _type_name(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+WITHOUT_MEMORY = (
+    "allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+    "CUSOLVER_STATUS_ALLOC_FAILED", "CUFFT_ALLOC_FAILED", "cudaErrorMemoryAllocation",
+)  # fmt: skip
+"""Words by which torch, the driver and the libraries say that there was no memory."""
+
+
 def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
     """Which outcome an exception from other people's code means."""
     if isinstance(error, RefusedOutputError):
@@ -272,7 +283,7 @@ def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
     text = _say(error) if isinstance(error, RuntimeError) else ""
     if isinstance(error, CompilationError | PTXASError):
         return Outcome.COMPILE_FAILED
-    if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
+    if isinstance(error, MemoryError) or any(words in text for words in WITHOUT_MEMORY):
         return Outcome.OUT_OF_MEMORY
     return otherwise
 

@@ -74,7 +74,7 @@ class Shim:
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
             if command == Command.ARENA and fd is not None:
-                return self._construct(fd, a, seed)
+                return self._construct(fd, spec.Slots(a, b), seed)
             if command == Command.RENEW:
                 return self._renew(seed)
             if command == Command.REFIT:
@@ -124,7 +124,7 @@ class Shim:
             return Reply(Outcome.NO_ENTRY_POINT, 0, wire.put_text(box, f"expected a class {name}, found none\n"))
         return Reply(Outcome.DONE)
 
-    def _construct(self, fd: int, slots: int, seed: bytes) -> Reply:
+    def _construct(self, fd: int, slots: spec.Slots, seed: bytes) -> Reply:
         """Build the model as the reference was built, then give it the reference's parameters."""
         assert self._spec is not None
         assert self._mailbox is not None

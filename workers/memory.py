@@ -127,6 +127,14 @@ class CudaDriverError(RuntimeError):
     """A driver call failed."""
 
 
+class OutOfDeviceMemoryError(CudaDriverError):
+    """A driver call failed for want of memory."""
+
+
+_OUT_OF_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY."""
+
+
 @functools.cache
 def _library() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
@@ -139,7 +147,8 @@ def _driver(name: str, *arguments: Any) -> None:
         text = ctypes.c_char_p()
         library.cuGetErrorString(code, ctypes.byref(text))
         said = text.value.decode() if text.value else "unknown"
-        raise CudaDriverError(f"{name}: {said} (error {code})")
+        kind = OutOfDeviceMemoryError if code == _OUT_OF_MEMORY else CudaDriverError
+        raise kind(f"{name}: {said} (error {code})")
 
 
 def _properties(device: torch.device) -> _Properties:

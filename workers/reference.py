@@ -31,13 +31,15 @@ from workers import (
     imported,
     insensitive,
     memory,
+    pieces,
     playback,
     pretrained,
+    sizes,
     spec,
     truth,
     variants,
     wire,
-)  # fmt: skip
+)
 from workers.flops import FlopCounter
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
@@ -59,6 +61,10 @@ Draw = Callable[[], Any]
 """Inputs of one call, as the problem's code gives them."""
 
 
+Answers = tuple[list[torch.Tensor], list[torch.Tensor]]
+"""Of one slot: the reference's outputs, the fp64 outputs."""
+
+
 class Session:
     """What the process keeps for one evaluation."""
 
@@ -70,7 +76,10 @@ class Session:
         self.twin = twin
         self.init = init
         self.slots: calls.Slots | None = None
-        self.views: list[playback.Views] = []
+        self.inputs: list[list[torch.Tensor]] = []
+        """Views of input slots, one list a slot."""
+        self.answers: list[Answers] = []
+        """Views of baseline and expected outputs, one pair a slot."""
         self.place: spec.Arena | None = None
         self.arena: memory.Memory | None = None
         self.recording: playback.Recording | None = None
@@ -93,6 +102,8 @@ class Shim:
         if self._device.type == "cuda":
             self._shared.forget_what_is_given_back()
         self._sessions: dict[int, Session] = {}
+        self._sole = True
+        """Whether an allocation that fails when a problem is described would fail at any time."""
         self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
         imported.once_imported("transformers", pretrained.offline)
 
@@ -105,11 +116,15 @@ class Shim:
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b, by_cases=bool(c))
             if command == Command.DESCRIBE:
-                return self._describe(number, a, seed)
+                return self._describe(number, a, seed, sole=bool(b))
+            if command == Command.SIZE:
+                return self._size(seed)
             if command == Command.ARENA and fd is not None:
-                return self._lay_out(self._sessions[number], fd, a)
+                return self._lay_out(self._sessions[number], fd, spec.Slots(a, b))
             if command == Command.GENERATE:
-                return self._generate(self._sessions[number], a, b, seed)
+                return self._generate(self._sessions[number], a, b, c, seed)
+            if command == Command.EXPECT:
+                return self._expect(self._sessions[number], a, b, fd)
             if command == Command.VARY:
                 return self._vary(self._sessions[number], a, b, seed)
             if command == Command.REFIT:
@@ -172,10 +187,20 @@ class Shim:
         workflow, name = others.get(missing, ("kernel_simple", "get_cases"))
         return f", but {name}: is it for the workflow {workflow}?" if hasattr(self._module, name) else ""
 
-    def _describe(self, number: int, case: int, seed: bytes) -> Reply:
+    def _size(self, seed: bytes) -> Reply:
+        """Bytes that describing the problem is going to take, estimated without memory of the device (sizes.py)."""
+        if self._by_cases:
+            return Reply(Outcome.DONE, 0)
+        calls.seed_everything(seed, 1)
+        positional, keyword = self._constructor_arguments()
+        make = functools.partial(getattr(self._module, self._entry_point), *positional, **keyword)
+        return Reply(Outcome.DONE, sizes.estimated_bytes(self._module.get_inputs, make))
+
+    def _describe(self, number: int, case: int, seed: bytes, *, sole: bool) -> Reply:
         """Build a model for the session; find out, the first time, what it takes and gives; write that into the
-        mailbox."""
+        mailbox.  `sole`: no other evaluation uses memory of the device."""
         assert self._mailbox is not None
+        self._sole = sole
         draw: Draw
         calls.seed_everything(seed, 1)
         positional, keyword = self._constructor_arguments()
@@ -214,37 +239,56 @@ class Shim:
         """The spec, by running the model: is it a function of its inputs, does it change them, does fp64 work?"""
         case = model.described() if self._by_cases else None
         calls.seed_everything(seed, calls.DRAWING)
-        inputs, others = self._draw(draw), self._draw(draw)
+        with sizes.Peak(self._device) as drawing:
+            inputs = self._draw(draw)
         described = spec.describe(inputs)
         before = copy.deepcopy(inputs)
-        outputs = self._kept(model, inputs)
+        with sizes.Peak(self._device) as calling:
+            outputs = self._call(model, inputs)
+        outputs = copy.deepcopy(outputs)
         changed = [
             index
             for index, (old, new) in enumerate(zip(spec.values(before), spec.values(inputs), strict=True))
             if isinstance(old, torch.Tensor) and not spec.same([old], [new])
         ]
-        training, spread = self._settle_mode(model, before, outputs)
-        outputs = self._kept(model, copy.deepcopy(before))
-        different = self._call(model, others)
-        best = truth.find(model, before, outputs)
-        tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
-        parameters = dict(tensors)
+        given: Callable[[], list[Any]] = (lambda: copy.deepcopy(before)) if changed else (lambda: before)
+        del inputs
+        was_training = bool(getattr(model, "training", False))
+        training, spread = self._settle_mode(model, given, outputs)
+        if training != was_training:
+            outputs = self._kept(model, given())
+        others = self._draw(draw)
+        different = self._call(model, copy.deepcopy(others) if changed else others)
+        output_constant = spec.same(list(spec.values(outputs)), list(spec.values(different)))
+        del different
         # A case has no answer to inputs of which some are another draw's.
         ignored = () if self._by_cases else insensitive.to_what(self._call, model, before, others, outputs)
+        del others
+        rows = None if self._by_cases else pieces.rows(functools.partial(self._call, model), before, outputs)
+        outputs_node = _contiguous(spec.describe(outputs))
+        with sizes.Peak(self._device) as widening:
+            best = (
+                self._best(model, *pieces.first(before, outputs, rows)) if rows else self._best(model, before, outputs)
+            )
+        del outputs
+        tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
         return spec.Spec(
-            inputs=described, outputs=_contiguous(spec.describe(outputs)), init=spec.describe(init),
-            parameters={name: spec.describe(tensor.detach().contiguous()) for name, tensor in parameters.items()},
+            inputs=described, outputs=outputs_node, init=spec.describe(init),
+            parameters={name: spec.describe(tensor.detach().contiguous()) for name, tensor in tensors},
             training=training, truth=best.value, spread=spread, mutated_inputs=tuple(changed),
-            output_constant=spec.same(list(spec.values(outputs)), list(spec.values(different))),
+            output_constant=output_constant,
             insensitive_to=ignored, constants=constants.of(model, ignored),
-            flops=self._flops(model, before), case=case,
+            flops=self._flops(model, given()), case=case, piece_rows=rows,
+            peaks=spec.Peaks(
+                draw_bytes=drawing.bytes, call_bytes=calling.bytes, truth_bytes=widening.bytes
+            ),
         )  # fmt: skip
 
     def _flops(self, model: Any, inputs: list[Any]) -> int | None:
         """Of one call; None where there are none that torch counts, or where it cannot look."""
         try:
             with FlopCounter() as counter:
-                self._call(model, copy.deepcopy(inputs))
+                self._call(model, inputs)
         except (RuntimeError, TypeError, NotImplementedError):  # a mode more than the model can stand
             return None
         return counter.total or None
@@ -267,29 +311,40 @@ class Shim:
         """The answer to a call, safe from the next one: some models return the same buffer every time."""
         return copy.deepcopy(self._call(model, inputs))
 
-    def _settle_mode(self, model: Any, inputs: list[Any], outputs: Any) -> tuple[bool, spec.Spread]:
+    def _settle_mode(self, model: Any, given: Callable[[], list[Any]], outputs: Any) -> tuple[bool, spec.Spread]:
         """Train mode as declared if the model is a function of its inputs there; else eval mode (dropout).  With it by
         how much its answers differ all the same, where it adds up in any order."""
         torch.manual_seed(0x5EED)  # any other state than the first call met
-        again = self._kept(model, copy.deepcopy(inputs))
+        again = self._kept(model, given())
         if truth.differs_by_rounding(outputs, again):
-            return bool(getattr(model, "training", False)), self._spread(model, inputs, outputs, again)
+            return bool(getattr(model, "training", False)), self._spread(model, given, outputs, again)
         if isinstance(model, torch.nn.Module):
             model.eval()
-            one, two = (self._kept(model, copy.deepcopy(inputs)) for _ in range(2))
+            one, two = (self._kept(model, given()) for _ in range(2))
             if truth.differs_by_rounding(one, two):
-                return False, self._spread(model, inputs, one, two)
+                return False, self._spread(model, given, one, two)
         raise ValueError(
             "the reference is random: two calls on the same inputs differ by more than rounding, in eval mode too"
         )
 
-    def _spread(self, model: Any, inputs: list[Any], one: Any, two: Any) -> spec.Spread:
+    def _spread(self, model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> spec.Spread:
         """Nothing where two answers are the same, bit for bit."""
         if spec.same(list(spec.values(one)), list(spec.values(two))):
             return ()
-        return truth.spread(one, lambda: self._kept(model, copy.deepcopy(inputs)))
+        return truth.spread(one, lambda: self._kept(model, given()))
 
-    def _lay_out(self, session: Session, fd: int, slots: int) -> Reply:
+    def _best(self, model: Any, inputs: list[Any], own: Any) -> truth.Truth:
+        """The best truth that there is for a model, whose answer to these inputs is `own`; of a problem that has the
+        device to itself, the best that fits."""
+        try:
+            return truth.find(model, inputs, own)
+        except torch.OutOfMemoryError:
+            if not self._sole:  # others have the memory, and it may fit alone
+                raise
+            torch.cuda.empty_cache()
+            return truth.Truth.OWN
+
+    def _lay_out(self, session: Session, fd: int, slots: spec.Slots) -> Reply:
         """Map the arena and write what does not change between calls: parameters and constructor arguments."""
         assert self._mailbox is not None
         place = spec.arena(session.agreed, slots)
@@ -302,9 +357,11 @@ class Shim:
         _write(place.init.views(arena, 0), session.init)
         session.place, session.arena, session.recording = place, arena, None
         session.slots = calls.Slots(session.agreed, place, arena, self._shared, self._mailbox)
-        regions = (place.inputs, place.baseline, place.expected)
         self._settle()
-        session.views = [tuple(region.views(arena, slot) for region in regions) for slot in range(slots)]  # type: ignore[misc]
+        session.inputs = [place.inputs.views(arena, slot) for slot in range(slots.inputs)]
+        session.answers = [
+            (place.baseline.views(arena, slot), place.expected.views(arena, slot)) for slot in range(slots.expected)
+        ]
         return Reply(Outcome.DONE)
 
     def _refit(self, session: Session) -> Reply:
@@ -319,8 +376,9 @@ class Shim:
                     model.get_parameter(name).copy_(value)
         return Reply(Outcome.DONE)
 
-    def _generate(self, session: Session, first: int, count: int, seed: bytes) -> Reply:
-        """Slots first … first+count−1: inputs drawn one after the other, the reference's outputs, the fp64 outputs.
+    def _generate(self, session: Session, first: int, count: int, row: int, seed: bytes) -> Reply:
+        """Slots first … first+count−1: inputs drawn one after the other, rows `row` and following of a batch.  Where
+        expected outputs are made together with them, the reference's outputs and the fp64 outputs, too.
 
         What is played comes from the device's generator.  The host's is foretold by who has seen twenty thousand of its
         numbers, in the first of two blocks for example: there each slot has a seed of its own."""
@@ -330,10 +388,69 @@ class Shim:
             played.play(first, count)
         else:
             for slot in range(first, first + count):
-                _seed(seed, slot)
-                self._fill(session, session.views[slot])
+                _seed(seed, row + slot - first)
+                self._fill(session, session.inputs[slot], self._answers(session, slot))
         self._settle()
         return Reply(Outcome.DONE)
+
+    def _answers(self, session: Session, slot: int) -> Answers | None:
+        """Where what is expected of a slot is written as its inputs are drawn; None where that is made later."""
+        assert session.place is not None
+        return session.answers[slot] if session.place.slots.together else None
+
+    def _expect(self, session: Session, first: int, count: int, fd: int | None) -> Reply:
+        """What is expected of the inputs in slots first … first+count−1: baseline and fp64 outputs, in their first
+        slots, or in the memory that comes along.  Answers how many could be computed in fp64: of a problem that fills
+        the device those may be none, and then their expected outputs are the reference's own."""
+        assert session.place is not None
+        assert session.arena is not None
+        assert session.slots is not None
+        session.slots.let_go()
+        place, exact = session.place, 0
+        answers = session.answers
+        if fd is not None:
+            torch.cuda.empty_cache() if self._device.type == "cuda" else None
+            expected = memory.attach(self._device, fd, place.expected.stop)
+            os.close(fd)
+            answers = [(place.baseline.views(session.arena, 0), place.expected.views(expected, 0))]
+        for slot, (baseline_at, expected_at) in zip(range(first, first + count), answers, strict=False):
+            inputs = spec.rebuild(session.agreed.inputs, iter(session.inputs[slot]))
+            given = copy.deepcopy(inputs) if session.agreed.mutated_inputs else inputs
+            exact += self._compute(session, given, baseline_at, expected_at)
+        self._settle()
+        return Reply(Outcome.DONE, exact)
+
+    def _compute(
+        self, session: Session, inputs: list[Any], baseline_at: list[torch.Tensor], expected_at: list[torch.Tensor]
+    ) -> bool:
+        """The reference's outputs and the fp64 outputs for these inputs; whether the latter are in fp64."""
+        agreed, rows, twin = session.agreed, session.agreed.piece_rows, session.twin
+        assert session.place is not None
+        best, streamed = truth.Truth(agreed.truth), session.place.slots.streamed
+        if rows is not None:
+            for start in range(0, baseline_at[0].shape[0], rows):
+                piece = pieces.cut(inputs, rows, start)
+                wide = truth.widened(piece, best) if twin is not None else None
+                baseline = self._call(session.model, piece)
+                _write(pieces.rows_of(baseline_at, rows, start), baseline)
+                exact = baseline if wide is None else truth.call(twin, wide, best)
+                _write(pieces.rows_of(expected_at, rows, start), exact)
+            return twin is not None
+        early = truth.widened(inputs, best) if twin is not None and (agreed.mutated_inputs or not streamed) else None
+        baseline = self._call(session.model, inputs)
+        calls.deliver(baseline, agreed.outputs, baseline_at)
+        if twin is None:
+            _write(expected_at, baseline)
+            return False
+        del baseline
+        try:
+            _write(expected_at, truth.call(twin, truth.widened(inputs, best) if early is None else early, best))
+        except torch.OutOfMemoryError:
+            if not streamed:
+                raise
+            _write(expected_at, list(baseline_at))
+            return False
+        return True
 
     def _settle(self) -> None:
         """Until the device has done what was asked of it: the referee reads it then."""
@@ -344,10 +461,15 @@ class Shim:
         """Where a session draws much, from here on.  Answers are looked up on the host, which cannot be recorded."""
         if self._playback is None or self._playback.given_up or self._by_cases:
             return None
+        if session.place is None or not session.place.slots.together:
+            return None
         if session.recording is None and count >= RECORDED_FROM:
             assert session.place is not None
             assert session.arena is not None
-            fill = functools.partial(self._fill, session)
+
+            def fill(views: playback.Views) -> None:
+                self._fill(session, views[0], (views[1], views[2]))
+
             models = (session.model, session.twin)
             session.recording = self._playback.record(session.place, session.arena, fill, models)
         return session.recording
@@ -364,20 +486,31 @@ class Shim:
 
     def _can_fill(self, session: Session, slot: int, variant: Variant) -> bool:
         try:
-            self._fill(session, session.views[slot], variant)
+            self._fill(session, session.inputs[slot], self._answers(session, slot), variant)
         except Exception as error:  # in whichever way the problem's code says that these are not for it
             if calls.outcome_of(error, Outcome.CALL_FAILED) == Outcome.OUT_OF_MEMORY:
                 raise
             return False
         return True
 
-    def _fill(self, session: Session, views: playback.Views, variant: Variant = Variant.OWN) -> None:
-        """One slot: inputs, the reference's outputs, the fp64 outputs."""
-        inputs_at, baseline_at, expected_at = views
+    def _fill(
+        self,
+        session: Session,
+        inputs_at: list[torch.Tensor],
+        answers_at: Answers | None,
+        variant: Variant = Variant.OWN,
+    ) -> None:
+        """One slot: inputs, and, unless they are made later, the reference's outputs and the fp64 outputs.  A variant
+        is given to the reference in any case, which may refuse it."""
         inputs = variants.applied(variant, self._draw(session.draw))
         if spec.describe(inputs) != session.agreed.inputs:
             raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
         _write(inputs_at, inputs)
+        if answers_at is None:
+            if variant != Variant.OWN:
+                self._call(session.model, inputs)
+            return
+        baseline_at, expected_at = answers_at
         best = truth.Truth(session.agreed.truth)
         wide = truth.widened(inputs, best) if session.twin is not None else inputs
         baseline = self._call(session.model, inputs)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import torch
 
@@ -165,12 +165,22 @@ def nelements(leaf: Node) -> int:
     return count
 
 
+COMPARED_AT_ONCE = 1 << 26
+"""Elements: comparing makes copies of them."""
+
+
 def same(left: list[Any], right: list[Any]) -> bool:
     """Whether two lists of leaves agree bit for bit, or both are NaN."""
     return len(left) == len(right) and all(
-        torch.equal(_comparable(a), _comparable(b)) if isinstance(a, torch.Tensor) else a == b
-        for a, b in zip(left, right, strict=True)
+        _equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(left, right, strict=True)
     )
+
+
+def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.numel() <= COMPARED_AT_ONCE or left.shape != right.shape:
+        return torch.equal(_comparable(left), _comparable(right))
+    pairs = zip(*(torch.split(each.flatten(), COMPARED_AT_ONCE) for each in (left, right)), strict=True)
+    return all(torch.equal(_comparable(a), _comparable(b)) for a, b in pairs)
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
@@ -291,6 +301,35 @@ def checked_spread(fields: Any) -> Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Peaks:
+    """Device memory that the reference was seen to take for one call, in bytes, beyond what it kept before."""
+
+    draw_bytes: int = 0
+    """While inputs are drawn, with the inputs."""
+    call_bytes: int = 0
+    """During a call, with the outputs and without the inputs."""
+    truth_bytes: int = 0
+    """While the fp64 outputs are computed, with the fp64 inputs and outputs."""
+
+    @classmethod
+    def checked(cls, fields: dict[str, Any]) -> Peaks:
+        """From JSON written by the reference's process.  Raises UnsupportedError."""
+        names = ("draw_bytes", "call_bytes", "truth_bytes")
+        found = {name: int(fields[name]) for name in names}
+        if not all(0 <= number < 1 << 50 for number in found.values()):
+            raise UnsupportedError(f"not bytes of memory: {str(fields)[:80]}")
+        return cls(**found)
+
+
+def _rows(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or value < 1:
+        raise UnsupportedError(f"not a number of rows: {str(value)[:80]}")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spec:
     """All that two processes must agree on about a problem."""
 
@@ -317,6 +356,11 @@ class Spec:
     """Of one call, as torch counts them (products and convolutions, multiply and add as two); None for none."""
     spread: Spread = ()
     """By how much answers to the same inputs differ, where the reference adds up in any order; nothing where not."""
+    peaks: Peaks = field(default_factory=lambda: Peaks())
+    """Device memory that the reference was seen to take; zeros on the CPU."""
+    piece_rows: int | None = None
+    """Rows along the first dimension in which the reference can be computed piece by piece with the same answer; None
+    where it cannot, or where it is small."""
     case: Case | None = None
     """None where the problem is a model."""
     numerics: dict[str, str | bool] = field(default_factory=numerics.chosen)
@@ -338,15 +382,35 @@ class Spec:
             insensitive_to=tuple(str(name)[:NAME_CHARS] for name in fields["insensitive_to"])[:MAX_LEAVES],
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[: constants.MOST],
             flops=None if fields["flops"] is None else int(fields["flops"]),
+            peaks=Peaks.checked(fields["peaks"]), piece_rows=_rows(fields["piece_rows"]),
             case=None if fields["case"] is None else Case.checked(fields["case"]),
             numerics=numerics.checked(fields["numerics"]),
         )  # fmt: skip
 
     @property
+    def input_bytes(self) -> int:
+        """Bytes of the inputs of one call, as a slot holds them."""
+        return lay_out(0, 1, [self.inputs]).slot_bytes
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the outputs of one call, as a slot holds them."""
+        return lay_out(0, 1, [self.outputs]).slot_bytes
+
+    @property
+    def expected_bytes(self) -> int:
+        """Bytes of the expected outputs of one call in fp64, as a slot holds them."""
+        return lay_out(0, 1, [widened(self.outputs)]).slot_bytes
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of all parameters and buffers."""
+        return sum(map(size_of, self.parameters.values()))
+
+    @property
     def slot_bytes(self) -> int:
-        """Bytes of one call in the reference's arena, the larger of the two."""
-        nodes = [self.inputs, self.outputs, self.outputs, widened(self.outputs)]
-        return sum(lay_out(0, 1, [node]).slot_bytes for node in nodes)
+        """Bytes of one call where inputs, outputs, baseline and expected outputs all lie in the reference's arena."""
+        return self.input_bytes + 2 * self.output_bytes + self.expected_bytes
 
     @property
     def bytes_moved(self) -> int:
@@ -360,16 +424,38 @@ class Spec:
         return any(leaf.get("dtype") == name for leaf in found)
 
 
+class Slots(NamedTuple):
+    """How many calls an arena holds at a time, by kind of memory."""
+
+    inputs: int
+    """Input sets, and outputs that are copied."""
+    expected: int
+    """Expected outputs.  As many as input sets where they are made together with these; fewer where they are made when
+    outputs are verified; none where each lies in memory of its own."""
+
+    @property
+    def together(self) -> bool:
+        """Whether expected outputs are made together with the inputs."""
+        return self.expected == self.inputs
+
+    @property
+    def streamed(self) -> bool:
+        """Whether there is memory for a single call, whose expected outputs lie in memory of their own."""
+        return self.expected == 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Arena:
     """Where everything lies.  The candidate's arena ends with `outputs`: expected values are never mapped there."""
 
+    slots: Slots
     parameters: Region
     init: Region
     inputs: Region
     outputs: Region
     baseline: Region
-    """The reference's own outputs in its own precision."""
+    """The reference's own outputs in its own precision.  Where these are made when outputs are verified, they lie in
+    the same memory as the outputs, which hold nothing then."""
     expected: Region
     """The outputs in fp64."""
 
@@ -381,15 +467,28 @@ class Arena:
     @property
     def reference_bytes(self) -> int:
         """Size of the reference's arena."""
-        return self.expected.stop
+        return self.outputs.stop if self.slots.streamed else self.expected.stop
 
 
-def arena(spec: Spec, slots: int) -> Arena:
-    """The layout for a spec and a number of slots, the same in every process that asks."""
+def arena(spec: Spec, slots: Slots | int) -> Arena:
+    """The layout for a spec and numbers of slots, the same in every process that asks; one number is that of both
+    kinds."""
+    if isinstance(slots, int):
+        slots = Slots(slots, slots)
     parameters = lay_out(0, 1, list(spec.parameters.values()))
     init = lay_out(parameters.stop, 1, [spec.init])
-    inputs = lay_out(init.stop, slots, [spec.inputs])
-    outputs = lay_out(inputs.stop, slots, [spec.outputs])
-    baseline = lay_out(outputs.stop, slots, [spec.outputs])
-    expected = lay_out(baseline.stop, slots, [widened(spec.outputs)])
-    return Arena(parameters=parameters, init=init, inputs=inputs, outputs=outputs, baseline=baseline, expected=expected)
+    inputs = lay_out(init.stop, slots.inputs, [spec.inputs])
+    outputs = lay_out(inputs.stop, slots.inputs, [spec.outputs])
+    exact = [widened(spec.outputs)]
+    if slots.together:
+        baseline = lay_out(outputs.stop, slots.expected, [spec.outputs])
+        expected = lay_out(baseline.stop, slots.expected, exact)
+    elif slots.streamed:
+        baseline, expected = replace(outputs, slots=1), lay_out(0, 1, exact)
+    else:
+        baseline = replace(outputs, slots=slots.expected)
+        expected = lay_out(outputs.stop, slots.expected, exact)
+    return Arena(
+        slots=slots, parameters=parameters, init=init, inputs=inputs, outputs=outputs, baseline=baseline,
+        expected=expected,
+    )  # fmt: skip

@@ -53,13 +53,20 @@ class Command(IntEnum):
     """Execute the source in the mailbox; number a: bytes of source, b: bytes of spec; c: for a reference, 1 where the
     problem is one by cases."""
     ARENA = 2
-    """Map the arena that comes along; number a: slots.  A candidate answers which of the spec's constants its model
+    """Map the arena that comes along; numbers a and b: slots for inputs, and for expected outputs (spec.Slots).  A
+    candidate answers which of the spec's constants its model
     has, too: a bit each."""
     DESCRIBE = 3
     """Reference only: build the model under the seed and write its spec into the mailbox; number a: of a problem by
-    cases, which."""
+    cases, which; b: 1 where no other evaluation uses memory of the device."""
     GENERATE = 4
-    """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, and their expected outputs."""
+    """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, rows c and following of a batch; and with
+    their expected outputs, where there are as many slots for these."""
+    SIZE = 18
+    """Reference only: answers how many bytes of the device describing the problem takes, estimated; 0: unknown."""
+    EXPECT = 19
+    """Reference only: what is expected of the inputs in slots a … a+b−1, in the first slots for expected outputs, or in
+    memory that comes along; answers of how many it is fp64."""
     VARY = 15
     """Reference only: fill slots a, a+1, … with an input set for each variant in the mask b, in the order of their
     numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""

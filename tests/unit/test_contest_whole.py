@@ -51,6 +51,8 @@ class Sides:
         self.failed: list[object] = []
         self.record = SimpleNamespace(calls_at_once=1000)
         self.deadline = SimpleNamespace(left_s=60.0)
+        self.streams = False
+        self.in_block = slots
         self.surveyed: list[int] = []
         self.drawn = 0
         self.verified = 0
@@ -114,6 +116,9 @@ class Sides:
         self.now += wall_us / 1e6
         self.ran = (side, self.now)
         return Times(round(wall_us * 1000), round(wall_us * 1000))
+
+    def warm(self, side: Side) -> None:
+        """A call that does not count."""
 
     def hand_over(self, side: Side) -> Times:
         late = side.new_to_its_core or self._noise.random() < 0.2

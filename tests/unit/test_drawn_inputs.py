@@ -7,18 +7,22 @@ from typing import Any
 import numpy
 import torch
 
-from workers import reference
+from workers import reference, spec
 
 SEED = bytes(range(32))
 
 
-def _drawn(first: int, count: int) -> list[tuple[list[float], float, float]]:
+def _drawn(row: int, count: int) -> list[tuple[list[float], float, float]]:
+    """Rows of a batch, drawn into slots 1 and following."""
     shim: Any = object.__new__(reference.Shim)
     shim._device, shim._playback, shim._by_cases = torch.device("cpu"), None, False
-    session: Any = SimpleNamespace(views=[[] for _ in range(4)], recording=None)
-    shim._fill = lambda _, views: views.append((torch.rand(3).tolist(), random.random(), float(numpy.random.rand())))
-    shim._generate(session, first, count, SEED)
-    return [views[0] for views in session.views[first : first + count]]
+    place = SimpleNamespace(slots=spec.Slots(5, 0))
+    session: Any = SimpleNamespace(inputs=[[] for _ in range(5)], recording=None, place=place)
+    shim._fill = lambda _, inputs, answers: inputs.append(
+        (torch.rand(3).tolist(), random.random(), float(numpy.random.rand()))
+    )  # fmt: skip
+    shim._generate(session, 1, count, row, SEED)
+    return [inputs[0] for inputs in session.inputs[1 : 1 + count]]
 
 
 def test_each_slot_has_numbers_of_its_own_whatever_was_drawn_before() -> None:

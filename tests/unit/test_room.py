@@ -3,6 +3,7 @@
 import threading
 import uuid
 from contextlib import ExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +13,13 @@ import torch
 from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers import spec
-from workers.referee import evaluate
+from workers.referee import evaluate, seating
+from workers.referee import room as room_module
 from workers.referee.cancel import Cancellation
 from workers.referee.device import open_device
 from workers.referee.faults import Fault, invalid
 from workers.referee.record import CHECK_BYTES
-from workers.referee.room import OVERTAKINGS, Room, needs
+from workers.referee.room import OVERTAKINGS, NoRoomError, Room, needs
 
 GO_S = 10.0
 HOST: Any = SimpleNamespace(room=Room(100))
@@ -150,11 +152,31 @@ def test_problems_of_64_mb_to_1_gb_fit_on_a_gpu_of_139_gib_at_once(monkeypatch: 
     device = open_device("h200", 0, 8)
     total = 0
     for elements in (1 << 24, 1 << 26, 1 << 27, 1 << 28):
+        host = SimpleNamespace(device=device, bytes_per_s=4e12)
         problem = agreed(elements)
-        slots = max(2, device.arena_bytes // problem.slot_bytes)
-        total += needs(problem, spec.arena(problem, slots), device.round_bytes, CHECK_BYTES)
+        total += needs(problem, seating.lay_out(host, problem, 0.08), device.round_bytes, CHECK_BYTES)  # type: ignore[arg-type]
     assert device.room_bytes is not None
-    assert 0.8 * device.room_bytes < total < device.room_bytes
+    assert total < device.room_bytes
+
+
+@pytest.mark.parametrize(
+    ("elements", "slots"),
+    [
+        (1 << 18, spec.Slots(128, 128)),  # 1 MB: what is expected is drawn with the inputs
+        (1 << 24, spec.Slots(18, 3)),  # 64 MB
+        (1 << 28, spec.Slots(1, 0)),  # 1 GB: a call at a time
+    ],
+)
+def test_larger_problems_have_more_calls_in_a_block_by_making_what_is_expected_when_verifying(
+    monkeypatch: pytest.MonkeyPatch, elements: int, slots: spec.Slots
+) -> None:
+    class Properties:
+        total_memory = 139 << 30
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    host = SimpleNamespace(device=open_device("h200", 0, 8), bytes_per_s=4e12)
+    assert seating.lay_out(host, agreed(elements), 0.08).slots == slots  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -187,11 +209,72 @@ def test_who_ran_out_of_memory_among_others_tries_again_alone(
     assert seen == tries
 
 
-def test_our_own_lack_of_memory_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Fault | None] = []
+
     def measure(job: object, host: object, progress: evaluate.Progress, *, alone: bool) -> None:
         progress.among_others = not alone
-        raise torch.OutOfMemoryError("no memory")
+        raise torch.OutOfMemoryError("tried to allocate 4.00 GiB")
+
+    class Concluded:
+        timing = None
 
     monkeypatch.setattr(evaluate, "_measure", measure)
-    with pytest.raises(torch.OutOfMemoryError):
-        evaluate.evaluate(JOB, HOST)
+    monkeypatch.setattr(evaluate, "_conclude", lambda host, progress, fault: found.append(fault) or Concluded())
+    evaluate.evaluate(JOB, HOST)
+    [fault] = found
+    assert fault is not None
+    assert (fault.status, fault.error.kind) == (Status.INVALID, "problem_too_large")
+    assert "tried to allocate 4.00 GiB" in fault.error.message
+    assert "100 bytes can be had" in fault.error.message
+
+
+@pytest.mark.parametrize(
+    ("call_bytes", "kind"),
+    [(10, "out_of_memory"), (60, "problem_too_large")],
+)
+def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs(
+    monkeypatch: pytest.MonkeyPatch, call_bytes: int, kind: str
+) -> None:
+    found: list[Fault | None] = []
+
+    def measure(job: object, host: object, progress: evaluate.Progress, *, alone: bool) -> None:
+        progress.agreed = replace(agreed(1), peaks=spec.Peaks(call_bytes=call_bytes << 20))
+        raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", starved=True)
+
+    class Concluded:
+        timing = None
+
+    host = SimpleNamespace(room=Room(100 << 20), device=open_device("cpu", 0, 1), bytes_per_s=1e9)
+    monkeypatch.setattr(evaluate, "_measure", measure)
+    monkeypatch.setattr(evaluate, "_conclude", lambda host, progress, fault: found.append(fault) or Concluded())
+    evaluate.evaluate(JOB, host)  # type: ignore[arg-type]
+    [fault] = found
+    assert fault is not None
+    assert fault.error.kind == kind
+
+
+def test_memory_of_idle_processes_is_given_back_before_an_evaluation_waits() -> None:
+    free, given_back = [10], []
+
+    def give_back() -> None:
+        given_back.append(True)
+        free[0] = 80
+
+    room = Room(100, lambda: free[0], give_back)
+    with room.hold(50, Cancellation()) as among_others:
+        assert among_others
+    assert given_back == [True]
+
+
+def test_an_evaluation_waits_for_memory_that_other_programs_have_and_then_gives_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room_module, "FOREIGN_S", 0.3)
+    room = Room(100, lambda: 40)
+    with room.hold(30, Cancellation()):
+        pass
+    with pytest.raises(NoRoomError, match="expected 50 bytes of device memory, other programs leave 40"):
+        room.hold(50, Cancellation()).__enter__()
+    with room.hold(100, Cancellation()) as among_others:  # alone it makes do with what there is
+        assert not among_others

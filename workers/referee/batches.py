@@ -17,22 +17,25 @@ class Batch:
 
     number: int
     seed: bytes
-    inputs: torch.Tensor
-    """uint8 (slots, slot_bytes)."""
+    inputs: torch.Tensor | None
+    """uint8 (slots, slot_bytes); None where each is drawn when it is needed, for want of memory."""
     expected: list[torch.Tensor]
-    """One a leaf of the outputs: (slots, elements)."""
+    """One a leaf of the outputs: (slots, elements); none where they are made when outputs are verified."""
     baseline: list[torch.Tensor]
+    """The same in the reference's own precision."""
     poison: torch.Tensor
     """What an output slot holds before the call."""
     at: int = 0
     """Slot of the first: by where its input lies nobody tells whether a call is timed, or what it is for."""
+    rows: range = range(0)
+    """Where inputs are drawn when they are needed: which ones these are of all that belong to the seed."""
     variants: tuple[Variant, ...] = ()
     """What was done to each input set after it was drawn; nothing where there are none."""
 
     @property
     def slots(self) -> int:
         """Number of input sets."""
-        return len(self.inputs)
+        return len(self.rows) if self.inputs is None else len(self.inputs)
 
     def variant(self, slot: int) -> Variant:
         """What was done to an input set."""
@@ -42,10 +45,15 @@ class Batch:
         """Some of the input sets; not copied if they follow each other."""
         together = slots == list(range(slots[0], slots[-1] + 1))
         rows = slice(slots[0], slots[-1] + 1) if together else slots
+        variants = tuple(self.variant(slot) for slot in slots)
+        if self.inputs is None:
+            if not together:
+                raise ValueError(f"expected input sets that follow each other, got {slots}")
+            return replace(self, rows=self.rows[slots[0] : slots[-1] + 1], variants=variants)
         return replace(
             self, at=self.at + together * slots[0], inputs=self.inputs[rows],
             expected=[leaf[rows] for leaf in self.expected], baseline=[leaf[rows] for leaf in self.baseline],
-            variants=tuple(self.variant(slot) for slot in slots),
+            variants=variants,
         )  # fmt: skip
 
 
@@ -86,6 +94,29 @@ class Times(NamedTuple):
     """What something tiny of ours took on the device from the process's *done* on; None where nothing is timed."""
     before_ns: int | None = None
     """The same from a moment after the inputs were written until the clock was to start."""
+
+
+Part = tuple[Batch, int, int]
+"""Some calls of a batch: the first, and how many."""
+
+
+class Truth(NamedTuple):
+    """What is expected of some calls."""
+
+    expected: list[torch.Tensor]
+    """One a leaf of the outputs, (calls, elements): in fp64, or exact by its type."""
+    baseline: list[torch.Tensor]
+    """The same in the reference's own precision."""
+
+
+def shown(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
+    """Slots as one tensor a leaf, (slots, elements), where they lie: they change with the memory."""
+    found = []
+    for offset, leaf in zip(region.offsets, region.leaves, strict=True):
+        size = spec.size_of(leaf)
+        empty = torch.empty((len(memory), 0), dtype=spec.dtype_of(leaf), device=memory.device)
+        found.append(memory[:, offset : offset + size].view(spec.dtype_of(leaf)) if size else empty)
+    return found
 
 
 def columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:

@@ -2,7 +2,9 @@
 
 Whoever has not run for some milliseconds, or follows the other side, needs up to 100 µs more for the next thing that it
 does, and 600 µs more for a block of short calls, once the referee has read what the last one delivered (H200).  So
-before every block comes a hand-over of the same process, which is to be measured anyway.
+before every block comes a hand-over of the same process, which is to be measured anyway; and before that, where calls
+are short, a call that does not count, on inputs of an earlier one: the first launch of a Triton kernel takes 15 to
+65 µs more than the next ones once the other side has run on the same core, and a hand-over has no such launch (H200).
 
 What is left in the caches of its core makes the second of two blocks of one side in a row faster, by 2 to 7 % where
 calls are mostly launching, and the less the longer the pause was.  Between the candidate's two that is the time that
@@ -62,11 +64,16 @@ def _run(score: Score, trials: Trials, batch: Batch, side: str, first: int, coun
     again = bool(score.handovers) and score.handovers[-1].side == side
     if side == REFERENCE and again and min(score.per_call_us) < SHORT_US:
         time.sleep(trials.reading_s)
+    trials.warm(trials.reference if side == REFERENCE else trials.candidate)
     hand_over(score, trials, side)
     if side == REFERENCE:
         return trials.run_reference(batch, first, count)
-    score.deliveries.append(trials.run_candidate(batch, first, count))
-    return score.deliveries[-1].times
+    delivery = trials.run_candidate(batch, first, count)
+    if trials.streams:  # there is no memory to keep it until the end of the round
+        trials.verify(delivery)
+    else:
+        score.deliveries.append(delivery)
+    return delivery.times
 
 
 def hand_over(score: Score, trials: Trials, side: str) -> None:

@@ -37,6 +37,9 @@ GROSS_L2 = 2e-2
 GROSS_MAX = 1e6
 """See `Rule.gross`."""
 
+AT_ONCE = 1 << 26
+"""Elements that are compared at once: the arithmetic makes copies of them in fp64."""
+
 RECOGNISABLE = 64
 """Elements of an answer in whole numbers or truth values, from which on it is unlike all others."""
 
@@ -261,14 +264,36 @@ def _errors(
     if got.shape[1] == 0:
         zero = torch.zeros(got.shape[0], dtype=torch.float64, device=got.device)
         return zero, zero, zero
-    wide = torch.complex128 if got.is_complex() else torch.float64
     if not got.is_floating_point() and not got.is_complex():
         wrong = (got != expected).sum(dim=1)
         share = wrong.double() / got.shape[1]
         return share, share, torch.zeros_like(wrong)
+    columns = max(1, AT_ONCE // got.shape[0])
+    parts = [
+        _sums(*part, careful=careful)
+        for part in zip(*(torch.split(each, columns, dim=1) for each in (got, expected)), strict=True)
+    ]
+    l2, norm, largest, bad = (torch.stack(column) for column in zip(*parts, strict=True))
+    l2, norm = torch.linalg.vector_norm(l2, dim=0), torch.linalg.vector_norm(norm, dim=0)
+    largest, bad = largest.amax(dim=0), bad.sum(dim=0)
+    if not careful:
+        bad = ~torch.isfinite(l2) & (norm <= torch.finfo(got.dtype).max)
+    if faint:
+        norm = torch.maximum(norm, faint * torch.nan_to_num(norm, nan=0.0, posinf=0.0).median())
+    norm = norm.clamp(min=torch.finfo(torch.float64).tiny)
+    return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
+
+
+def _sums(
+    got: torch.Tensor, expected: torch.Tensor, *, careful: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Per call, of some of its elements: L2 norms of the difference and of what is expected, the largest difference,
+    and, where it is looked at carefully, positions at which finiteness disagrees; else 0."""
+    wide = torch.complex128 if got.is_complex() else torch.float64
     r = expected.to(wide)
     x = got.to(wide) if careful or got.itemsize == 1 else got  # else it is widened as it is subtracted, in one pass
     difference = x - r
+    bad = torch.zeros(got.shape[0], dtype=torch.int64, device=got.device)
     if careful:
         finite = torch.isfinite(r) & torch.isfinite(x)
         same = (x == r) | (torch.isnan(x) & torch.isnan(r))
@@ -277,15 +302,8 @@ def _errors(
         bad = (~finite & ~same & ~overflow).sum(dim=1)
         difference = difference.masked_fill_(~finite, 0)
         r = r.masked_fill(~finite, 0)
-    l2 = torch.linalg.vector_norm(difference, dim=1)
-    norm = torch.linalg.vector_norm(r, dim=1)
-    if not careful:
-        bad = ~torch.isfinite(l2) & (norm <= torch.finfo(got.dtype).max)
-    if faint:
-        norm = torch.maximum(norm, faint * torch.nan_to_num(norm, nan=0.0, posinf=0.0).median())
-    norm = norm.clamp(min=torch.finfo(torch.float64).tiny)
-    largest = torch.linalg.vector_norm(difference, ord=float("inf"), dim=1)
-    return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
+    l2, norm = torch.linalg.vector_norm(difference, dim=1), torch.linalg.vector_norm(r, dim=1)
+    return l2, norm, torch.linalg.vector_norm(difference, ord=float("inf"), dim=1), bad
 
 
 def _finite(value: float) -> float:

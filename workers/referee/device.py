@@ -13,6 +13,7 @@ import torch
 
 from app.domain.evaluation import Environment
 from workers.referee import roofline
+from workers.referee.room import UNLIMITED
 
 _SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
 
@@ -43,6 +44,8 @@ class Device:
     that it waits for."""
     limits_memory: bool
     """Whether address space may be limited: CUDA reserves far more than it uses."""
+    together_bytes: int
+    """Of inputs, outputs and expected outputs of a call: up to this, what is expected is drawn together with inputs."""
     arena_bytes: int
     """Input sets at a time: as many as fit in an arena of this size."""
     round_bytes: int
@@ -73,11 +76,22 @@ class Device:
             bandwidth_gb_s=bytes_per_s / 1e9, sandbox=tuple(sandbox), sandbox_missing=tuple(missing),
         )  # fmt: skip
 
+    def free_bytes(self) -> int:
+        """Memory that this process could have now, of a GPU; without a limit on the CPU."""
+        if self.torch_device.type != "cuda":
+            return UNLIMITED
+        kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return int(torch.cuda.mem_get_info(self.torch_device)[0]) + kept
+
     def bytes_per_s(self) -> float:
         """Peak bandwidth that this process can reach."""
         gpu = self.torch_device.type == "cuda"
         return roofline.gpu_bandwidth(self.torch_device) if gpu else roofline.cpu_bandwidth()
 
+
+TOGETHER_BYTES = 16 << 20
+"""Input sets of small problems are made from recordings, a hundred at a time (playback.py); of larger ones memory
+decides how many calls a block has."""
 
 MEMORY_SHARE = 0.53
 """Of a GPU's memory, what the arenas of all its referees may take together; contexts and candidates need the rest."""
@@ -86,7 +100,7 @@ ROUND_ARENAS = 2
 ARENAS = 2 + ROUND_ARENAS
 """What a referee holds at a time, in arenas: the reference's, the candidate's and the copies of a round."""
 
-ROOM_SHARE = 0.7
+ROOM_SHARE = 0.85
 """Of a GPU's memory, what evaluations in flight may take together, by their own reckoning (room.py)."""
 
 CONTEXTS_SHARE = 0.2
@@ -102,7 +116,7 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
         return Device(
             device_class="cpu", torch_device=torch.device("cpu"),
             environment={**_SINGLE, "TRITON_INTERPRET": "1", "EVALUATION_DEVICE": "cpu"},
-            binds_to_core=True, limits_memory=True, arena_bytes=128 << 20,
+            binds_to_core=True, limits_memory=True, together_bytes=TOGETHER_BYTES, arena_bytes=128 << 20,
             round_bytes=128 << 20, max_slots=64, block_us=(3000.0, 3000.0), precompiles=True, references_kept=4,
             spares=1, room_bytes=None,
         )  # fmt: skip
@@ -115,8 +129,9 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
         device_class=device_class, torch_device=torch.device("cuda", 0),
         environment={**_SINGLE, **_ON_GPU, "CUDA_VISIBLE_DEVICES": visible, **_library_path()},
         binds_to_core=False, limits_memory=False, max_slots=128, block_us=(2000.0, 8000.0),
-        arena_bytes=arena_bytes, round_bytes=ROUND_ARENAS * arena_bytes, precompiles=False,
-        references_kept=16, spares=_spares(slots, memory * slots), room_bytes=int(memory * slots * ROOM_SHARE),
+        together_bytes=TOGETHER_BYTES, arena_bytes=arena_bytes, round_bytes=ROUND_ARENAS * arena_bytes,
+        precompiles=False, references_kept=16, spares=_spares(slots, memory * slots),
+        room_bytes=int(memory * slots * ROOM_SHARE),
     )  # fmt: skip
 
 

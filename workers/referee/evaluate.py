@@ -27,7 +27,7 @@ from app.domain.evaluation import (
 )  # fmt: skip
 from app.domain.job import Job
 from app.domain.profile import Profile
-from workers import numerics, spec, wire
+from workers import memory, numerics, sizes, spec, wire
 from workers.launches import Launch
 from workers.referee import (
     compare,
@@ -46,7 +46,16 @@ from workers.referee import (
 from workers.referee.ablate import ablate
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.faults import BF16, Blame, Fault, Unaided, beyond_the_interpreter, invalid, is_starved
+from workers.referee.faults import (
+    BF16,
+    Blame,
+    Fault,
+    Unaided,
+    beyond_the_interpreter,
+    invalid,
+    is_starved,
+    too_large,
+)
 from workers.referee.host import Host
 from workers.referee.party import Party, Seat
 from workers.referee.record import CHECK_BYTES
@@ -105,9 +114,27 @@ def evaluate(
         _log.warning("job %s: memory ran out among others, once more alone: %s", job.job_id, fault.error.message)
         del progress, fault  # and with them the tensors of this attempt, which the next one needs the memory of
         progress, fault = _attempt(job, host, cancellation, seed, alone=True)
+    if fault is not None and fault.starved:
+        fault = _final(fault, host, progress)
     evaluation = _conclude(host, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
     return evaluation, progress.stages.chrome_trace(blocks, progress.launches)
+
+
+def _final(fault: Fault, host: Host, progress: Progress) -> Fault:
+    """Whose fault it is that memory ran out with the device to itself.  It is the candidate's where there was more for
+    it than the reference needs; else the problem is too large for this device."""
+    agreed, there = progress.agreed, host.room.total_bytes
+    if there is None:
+        return fault
+    if fault.status is not Status.OUT_OF_MEMORY or agreed is None:
+        return too_large(fault.error.message, there, fault.error.log)
+    place = seating.lay_out(host, agreed, 0.0)
+    sides = place.reference_bytes + place.candidate_bytes + room.MODELS * agreed.parameter_bytes
+    left = there - sides - 2 * agreed.peaks.call_bytes
+    if left > agreed.peaks.call_bytes:
+        return fault
+    return too_large(f"beside the reference, a candidate has {max(0, left):,} bytes", there, fault.error.log)
 
 
 def _attempt(
@@ -122,9 +149,7 @@ def _attempt(
         _measure(job, host, progress, alone=alone)
     except Fault as fault:
         return progress, fault
-    except torch.OutOfMemoryError as error:  # our own
-        if not progress.among_others:
-            raise
+    except (torch.OutOfMemoryError, memory.OutOfDeviceMemoryError) as error:  # our own
         return progress, invalid("no_room", str(error), starved=True)
     return progress, None
 
@@ -137,11 +162,9 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
             _wait_for_room(host, progress, held, host.room.total_bytes or 0)
         with progress.stages.stage("reference"), host.lease.shared():
             reference = seating.sit(job, host)
-            seated.callback(seating.leave, host, reference)
-            with Unaided(host.references, reference):
-                agreed = reference.describe(seating.init_seed(progress.seed), REFERENCE_TIMEOUT_S, job.case)
-                progress.agreed = agreed
-                place = seating.lay_out(host, agreed, job.options.timing_budget_s)
+        seated.callback(seating.leave, host, reference)
+        agreed = _described(job, host, progress, reference, alone=alone)
+        place = seating.lay_out(host, agreed, job.options.timing_budget_s)
         if not alone:
             _wait_for_room(host, progress, held, room.needs(agreed, place, host.device.round_bytes, CHECK_BYTES))
         deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s, progress.cancellation)
@@ -155,6 +178,32 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
             host.references.discard(reference.party)
             message, starved = f"the reference failed: {error}", is_starved(error.__cause__)
             raise invalid("reference_failed", message, starved=starved) from error
+
+
+def _described(job: Job, host: Host, progress: Progress, reference: Seat, *, alone: bool) -> spec.Spec:
+    """What the problem is like.  To find that out takes memory for some copies of its inputs and outputs, which is
+    waited for by an estimate.  Raises Fault."""
+    seed = seating.init_seed(progress.seed)
+    with ExitStack() as held:
+        if not alone and job.case not in reference.party.described:
+            with progress.stages.stage("reference"), Unaided(host.references, reference):
+                need = reference.size(seed, REFERENCE_TIMEOUT_S)
+            _require_fitting(host, reference, need // sizes.INPUTS)
+            _wait_for_room(host, progress, held, need)
+        with progress.stages.stage("reference"), host.lease.shared(), Unaided(host.references, reference):
+            sole = not progress.among_others
+            agreed = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole)
+    progress.agreed = agreed
+    _require_fitting(host, reference, room.least(agreed))
+    return agreed
+
+
+def _require_fitting(host: Host, reference: Seat, need_bytes: int) -> None:
+    """Raises Fault (invalid) where the device is too small for the problem."""
+    there = host.room.total_bytes
+    if there is not None and need_bytes > there:
+        host.references.discard(reference.party)
+        raise too_large(f"it needs {need_bytes:,} bytes or more", there)
 
 
 def _wait_for_room(host: Host, progress: Progress, held: ExitStack, need_bytes: int) -> None:
@@ -184,6 +233,7 @@ def _try(
                 progress.testimony, progress.profile, progress.launches = found
             progress.note_launch_bound(host)
         _look_closer(job, host, progress, trials, agreed)
+        progress.testimony = _without_warming(progress.testimony, trials.warmed)
         _change_weights(job, host, progress, trials, agreed)
         if job.options.variants and not progress.cancellation.asked:
             with progress.stages.stage("nonfinite"):
@@ -192,6 +242,11 @@ def _try(
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
         progress.cancellation.aim(None)
         host.retire(candidate)
+
+
+def _without_warming(testimony: Testimony, calls: int) -> Testimony:
+    """Launches of the calls that count: not of those that were made to warm up, which launch as one alone does."""
+    return replace(testimony, launches=max(0, testimony.launches - calls * testimony.launches_alone))
 
 
 def _rule(job: Job, agreed: spec.Spec) -> compare.Rule:
@@ -256,7 +311,7 @@ def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> plan.Gues
 
 def _call_together(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> tuple[plan.Guess, list[compare.Usual]]:
     """Some calls one after the other.  Their inputs and answers, which may be gigabytes, are gone afterwards."""
-    more = min(job.options.correctness_calls - 1, trials.slots)
+    more = min(job.options.correctness_calls - 1, trials.in_block)
     with host.lease.shared():
         batch = trials.draw(max(1, more))
         together = trials.try_calls(batch)
@@ -266,7 +321,7 @@ def _call_together(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> t
         trials.try_nulls(batch)
         # Where there is no reference to time, nothing is to be found out about it either.
         guess = plan.guess(trials, together, host.usual.last_us(job) if agreed.case is None else math.inf)
-        return guess, unusual.usual(batch)
+        return guess, unusual.usual(trials, batch)
 
 
 def _require_correct(trials: Trials, agreed: spec.Spec, job: Job, host: Host) -> None:

@@ -49,6 +49,12 @@ def invalid(kind: str, message: str, log: str = "", *, starved: bool = False) ->
     return Fault(Status.INVALID, kind, message, log, starved=starved)
 
 
+def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
+    """The problem does not fit on the device, of which `there_bytes` can be had."""
+    message = f"the problem does not fit on this device: {why}; {there_bytes:,} bytes can be had"
+    return invalid("problem_too_large", message, log, starved=True)
+
+
 def is_starved(error: BaseException | None) -> bool:
     """Whether a process ran out of memory."""
     return isinstance(error, FailedError) and error.outcome is Outcome.OUT_OF_MEMORY

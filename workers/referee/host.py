@@ -65,7 +65,7 @@ class Host:
         self._steady = steady
         self._on_gpu = self.device.torch_device.type == "cuda"
         self.lease = Lease(lease_folder, f"{device_class}-{index}")
-        self.room = Room(self.device.room_bytes)
+        self.room = Room(self.device.room_bytes, self.device.free_bytes, self._give_back)
         self._claim = CoreClaim(lease_folder)
         bound = self.device.binds_to_core
         if bound:
@@ -175,6 +175,13 @@ class Host:
         if self._on_gpu and torch.cuda.memory_reserved() > KEPT_BYTES:
             with self.lease.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()
+
+    def _give_back(self) -> None:
+        """End references that no evaluation uses, and keep no memory of the device in this process: another evaluation
+        needs it."""
+        self.references.end_idle()
+        if self._on_gpu:
+            torch.cuda.empty_cache()
 
     def prepare_spare(self, memory_bytes: int) -> None:
         """Fork the next candidate's process.  On the CPU there is nothing to warm that the first call does not do as

@@ -98,7 +98,7 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
 
 def _calls(trials: Trials, terms: Terms, call_us: float) -> int:
     """In a block, so that it lasts as long as it should, as far as there are inputs for them."""
-    return max(1, min(inputs_at_once(trials), math.ceil(terms.block_us / call_us)))
+    return max(1, min(inputs_at_once(trials), trials.in_block, math.ceil(terms.block_us / call_us)))
 
 
 def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
@@ -146,6 +146,7 @@ def _hold(
 def _block(score: Score, trials: Trials, batch: Batch, call_us: float) -> tuple[int, Times]:
     """So many calls that they last as long as a block should, give or take what nobody is told.  After a hand-over, as
     in a contest."""
+    trials.warm(trials.candidate)
     hand_over(score, trials, CANDIDATE)
     calls = secret_size(score.block_us / call_us, min(batch.slots, trials.candidate.room))
     delivery = trials.run_candidate(batch, 0, calls)

@@ -54,6 +54,8 @@ class Party:
         """Takes ownership of the process; arenas are made on `device`."""
         self.process = process
         self.device = device
+        self.described: set[int] = set()
+        """Of a reference: the cases whose spec it has found out; 0 for a problem that is a model."""
         self.lock = threading.RLock()
         """Held from a request to its answer, and longer by who wants nobody between two of them."""
         self._sequence = 0
@@ -234,12 +236,19 @@ class Seat:
         """See Party.ask."""
         return self.party.ask(command, timeout_s, session=self._session, **numbers)
 
-    def describe(self, seed: bytes, timeout_s: float, case: int = 0) -> spec.Spec:
-        """Have the reference build its model under `seed`, or turn to that case, and say what it takes and gives."""
+    def size(self, seed: bytes, timeout_s: float) -> int:
+        """Bytes of the device that describing the problem takes, as the reference estimates them; 0 where it cannot."""
+        return self.ask(Command.SIZE, timeout_s, seed=seed)[0]
+
+    def describe(self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True) -> spec.Spec:
+        """Have the reference build its model under `seed`, or turn to that case, and say what it takes and gives.
+
+        `sole`: no other evaluation uses memory of the device meanwhile."""
         with self.party.lock:
-            size, _ = self.ask(Command.DESCRIBE, timeout_s, a=case, seed=seed)
+            size, _ = self.ask(Command.DESCRIBE, timeout_s, a=case, b=sole, seed=seed)
             mailbox = self.party.mailbox
             fields: Any = json.loads(mailbox[wire.SPEC_AT : wire.SPEC_AT + min(size, wire.SPEC_BYTES)])
+        self.party.described.add(case)
         return spec.Spec.checked(fields)
 
     def share_arena(
@@ -262,7 +271,8 @@ class Seat:
                 self._arena.whole[: len(prefix)].copy_(prefix)
             settle(self.party.device)
         try:
-            self.namesakes, _ = self.ask(Command.ARENA, timeout_s, a=place.inputs.slots, seed=seed, fd=fd)
+            inputs, expected = place.slots
+            self.namesakes, _ = self.ask(Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd)
         finally:
             os.close(fd)
 

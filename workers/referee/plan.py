@@ -95,6 +95,11 @@ def most_slots(least: int, budget_s: float, bounds: tuple[float, float]) -> int:
     return round(least * min(MORE_SLOTS, block_us(budget_s, bounds) / bounds[0]))
 
 
+def calls(lasting_us: float, call_us: float) -> int:
+    """Calls of a block that lasts as long as it should, however short a call turns out to be."""
+    return max(1, math.ceil(SPREAD * lasting_us / max(call_us, 1e-3)))
+
+
 def guess(trials: Trials, few: Delivery, reference_us: float | None) -> Guess:
     """By a block of a few calls among others, and of the reference on the same inputs where nothing is known of it.
     The device must be shared.  `reference_us`: what its calls took in the last contest."""

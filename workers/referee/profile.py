@@ -35,7 +35,7 @@ def profile(
     candidate = trials.candidate
     batch = trials.draw(1)
     trials.show(batch, 0, 1)
-    device_ns, _ = candidate.ask(Command.PROFILE, trials.patience(candidate, 2), a=batch.at)
+    device_ns, _ = candidate.ask(Command.PROFILE, trials.patience(candidate, 2), a=trials.slot(batch, 0, 1))
     seen, total = _launches(candidate, trials.patience(candidate, 1))
     device_ns = max(
         device_ns, launches.busy_ns(seen)
@@ -46,7 +46,7 @@ def profile(
     if full:
         deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
         try:
-            everything_ns, _ = candidate.ask(Command.PROFILE, deadline.allow(), a=batch.at, b=1)
+            everything_ns, _ = candidate.ask(Command.PROFILE, deadline.allow(), a=trials.slot(batch, 0, 1), b=1)
             seen, _ = _launches(candidate, deadline.allow())
             source, device_ns = "profiler", everything_ns
             computing = [launch for launch in seen if launch.origin != "transfer"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
-from workers.referee.batches import Delivery, columns
+from workers.referee.batches import Delivery, Part, Truth, shown
 from workers.variants import Variant
 
 KEPT_FIRST = 5
@@ -20,10 +20,14 @@ KEPT_NOTABLE = 16
 """Trials stored in full: the first ones, and those that something is to be said about."""
 
 HISTORY_BYTES = 64 << 20
-"""Expected outputs of earlier calls that are kept to recognise stale answers."""
+"""Expected outputs of earlier calls that are kept to recognise stale answers; of those that are made when outputs are
+verified none is."""
 
 PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
 """KernelBench's rule of 2025 (KernelGYM's, too) and its later one for fp32."""
+
+PEERS_AT_ONCE = 1 << 26
+"""Elements of a call that others' rules are asked about at once: they make several copies of them."""
 
 CHECK_BYTES = 512 << 20
 """Of expected outputs, checked at once; the arithmetic takes some times as much besides."""
@@ -32,10 +36,15 @@ CHECK_BYTES = 512 << 20
 class Record:
     """Of one evaluation."""
 
-    def __init__(self, agreed: spec.Spec, place: spec.Arena, rule: compare.Rule) -> None:
-        """`rule`: when an output counts as right."""
+    def __init__(
+        self, agreed: spec.Spec, place: spec.Arena, truth: Callable[[list[Part]], Truth], rule: compare.Rule
+    ) -> None:
+        """`truth`: what is expected of some calls, until it is asked again; `rule`: when an output counts as right."""
         self.rule = rule
         self.calls = 0
+        self.inexact_calls = 0
+        """Those whose expected outputs are in the reference's own precision for want of memory."""
+        self._truth = truth
         self.failed: list[Trial] = []
         self.deterministic: bool | None = None
         self.propagates_nonfinite: bool | None = None
@@ -45,9 +54,11 @@ class Record:
         self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
         self._worst_l2 = 0.0
         self._kept: list[Trial] = []
-        self.calls_at_once = max(1, CHECK_BYTES // place.expected.slot_bytes)
+        most = place.inputs.slots if place.slots.together else max(1, place.slots.expected)
+        self.calls_at_once = max(1, min(most, CHECK_BYTES // place.expected.slot_bytes))
         """As many as memory can be spared for."""
-        length = max(2, min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes)))
+        length = min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes))
+        length = max(2, length) if place.slots.together else length
         self._history: deque[tuple[int, list[torch.Tensor], int]] = deque(maxlen=length)
         """Call, and where what was expected of it lies: not its batch, whose inputs nobody needs any more."""
 
@@ -88,12 +99,9 @@ class Record:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
         leaves = range(len(self._place.outputs.leaves))
-        poison = columns(parts[0].batch.poison[None], self._place.outputs)
-        got = columns(_joined([part.outputs for part in parts]), self._place.outputs)
-        rows = [slice(part.first, part.first + part.count) for part in parts]
-        pairs = list(zip(parts, rows, strict=True))
-        expected = [_joined([part.batch.expected[leaf][row] for part, row in pairs]) for leaf in leaves]
-        baseline = [_joined([part.batch.baseline[leaf][row] for part, row in pairs]) for leaf in leaves]
+        poison = shown(parts[0].batch.poison[None], self._place.outputs)
+        got = shown(_joined([part.outputs for part in parts]), self._place.outputs)
+        expected, baseline = self._truth([(part.batch, part.first, part.count) for part in parts])
         if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
             self._ask_peers(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._place.outputs.leaves]
@@ -108,7 +116,8 @@ class Record:
         """What others' rules say of the same outputs."""
         answers = [
             compare.agree(mine, theirs, tuple(PEER_TOLERANCES.values()))
-            for mine, theirs in zip(got, baseline, strict=True)
+            for whole in zip(got, baseline, strict=True)
+            for mine, theirs in zip(*(torch.split(leaf, PEERS_AT_ONCE, dim=1) for leaf in whole), strict=True)
         ]
         for name, per_output in zip(PEER_TOLERANCES, zip(*answers, strict=True), strict=True):
             for call in zip(*per_output, strict=True):
@@ -139,13 +148,14 @@ class Record:
             self._keep(trial)
         if batch.variant(slot) == Variant.OWN:
             self._worst_l2 = max([self._worst_l2, *(output.rel_l2(place) or 0.0 for output in outputs)])
-        self._history.append((self.calls, batch.expected, slot))
+        if batch.expected:
+            self._history.append((self.calls, batch.expected, slot))
         self.calls += 1
 
     def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
         """The outputs of one call; those that are an earlier call's answer say so."""
         found = []
-        for check, got in zip(checks, columns(delivery.outputs, self._place.outputs), strict=True):
+        for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
             earlier = ((call, expected[check.index][slot]) for call, expected, slot in self._history)
             found.append(check if check.ok else replace(check, stale_call=compare.stale(got[0], check, earlier)))
         return found

@@ -18,6 +18,9 @@ from workers.sandbox.confined import Ended, TimedOut
 
 RELEASE_TIMEOUT_S = 10.0
 
+END_S = 2.0
+"""Seconds to wait for a process to end: its memory is free then."""
+
 SEATS = 4
 """Evaluations in one process before another is begun for the same problem.  With all of eight in one, a device did 176
 evaluations of one problem a minute, and 217 of eight problems (H200)."""
@@ -78,6 +81,14 @@ class References:
         """Processes that nobody sits in, the oldest first, beyond those that are kept.  The lock is held."""
         idle = [key for key, party in self._known.items() if not self._seats.get(id(party))]
         return [self._known.pop(key) for key in idle[: max(0, len(self._known) - self._kept)]]
+
+    def end_idle(self) -> None:
+        """End the processes in which no evaluation sits."""
+        with self._lock:
+            idle = [key for key, party in self._known.items() if not self._seats.get(id(party))]
+            leaving = [self._known.pop(key) for key in idle]
+        for party in leaving:
+            party.close(wait_s=END_S)
 
     def leave(self, seat: Seat) -> None:
         """An evaluation is over."""

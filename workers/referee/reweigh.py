@@ -159,7 +159,8 @@ def _reference_answers(alone: Trials) -> Batch:
     except THEIRS as error:
         raise ReferenceFailedError(str(error) or "no answer in time") from error
     batch = alone.draw(1)
-    leaves = [leaf.float() if leaf.itemsize == 1 else leaf for leaf in (*batch.expected, *batch.baseline)]
+    expected, baseline = alone.truth([(batch, 0, 1)])
+    leaves = [leaf.float() if leaf.itemsize == 1 else leaf for leaf in (*expected, *baseline)]
     if leaves and not bool(torch.stack([torch.isfinite(leaf).all() for leaf in leaves]).all()):
         raise _UnfitError("with other weights the reference's own answer is not finite")
     return batch

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +19,10 @@ from workers import spec
 from workers.referee.cancel import Cancellation
 
 LOOK_S = 0.2
-"""How often somebody who waits looks whether his evaluation was cancelled."""
+"""How often a waiting evaluation looks whether it was cancelled, and what is free on the device."""
+
+FOREIGN_S = 60.0
+"""An evaluation that fits on the device waits so long for memory that other programs have."""
 
 OVERTAKINGS = 3
 """So many who came later may go before one that does not fit yet.  None, and half of the memory lies idle whenever a
@@ -27,6 +31,9 @@ large one is at the head; any number, and a large one waits for ever."""
 WORKING_SETS = 4
 """What a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most of
 KernelBench; whoever needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
+
+MODELS = 4
+"""Copies of the parameters: the reference's, its fp64 twin's, which are two, and the candidate's."""
 
 CHECKING = 4
 """Temporaries of the comparison, in sizes of what is compared, where not every element is finite; else one or two."""
@@ -39,23 +46,42 @@ class Turn:
     need: int
     """Bytes."""
     overtaken: int = 0
+    since: float | None = None
+    """When it was first found that other programs have the memory (time.monotonic)."""
+
+
+UNLIMITED = 1 << 60
+"""Bytes; more than any device has."""
+
+
+class NoRoomError(RuntimeError):
+    """Other programs have the memory that an evaluation needs: an infrastructure fault."""
 
 
 class Room:
     """Memory of one device, for any number of threads."""
 
-    def __init__(self, total_bytes: int | None) -> None:
-        """None: as much as anybody asks for."""
+    def __init__(
+        self,
+        total_bytes: int | None,
+        free_bytes: Callable[[], int] = lambda: UNLIMITED,
+        give_back: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`total_bytes`: what all evaluations together may plan with; None: as much as is asked for.  `free_bytes`:
+        what is free on the device at the moment.  `give_back`: end idle processes that have memory of it."""
         self.total_bytes = total_bytes
+        self._free_bytes = free_bytes
+        self._give_back = give_back
         self._free = total_bytes or 0
         self._changed = threading.Condition()
         self._queue: deque[Turn] = deque()
 
     @contextmanager
     def hold(self, need_bytes: int, cancellation: Cancellation) -> Iterator[bool]:
-        """That much memory for a while; says whether somebody else may have some meanwhile.
+        """That much memory for a while; says whether another evaluation may have some meanwhile.
 
-        Where it is cancelled while it waits it goes on at once: nothing is asked of the device any more."""
+        An evaluation that is cancelled while it waits goes on at once: nothing is asked of the device any more.
+        Raises NoRoomError where other programs have the memory for long."""
         if self.total_bytes is None:
             yield False
             return
@@ -75,7 +101,8 @@ class Room:
             try:
                 while not cancellation.asked:
                     before = list(itertools.takewhile(lambda other: other is not turn, self._queue))
-                    if need <= self._free and all(map(self._may_be_overtaken, before)):
+                    planned = need <= self._free and all(map(self._may_be_overtaken, before))
+                    if planned and self._is_there(turn):
                         for other in before:
                             other.overtaken += 1
                         self._free -= need
@@ -86,22 +113,56 @@ class Room:
                 self._queue.remove(turn)
                 self._changed.notify_all()
 
+    def _is_there(self, turn: Turn) -> bool:
+        """Whether the device has that much.  Idle processes give theirs back first; an evaluation alone on the device
+        makes do with what there is then."""
+        if turn.need <= self._free_bytes():
+            return True
+        self._give_back()
+        alone = self._free == self.total_bytes
+        if turn.need <= self._free_bytes() or (alone and turn.need == self.total_bytes):
+            return True
+        if not alone:
+            return False
+        turn.since = turn.since or time.monotonic()
+        if time.monotonic() - turn.since > FOREIGN_S:
+            free = self._free_bytes()
+            raise NoRoomError(f"expected {turn.need:,} bytes of device memory, other programs leave {free:,}")
+        return False
+
     def _may_be_overtaken(self, turn: Turn) -> bool:
         """One that fits goes itself, as soon as it looks."""
         return turn.need > self._free and turn.overtaken < OVERTAKINGS
 
 
 def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: int) -> int:
-    """Bytes of device memory that an evaluation takes, all its processes together; half of what it takes for moments.
+    """Bytes of device memory that an evaluation takes, all its processes together.
 
     `round_bytes`: for inputs and outputs of a round, if more than two groups; where memory holds just one, it has all
     slots, and what is warmed up with half of them.  `check_bytes`: compared at once."""
-    slots = place.inputs.slots
-    one_call = place.inputs.slot_bytes + place.expected.slot_bytes
-    arenas = place.reference_bytes + place.candidate_bytes
-    copies = max(3 * slots * agreed.slot_bytes // 2, round_bytes)
+    layout, slots = place.slots, place.inputs.slots
+    expected = place.expected.slot_bytes
     held = 2 * slots * place.outputs.slot_bytes  # outputs where the two models put them
-    compared = max(place.expected.slot_bytes, min(check_bytes, slots * place.expected.slot_bytes))
-    working = 2 * WORKING_SETS * one_call  # reference and candidate
-    passing = CHECKING * compared + working  # hardly ever all at once, and those who run out try again alone
-    return arenas + copies + held + passing // 2
+    arenas = place.reference_bytes + place.candidate_bytes
+    models = MODELS * agreed.parameter_bytes
+    if layout.streamed:
+        return arenas + models + max(held + _calling(agreed), expected + held // 2 + place.outputs.slot_bytes)
+    per_call = agreed.slot_bytes if layout.together else agreed.input_bytes + agreed.output_bytes
+    copies = max(3 * slots * per_call // 2 if layout.together else 3 * slots * per_call, round_bytes)
+    compared = max(expected, min(check_bytes, slots * expected))
+    return arenas + models + copies + held + (CHECKING * compared + _calling(agreed)) // 2
+
+
+def _calling(agreed: spec.Spec) -> int:
+    """What the two models compute with besides inputs and outputs that are kept: as seen of the reference, or a guess
+    where nothing was seen; a moment's each, and hardly ever all at once."""
+    peaks = agreed.peaks
+    if peaks.call_bytes:
+        return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes)
+    return 2 * WORKING_SETS * (agreed.input_bytes + agreed.expected_bytes)
+
+
+def least(agreed: spec.Spec) -> int:
+    """Bytes below which no evaluation of the problem is possible: one call of each side, and what is expected of it."""
+    sides = 2 * (agreed.input_bytes + agreed.output_bytes + agreed.parameter_bytes)
+    return sides + max(agreed.peaks.call_bytes, agreed.expected_bytes)

@@ -9,13 +9,16 @@ from contextlib import contextmanager
 
 from app.domain.job import Job
 from workers import spec
-from workers.referee import plan
+from workers.referee import plan, roofline
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.faults import Unaided
 from workers.referee.host import Host
 from workers.referee.lease import Lease
 from workers.referee.party import Party, Seat
+
+EXPECTED_SHARE = 0.2
+"""Of an arena, what expected outputs may take besides where they are made when outputs are verified."""
 
 WAITING_S = 10.0
 """That a second process may take besides, for others who are timed meanwhile: it is not its fault."""
@@ -37,7 +40,22 @@ def lay_out(host: Host, agreed: spec.Spec, budget_s: float) -> spec.Arena:
     """As many input sets at a time as an arena of this device holds, and as can be timed in a block."""
     device = host.device
     most = plan.most_slots(device.max_slots, budget_s, device.block_us)
-    return spec.arena(agreed, max(2, min(most, device.arena_bytes // max(1, agreed.slot_bytes))))
+    if agreed.case is None and agreed.slot_bytes > device.together_bytes:
+        block_us = plan.block_us(budget_s, device.block_us)
+        floor_us = roofline.floor_us(agreed.bytes_moved, host.bytes_per_s)
+        return spec.arena(agreed, _apart(agreed, device.arena_bytes, min(most // 2, plan.calls(block_us, floor_us))))
+    slots = max(2, min(most, device.arena_bytes // max(1, agreed.slot_bytes)))
+    return spec.arena(agreed, spec.Slots(slots, slots))
+
+
+def _apart(agreed: spec.Spec, arena_bytes: int, most: int) -> spec.Slots:
+    """Slots for a problem whose expected outputs are made when outputs are verified: memory for a call is that of its
+    inputs and outputs.  Where a block is a single call, or memory holds no more, calls are streamed."""
+    inputs = min(most, arena_bytes // (agreed.input_bytes + agreed.output_bytes))
+    if inputs < 2:
+        return spec.Slots(1, 0)
+    expected = int(arena_bytes * EXPECTED_SHARE) // agreed.expected_bytes
+    return spec.Slots(inputs, max(1, min(inputs - 1, expected)))
 
 
 def load(

@@ -39,7 +39,8 @@ def _survey(trials: Trials, seat: Seat, batch: Batch, count: int) -> None:
     on_trial = seat is trials.candidate
     with nullcontext() if on_trial else reference_side(), seat.party.lock:
         trials.fill(seat, batch, 0, count)
-        wall_ns, busy_ns = seat.timed_run(batch.at, count, Delivering.SURVEY, trials.patience(seat, count))
+        at, limit_s = trials.slot(batch, 0, count), trials.patience(seat, count)
+        wall_ns, busy_ns = seat.timed_run(at, count, Delivering.SURVEY, limit_s)
         seat.process.freeze()
         addresses = seat.pointers(count)
     if on_trial and not trials.verify(trials.delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):

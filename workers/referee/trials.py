@@ -15,9 +15,9 @@ from dataclasses import replace
 import torch
 
 from app.domain.evaluation import Trial
-from workers import spec
+from workers import memory, spec
 from workers.referee import compare, nulls
-from workers.referee.batches import Batch, Delivery, Times, changed, columns
+from workers.referee.batches import Batch, Delivery, Part, Times, Truth, changed, columns, shown
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
@@ -46,6 +46,12 @@ SETTLING_S = 0.1
 
 IDLE_US, RESTING_S = 100.0, 0.005
 """The same before a block, where nobody has reason to work: an answer of an idle device takes a fifth of that."""
+
+NULL_ELEMENTS = 1 << 26
+"""Of an output: as many are compared with answers that nobody computed."""
+
+WARMED_NS = 2_000_000
+"""Calls that seem to take less are warmed up for before each block; of longer ones a launch is nothing."""
 
 LINGER_WRONG_S = 0.15
 """The same where an output is wrong: was it merely late?"""
@@ -89,10 +95,17 @@ class Trials:
         self.candidate = candidate
         self.deadline = deadline
         self.place = reference.place
-        self.slots = reference.place.inputs.slots
-        self.bytes_per_call = agreed.slot_bytes
-        """Memory for one input set with its expected and delivered outputs."""
-        self.record = Record(agreed, reference.place, rule)
+        layout = reference.place.slots
+        self.in_block = layout.inputs
+        """Input sets that a process can be shown at a time."""
+        self.slots = layout.inputs if layout.together else 2 * layout.inputs
+        """Input sets of a batch, at the most: a group takes two blocks of the candidate."""
+        self.bytes_per_call = agreed.slot_bytes if layout.together else agreed.input_bytes + agreed.output_bytes
+        """The referee's memory for one input set with its delivered outputs, and with what is expected of them where
+        that is made beforehand."""
+        self.streams = layout.streamed
+        """Whether memory holds a single call."""
+        self.record = Record(agreed, reference.place, self.truth, rule)
         self.stopwatch: Stopwatch | None = None
         """What takes the time, while it counts."""
         self.quickest_s = quickest_s
@@ -109,6 +122,13 @@ class Trials:
         self._seed = seed
         self._poison = self._make_poison()
         self._batches = 0
+        self._mutates = bool(agreed.mutated_inputs)
+        self._seen: torch.Tensor | None = None
+        """Inputs of an earlier call, uint8 (1, slot_bytes); none where calls are long."""
+        self.warmed = 0
+        """Calls of the candidate that were made to warm up."""
+        self._on_show: tuple[int, int] | None = None
+        """Batch and row whose inputs lie in the reference's only slot, where there is one."""
 
     @contextmanager
     def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
@@ -141,43 +161,158 @@ class Trials:
         return self.record.are_right(delivery)
 
     def draw(self, count: int) -> Batch:
-        """Have the reference make `count` new input sets and their expected outputs, under a seed of their own."""
+        """Have the reference make `count` new input sets, under a seed of their own; with their expected outputs, where
+        there is memory for these (spec.Slots)."""
         self.step_aside()
         seed = self._next_seed()
+        if self.place.slots.streamed:
+            batch = self._batch(seed, None, rows=range(count))
+            self._show(batch, 0)
+            return batch
+        if count <= self.in_block:
+            self._generate(seed, 0, count)
+            return self._drawn(count, seed)
+        size = self.place.inputs.slot_bytes
+        inputs = torch.empty((count, size), dtype=torch.uint8, device=self._device)
+        for first in range(0, count, self.in_block):
+            some = min(self.in_block, count - first)
+            self._generate(seed, first, some)
+            inputs[first : first + some].copy_(self.reference.region(self.place.inputs, 0, some))
+            self.reference.note_readers()
+        return self._batch(seed, inputs)
+
+    def _generate(self, seed: bytes, row: int, count: int) -> None:
+        """Rows of a batch into the reference's first slots."""
         with reference_side(), self.reference.party.lock:
             self.reference.wait_for_readers()
             began = time.perf_counter()
-            self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, seed=seed)
+            self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, c=row, seed=seed)
             self.draw_us = min(self.draw_us, (time.perf_counter() - began) * 1e6 / count)
-        return self._drawn(count, seed)
 
     def draw_unusual(self, wanted: Sequence[Variant]) -> Batch | None:
         """The same, one input set for each of these variants that the reference can be called on; None if it can be on
         none of them."""
         self.step_aside()
         seed = self._next_seed()
+        made = self._vary(seed, wanted)
+        variants = tuple(variant for variant in sorted(wanted) if made >> variant & 1)
+        if not variants:
+            return None
+        if not self.place.slots.streamed:
+            return self._drawn(len(variants), seed, variants)
+        batch = self._batch(seed, None, rows=range(1), variants=variants)
+        self._on_show = (batch.number, 0)
+        return batch
+
+    def _vary(self, seed: bytes, wanted: Sequence[Variant]) -> int:
+        """An input set for each of these variants, in the reference's first slots; the mask of those that were made."""
+        self._on_show = None
         with reference_side():
             self.reference.wait_for_readers()
-            made, _ = self.reference.ask(
-                Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=sum(1 << variant for variant in wanted), seed=seed
+            mask = sum(1 << variant for variant in wanted)
+            made, _ = self.reference.ask(Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=mask, seed=seed)
+        return made
+
+    def _show(self, batch: Batch, place: int) -> None:
+        """Have inputs lie in the reference's only slot; drawn anew, unless they do already."""
+        row = batch.rows[place]
+        if self._on_show == (batch.number, row):
+            return
+        if batch.variants and batch.variant(place) != Variant.OWN:
+            self._vary(batch.seed, [batch.variant(place)])
+        else:
+            self._generate(batch.seed, row, 1)
+        self._on_show = (batch.number, row)
+
+    def _given(self, batch: Batch, first: int, count: int) -> torch.Tensor:
+        """Inputs of some calls, uint8 (count, slot_bytes)."""
+        if batch.inputs is not None:
+            return batch.inputs[first : first + count]
+        if count != 1:
+            raise ValueError(f"expected one call at a time, got {count}")
+        self._show(batch, first)
+        return self.reference.region(self.place.inputs, 0, 1)
+
+    def slot(self, batch: Batch, first: int, count: int) -> int:
+        """The input slot of the first of a block of calls."""
+        at = batch.at + first
+        return at if self.place.slots.together else at % (self.in_block - count + 1)
+
+    def truth(self, parts: Sequence[Part]) -> Truth:
+        """What is expected of some calls, of several batches one after the other.
+
+        Where that is made only now, there are no more calls than slots for expected outputs, and it lies there until
+        this is asked again."""
+        if self.place.slots.together:
+            leaves = range(len(self.place.outputs.leaves))
+            rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
+            return Truth(
+                expected=[_joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in leaves],
+                baseline=[_joined([batch.baseline[leaf][row] for batch, row in rows]) for leaf in leaves],
             )
-        variants = tuple(variant for variant in sorted(wanted) if made >> variant & 1)
-        return self._drawn(len(variants), seed, variants) if variants else None
+        if self.place.slots.streamed:
+            return self._truth_of_one(parts)
+        reference, place, count = self.reference, self.place, 0
+        reference.wait_for_readers()
+        for batch, first, some in parts:
+            reference.region(place.inputs, count, some).copy_(self._given(batch, first, some))
+            count += some
+        settle(self._device)
+        with reference_side():
+            exact, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count)
+        self.record.inexact_calls += count - exact
+        return Truth(
+            expected=shown(reference.region(place.expected, 0, count), place.expected),
+            baseline=shown(reference.region(place.baseline, 0, count), place.baseline),
+        )
+
+    def _truth_of_one(self, parts: Sequence[Part]) -> Truth:
+        """The same in memory that is there as long as it is looked at."""
+        [(batch, first, count)] = parts
+        reference, place = self.reference, self.place
+        self._given(batch, first, count)
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()  # what this process keeps for later is needed now
+        fd, expected = memory.create(self._device, place.expected.stop)
+        try:
+            with reference_side():
+                exact, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=fd)
+        finally:
+            os.close(fd)
+        self.record.inexact_calls += 1 - exact
+        return Truth(
+            expected=shown(expected.whole[: place.expected.slot_bytes][None], place.expected),
+            baseline=shown(reference.region(place.baseline, 0, 1), place.baseline),
+        )
 
     def _next_seed(self) -> bytes:
         self._batches += 1
         return hashlib.sha256(self._seed + self._batches.to_bytes(8, "little")).digest()
 
+    def _batch(
+        self, seed: bytes, inputs: torch.Tensor | None, rows: range = range(0), variants: tuple[Variant, ...] = ()
+    ) -> Batch:
+        """Inputs whose expected outputs are made when they are needed."""
+        at = secrets.randbelow(self.in_block)
+        return Batch(
+            number=self._batches, seed=seed, inputs=inputs, expected=[], baseline=[], poison=self._poison, at=at,
+            rows=rows, variants=variants,
+        )  # fmt: skip
+
     def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
         """What lies in the reference's slots now."""
         place, reference = self.place, self.reference
-        batch = Batch(
-            number=self._batches, seed=seed, variants=variants, at=secrets.randbelow(self.slots - count + 1),
-            inputs=reference.region(place.inputs, 0, count).clone(),
-            expected=columns(reference.region(place.expected, 0, count), place.expected),
-            baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
-            poison=self._poison,
-        )  # fmt: skip
+        inputs = reference.region(place.inputs, 0, count).clone()
+        if place.slots.together:
+            batch = Batch(
+                number=self._batches, seed=seed, variants=variants, at=secrets.randbelow(self.slots - count + 1),
+                inputs=inputs,
+                expected=columns(reference.region(place.expected, 0, count), place.expected),
+                baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
+                poison=self._poison,
+            )  # fmt: skip
+        else:
+            batch = self._batch(seed, inputs, variants=variants)
         reference.note_readers()
         return batch
 
@@ -200,7 +335,8 @@ class Trials:
                 # With gradients on, torch.compile compiles once more.
                 on_trial = seat is self.candidate
                 timeout_s = self.deadline.allow(warmups + trials) if on_trial else REFERENCE_TIMEOUT_S
-                mean_ns, _ = seat.ask(Command.EVENTS, timeout_s, a=batch.at, b=warmups, c=trials)
+                slot = self.slot(batch, 0, 1)
+                mean_ns, _ = seat.ask(Command.EVENTS, timeout_s, a=slot, b=warmups, c=trials)
                 seat.process.freeze()
             means.append(max(1, mean_ns) / 1000)
         return means[0], means[1]
@@ -218,6 +354,19 @@ class Trials:
             times = seat.timed_run(0, 0, Delivering.COPY, self.patience(seat, 1), self.stopwatch)
             seat.process.freeze()
         return Times(*times)
+
+    def warm(self, seat: Seat) -> None:
+        """One call that does not count, on inputs that both sides have seen, where calls are short: what launches the
+        calls of a block is in the caches of its core then."""
+        if self._seen is None:
+            return
+        with nullcontext() if seat is self.candidate else reference_side(), seat.party.lock:
+            seat.process.freeze()
+            seat.region(self.place.inputs, 0, 1).copy_(self._seen)
+            settle(self._device)
+            seat.timed_run(0, 1, seat.delivering, self.patience(seat, 1))
+            seat.process.freeze()
+        self.warmed += seat is self.candidate
 
     def _settled_ns(self) -> int | None:
         """Ask something tiny of the device the moment that a process has said that it is done: where its work goes on
@@ -249,9 +398,12 @@ class Trials:
         The process is frozen meanwhile: what it could see before the clock starts it could answer before.  For what is
         returned where the time counts see `_before`."""
         seat.process.freeze()
-        seat.region(self.place.inputs, batch.at + first, count).copy_(batch.inputs[first : first + count])
+        at, given = self.slot(batch, first, count), self._given(batch, first, count)
+        target = seat.region(self.place.inputs, at, count)
+        if target.data_ptr() != given.data_ptr():  # inputs that are drawn when needed lie in the reference's own slot
+            target.copy_(given)
         if seat.delivering != Delivering.HOLD:
-            seat.region(self.place.outputs, batch.at + first, count)[:] = batch.poison
+            seat.region(self.place.outputs, at, count)[:] = batch.poison
         settle(self._device)
         return self._before(seat) if self.stopwatch is not None else None
 
@@ -285,10 +437,12 @@ class Trials:
         with reference_side(), self.reference.party.lock:
             before_ns = self.fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
-            at, limit_s = batch.at + first, REFERENCE_TIMEOUT_S
+            at, limit_s = self.slot(batch, first, count), REFERENCE_TIMEOUT_S
             wall_ns, busy_ns = self.reference.timed_run(at, count, delivering, limit_s, self.stopwatch)
             times = Times(wall_ns, busy_ns, self._settled_ns(), before_ns)
             self.reference.process.freeze()
+        if self._mutates:
+            self._on_show = None
         return times
 
     def first_call(self) -> None:
@@ -307,7 +461,7 @@ class Trials:
     def run_apart(self, batch: Batch, timeout_s: float) -> Times:
         """A call of the candidate on the first of these inputs, which are in their slots, while others may be timed."""
         with self.lease.apart():
-            return Times(*self.candidate.timed_run(batch.at, 1, Delivering.COPY, timeout_s))
+            return Times(*self.candidate.timed_run(self.slot(batch, 0, 1), 1, Delivering.COPY, timeout_s))
 
     def _verify_patiently(self, delivery: Delivery) -> None:
         if not self.verify(delivery, keep=False):
@@ -318,13 +472,20 @@ class Trials:
 
     def try_calls(self, batch: Batch) -> Delivery:
         """A call of the candidate on each input set, one after the other, verified at once."""
-        delivery = self.run_candidate(batch, 0, batch.slots)
+        delivery = self.run_candidate(batch, 0, min(batch.slots, self.in_block))
+        if batch.inputs is not None and delivery.times.wall_ns < WARMED_NS * delivery.count:
+            self._seen = batch.inputs[:1].clone()
         self.verify(delivery)
         return delivery
 
     def try_nulls(self, batch: Batch) -> None:
         """Would an answer that nobody computed have been right?"""
-        self.record.null_answers = nulls.null_answers(batch.expected, batch.baseline, self.record.rule)
+        layout = self.place.slots
+        calls = batch.slots if layout.together else min(batch.slots, max(1, layout.expected))
+        expected, baseline = self.truth([(batch, 0, calls)])
+        self.record.null_answers = nulls.null_answers(
+            list(map(_thinned, expected)), list(map(_thinned, baseline)), self.record.rule
+        )
 
     def look_twice(self, before: Delivery) -> None:
         """Does it give the same bytes for the same inputs?"""
@@ -335,8 +496,8 @@ class Trials:
         """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
         before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
-        timeout_s = self.patience(self.candidate, count)
-        times = Times(*self.candidate.timed_run(batch.at + first, count, delivering, timeout_s, self.stopwatch))
+        at, timeout_s = self.slot(batch, first, count), self.patience(self.candidate, count)
+        times = Times(*self.candidate.timed_run(at, count, delivering, timeout_s, self.stopwatch))
         if self.stopwatch is not None:
             times = self._settled(times)._replace(before_ns=before_ns)
         self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))
@@ -357,13 +518,13 @@ class Trials:
 
     def delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
         """What the candidate has delivered by now, and what changes while it runs on for a moment."""
-        at = batch.at + first
+        at = self.slot(batch, first, count)
         snapshot = self.candidate.delivered(at, count, pointers)  # at once: what is late is not there
         if self.stopwatch is None:  # else it stands still already
             settle(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
-        given = batch.inputs[first : first + count]
+        given = self._given(batch, first, count)
         inputs = self.candidate.region(self.place.inputs, at, count)
         late, overwritten = torch.stack([snapshot.differs(), torch.ne(given, inputs).any()]).tolist()
         none: list[tuple[int, ...]] = [()] * count
@@ -375,7 +536,7 @@ class Trials:
 
     def _late(self, delivery: Delivery) -> list[tuple[int, ...]]:
         """Per call, the outputs that have changed since they were delivered."""
-        at = delivery.batch.at + delivery.first
+        at = self.slot(delivery.batch, delivery.first, delivery.count)
         now = self.candidate.delivered(at, delivery.count, delivery.pointers).copy
         return changed(delivery.outputs, now, self.place.outputs)
 
@@ -388,3 +549,12 @@ def _flusher(device: torch.device) -> torch.Tensor | None:
         return None
     cache = torch.cuda.get_device_properties(device).L2_cache_size
     return torch.zeros(FLUSH_CACHES * cache // 4, dtype=torch.float32, device=device)
+
+
+def _thinned(leaf: torch.Tensor) -> torch.Tensor:
+    """Some of the elements of each call, evenly spaced, where there are very many."""
+    return leaf[:, :: -(-leaf.shape[1] // NULL_ELEMENTS)] if leaf.shape[1] > NULL_ELEMENTS else leaf
+
+
+def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

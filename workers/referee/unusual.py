@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import torch
 
+from workers import spec
 from workers.referee import compare
 from workers.referee.batches import Batch
 from workers.referee.party import FailedError
@@ -16,19 +17,19 @@ from workers.variants import CHECKED, TIED, Variant
 from workers.wire import Command, Delivering, Pretence
 
 
-def usual(batch: Batch) -> list[compare.Usual]:
+def usual(trials: Trials, batch: Batch) -> list[compare.Usual]:
     """Each output of the first call of a batch that is nothing unusual.  The device must be shared."""
-    pairs = zip(batch.baseline, batch.expected, strict=True)
-    return [compare.usual(baseline[:1], expected[:1]) for baseline, expected in pairs]
+    truth = trials.truth([(batch, 0, 1)])
+    return [compare.usual(baseline, expected) for expected, baseline in zip(*truth, strict=True)]
 
 
 def try_variants(trials: Trials, before: list[compare.Usual]) -> None:
     """A call on each kind of unusual inputs that the reference itself survives; `before`: usual outputs.
 
     Only what is plainly wrong counts there (compare.Rule.gross)."""
-    for start in range(0, len(CHECKED), trials.slots):
+    for start in range(0, len(CHECKED), trials.in_block):
         with trials.lease.shared():
-            _try_some(trials, CHECKED[start : start + trials.slots], before)
+            _try_some(trials, CHECKED[start : start + trials.in_block], before)
 
 
 def try_nonfinite(trials: Trials) -> None:
@@ -55,14 +56,17 @@ def try_nonfinite(trials: Trials) -> None:
 def unusual(trials: Trials, variant: Variant, usual_batch: Batch) -> Batch | None:
     """Inputs for one call that are not the problem's own; None where the reference does not survive them."""
     batch = trials.draw_unusual((variant,))
-    return batch if batch is not None and _survived(trials, batch, usual(usual_batch))[0] else None
+    if batch is None:
+        return None
+    before = usual(trials, usual_batch)
+    return batch if _survived(trials, batch, before)[0] else None
 
 
 def _try_some(trials: Trials, variants: Sequence[Variant], before: list[compare.Usual]) -> None:
     batch = trials.draw_unusual(variants)
     if batch is None:
         return
-    ordered = not any(_is_index(leaf) for leaf in batch.baseline)
+    ordered = not any(map(_is_index, trials.place.outputs.leaves))
     survived = _survived(trials, batch, before)
     trials.step_aside()
     fit = [slot for slot, variant in enumerate(batch.variants) if survived[slot] and (ordered or variant not in TIED)]
@@ -73,16 +77,17 @@ def _try_some(trials: Trials, variants: Sequence[Variant], before: list[compare.
 def _survived(trials: Trials, batch: Batch, before: list[compare.Usual]) -> list[bool]:
     """Whether the reference did, by input set."""
     found: list[bool] = []
-    for start in range(0, batch.slots, trials.record.calls_at_once):
+    at_once = trials.record.calls_at_once
+    for start in range(0, batch.slots, at_once):
         trials.step_aside()
-        rows = slice(start, start + trials.record.calls_at_once)
+        truth = trials.truth([(batch, start, min(at_once, batch.slots - start))])
         per_output = [
-            compare.survived(baseline[rows], expected[rows], each)
-            for baseline, expected, each in zip(batch.baseline, batch.expected, before, strict=True)
+            compare.survived(baseline, expected, each) for expected, baseline, each in zip(*truth, before, strict=True)
         ]
         found += [all(calls) for calls in zip(*per_output, strict=True)]
     return found or [True] * batch.slots
 
 
-def _is_index(output: torch.Tensor) -> bool:
-    return not (output.is_floating_point() or output.is_complex() or output.dtype == torch.bool)
+def _is_index(output: spec.Node) -> bool:
+    dtype = spec.dtype_of(output)
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
