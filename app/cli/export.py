@@ -15,7 +15,7 @@ from app.cli import failures, render, services
 from app.domain import where as filters
 from app.domain.near_duplicates import Similarity
 from app.domain.prs import Draw, Ramp
-from app.domain.selection import BestOf, Key, Kind, PairOf, Reasoning, Spec, Stale, Turns
+from app.domain.selection import BestOf, Context, Key, Kind, PairOf, Reasoning, Spec, Stale, Turns
 from app.settings import Settings
 
 
@@ -65,6 +65,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Of minhash; by default 0.8.")
 @click.option("--prs", type=_choice(Ramp), help="Profiling-based rejection sampling.")
 @click.option("--prs-draw", type=_choice(Draw), help="One draw per turn (default) or per trajectory.")
+@click.option("--context", type=_choice(Context), help="Earlier answers that rows may show; by default clean.")
 @click.option("--turns", type=_choice(Turns), help="Which turns of a trajectory.")
 @click.option("--delta", type=float, help="Of `improving`: least gain beyond the noise, 0.05 for 5 %.")
 @click.option("--min-return", type=float, help="Of `return_to_go`.")

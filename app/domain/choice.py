@@ -11,7 +11,7 @@ from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from app.domain import metrics, prs, reward
-from app.domain.selection import DEFAULT_TURNS, BestOf, Key, Kind, PairOf, Spec, Turns
+from app.domain.selection import DEFAULT_TURNS, BestOf, Context, Key, Kind, PairOf, Spec, Turns
 from app.domain.verdict import Label
 
 Cell = tuple[str, str, str, str]
@@ -31,6 +31,8 @@ class Attempt(NamedTuple):
     """Index of the first database stage that dropped it; a large number if none did."""
     teachable: bool
     """Its answer passes extraction and length."""
+    believed: bool
+    """Measured without a fault of the service's, and judged by the current detectors."""
     correct: bool
     """Every verified call was right."""
     label: str | None
@@ -117,6 +119,43 @@ def survives_prs(attempt: Attempt, spec: Spec) -> bool:
     return prs.keeps(
         attempt.coverage_time, seed=spec.seed, key=str(key), ramp=spec.prs, tau=spec.prs_tau, scale=spec.prs_scale
     )
+
+
+def with_fit_history(turns: Sequence[Attempt], passing: set[int], context: Context) -> set[int]:
+    """Places of the turns of one trajectory whose whole history may stand in a row.
+
+    `turns` is the whole trajectory as evaluated, `passing` the places of what the selection keeps.  Behind a turn that
+    is not there (its evaluation failed, or is not over) nothing is fit unless `context` is `any`: what it holds is not
+    known."""
+    found: set[int] = set()
+    for number, turn in enumerate(turns):
+        if context is not Context.ANY and turn.turn not in (None, number):
+            break
+        found.add(turn.place)
+        if not (turn.place in passing or _may_be_context(turn, context)):
+            break
+    return found
+
+
+def with_passing_history(turns: Sequence[Attempt], passing: set[int]) -> set[int]:
+    """Places of the turns of one trajectory that come after nothing but what the selection keeps: rows of layouts
+    whose trainer learns every answer."""
+    found: set[int] = set()
+    for number, turn in enumerate(turns):
+        if turn.turn not in (None, number):
+            break
+        found.add(turn.place)
+        if turn.place not in passing:
+            break
+    return found
+
+
+def _may_be_context(turn: Attempt, context: Context) -> bool:
+    if context is Context.ANY:
+        return True
+    if not turn.believed or turn.label in (Label.SUSPECT, Label.HACK):
+        return False
+    return turn.correct or context is Context.WRONG
 
 
 def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind: Kind) -> list[Attempt]:

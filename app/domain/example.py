@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -113,6 +114,17 @@ class Facts(NamedTuple):
     coverage_count: float | None
 
 
+class Beside(NamedTuple):
+    """An evaluation that a row rests on beside its own; ids as text."""
+
+    role: str
+    """`trained`: an earlier answer that bears loss; `context`: one that is only shown; `attempt`: counted in the pass
+    rate of a prompt; `return`: a later turn that is in the return."""
+    evaluation_id: str
+    turn_id: str | None
+    verdict_id: str | None
+
+
 class Extra(NamedTuple):
     """Fields added by selection; None where the kind of row has no use for them."""
 
@@ -129,6 +141,7 @@ class Extra(NamedTuple):
     kevin_return: float | None = None
     dr_kernel: float | None = None
     dr_kernel_pr: float | None = None
+    beside: tuple[Beside, ...] = ()
 
 
 class Text(NamedTuple):
@@ -204,6 +217,8 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     """The answer, as a message."""
     prompt_source: str
     """`recorded` or the name and version of our template."""
+    answered: tuple[int, ...] = ()
+    """Places in the history of the answers of earlier turns, in order; what a prompt quotes as an answer is none."""
     sanitized: bool = False
     """Whether characters had to be replaced by U+FFFD."""
     rejected: Said | None = None
@@ -229,12 +244,10 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
         """For every message, whether it is to be learnt: the answer, or the answers of the turns of `extra.train`."""
         if self.extra.train is None:
             return [False] * len(self.history) + [True]
-        found, turn = [], 0
-        for message in self.messages:
-            is_answer = message.role == "assistant"
-            found.append(is_answer and turn in self.extra.train)
-            turn += is_answer
-        return found
+        marks = [False] * (len(self.history) + 1)
+        for turn, place in enumerate((*self.answered, len(self.history))):
+            marks[place] = turn in self.extra.train
+        return marks
 
 
 class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
@@ -262,8 +275,10 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         text, prompt_source = template_prompt(facts, reference)
         prompt: tuple[Said, ...] = (Said("user", text),)
         history = prompt
+        answered: tuple[int, ...] = ()
     else:
         prompt, history, reply = turns[0].said[:-1], _history(turns), turns[-1].said[-1]
+        answered = tuple(end - 1 for end in accumulate(len(turn.said) for turn in turns[:-1]))
         prompt_source = RECORDED
     sanitized = False
     read: list[Text | Exchange] = [texts.reference, *turns]
@@ -274,7 +289,7 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         sanitized |= one.sanitized
     if shows_source(turns, kind):
         assert code is not None
-        history, reply = prompt, Said("assistant", fence(code))
+        history, reply, answered = prompt, Said("assistant", fence(code)), ()
     if reasoning is not Reasoning.KEEP:
         history, reply = _thinking(history, reply, reasoning)
     if not reply.content.strip():
@@ -288,6 +303,7 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         history=history,
         reply=reply,
         prompt_source=prompt_source,
+        answered=answered,
         sanitized=sanitized,
         **more,
     )

@@ -103,6 +103,8 @@ class Member(NamedTuple):
     normalised: str
     renamed: str
     signature: bytes
+    dialogue: Hashable = None
+    """Solutions of one dialogue are steps of one another: they are compared by the exact rules alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +127,8 @@ class Search:
         self._level = level
         self._jaccard = jaccard
         self._seen: dict[Hashable, Hashable] = {}
-        self._signed: list[tuple[Hashable, int]] = []
+        self._signed: list[tuple[Hashable, Hashable, int]] = []
+        """Key, dialogue, signature."""
         self._bands_alike = 2 if jaccard >= TWO_BANDS_FROM else 1
         self._bands: list[dict[bytes, list[int]]] = [{} for _ in range(BINS // BAND_BINS)]
         """For each band: its bytes → indices in `_signed`."""
@@ -140,11 +143,11 @@ class Search:
             bands = _BANDS.unpack(member.signature)
             buckets = list(map(dict.get, self._bands, bands))
             number = _number(member.signature)
-            duplicate = self._near(number, buckets)
+            duplicate = self._near(number, member.dialogue, buckets)
             if duplicate is not None:
                 return duplicate
             place = len(self._signed)
-            self._signed.append((member.key, number))
+            self._signed.append((member.key, member.dialogue, number))
             for known, band, bucket in zip(self._bands, bands, buckets, strict=True):
                 if bucket is None:
                     known[band] = [place]
@@ -162,11 +165,13 @@ class Search:
         keys.append(("normalised", member.normalised))
         return keys if self._level is Similarity.NORMALISED else [*keys, ("renamed", member.renamed)]
 
-    def _near(self, number: int, buckets: list[list[int] | None]) -> Duplicate | None:
+    def _near(self, number: int, dialogue: Hashable, buckets: list[list[int] | None]) -> Duplicate | None:
         for place, bands in Counter(chain.from_iterable(filter(None, buckets))).items():
             if bands < self._bands_alike:
                 continue
-            key, other = self._signed[place]
+            key, of, other = self._signed[place]
+            if dialogue is not None and of == dialogue:
+                continue
             estimate = _alike(number, other)
             if estimate >= self._jaccard:
                 return Duplicate(of=key, rule=f"minhash {estimate:.2f}")

@@ -14,8 +14,11 @@ The stages run in this order, each counting what it drops per problem; one that 
     extraction       the answer ends in one complete block: one model, and what was evaluated
     tokens           as long as asked for under a named counter; dropped, never cut
     decontaminated   the problem is not like one that is held out
+    prs              profiling-based rejection sampling
+    context          every earlier answer that the row shows may be shown
+    turns            the turns of a trajectory that the rule names
     distinct         no near-duplicate of a better solution of the family
-    prs, choice      profiling-based rejection sampling, then which turns and which of the n samples
+    choice           the samples of a problem that the rule names
     balance          caps per problem and per family
     rendered         the conversation is whole, holds no secret, quotes nothing that is held out"""
 
@@ -56,6 +59,11 @@ class Kind(StrEnum):
         return self is not Kind.RL_PROMPTS
 
     @property
+    def shows_history(self) -> bool:
+        """Whether rows show the turns before the answer, which then have to be fit for a model's context."""
+        return self in (Kind.TRAJECTORY, Kind.TURN, Kind.MASKED, Kind.PAIRS, Kind.LABELLED)
+
+    @property
     def uses_failures(self) -> bool:
         """Whether attempts that are wrong, slow or hacks become part of rows."""
         return self in (Kind.PAIRS, Kind.LABELLED, Kind.REWARDS)
@@ -80,6 +88,36 @@ class Turns(StrEnum):
     ALL_UNTIL_BEST = "all_until_best"
     RETURN_TO_GO = "return_to_go"
     """Discounted return of at least `min_return` (Kevin)."""
+
+
+class Context(StrEnum):
+    """Earlier answers that may stand in the history of a row, where they bear no loss."""
+
+    CLEAN = "clean"
+    """Right and clean ones, and those that the selection itself keeps."""
+    WRONG = "wrong"
+    """Wrong ones and turns without code, too; no suspect, no hack, nothing that was not judged."""
+    ANY = "any"
+    """All of them, hacks included."""
+
+
+CONTEXTS = {
+    Context.CLEAN: "right and clean",
+    Context.WRONG: "right and clean, or wrong; no suspect and no hack",
+    Context.ANY: "any, hacks included",
+}
+"""For people."""
+
+
+class Learns(StrEnum):
+    """Answers of a row that a layout's trainer puts loss on."""
+
+    ANSWER = "answer"
+    """The last one."""
+    MARKED = "marked"
+    """Those that carry the row's mark."""
+    EVERY = "every"
+    """All that the row shows: the layout has no mask."""
 
 
 class BestOf(StrEnum):
@@ -173,6 +211,8 @@ class Spec:
     prs_draw: Draw = Draw.TURN
     prs_tau: float = TAU
     prs_scale: float = SCALE
+    context: Context | None = None
+    """None: `clean`, but `wrong` for the turns `repair`, which follow wrong ones."""
     turns: Turns | None = None
     """None: `best` for trajectories, `improving` for masks, else `all`."""
     delta: float = 0.0
@@ -197,6 +237,11 @@ class Spec:
     seed: int = 0
     """Seed of the split and of every draw."""
     val_fraction: float = 0.05
+
+    @property
+    def history(self) -> Context:
+        """Which earlier answers rows may show."""
+        return self.context or (Context.WRONG if self.turns is Turns.REPAIR else Context.CLEAN)
 
     def __post_init__(self) -> None:
         _require("val_fraction", 0 <= self.val_fraction < 1, "0 ≤ fraction < 1", self.val_fraction)

@@ -31,7 +31,7 @@ from app import formats
 from app.domain import ids, source
 from app.domain import where as filters
 from app.domain.decontamination import Index
-from app.domain.selection import Kind, Spec
+from app.domain.selection import CONTEXTS, Kind, Learns, Spec
 from app.export import card, prepare, work
 from app.export.account import UNFIT, diff, why
 from app.export.files import COMPRESSION, DECISIONS_STEM, LINEAGE_STEM, ROW_GROUP_ROWS, entry, rows_of, write_columns
@@ -65,7 +65,9 @@ _RULES = {
     "decontaminated": "its problem is not like one that is held out",
     "distinct": "no near-duplicate of a better solution ({similarity})",
     "prs": "profiling-based rejection sampling ({prs})",
-    "choice": "turns {turns}, best of {best_of}",
+    "context": "earlier answers that the row shows: {context}",
+    "turns": "turns {turns}",
+    "choice": "best of {best_of}",
     "balance": "as many of a problem and of a family as allowed",
 }
 
@@ -187,6 +189,9 @@ def _stages(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
         "prs": f"{spec.prs}, τ {spec.prs_tau:g}, s {spec.prs_scale:g}, seed {spec.seed}",
         "turns": spec.turns or "as usual for the kind",
         "best_of": spec.best_of,
+        "context": "each passes the selection, for each is learnt"
+        if formats.find(spec.format).learns is Learns.EVERY
+        else CONTEXTS[spec.history],
     }
     rules = {one.name: one.rule for one in chosen.conditions}
     rules |= {name: rule.format(**texts) for name, rule in _RULES.items() if name in chosen.stages}
@@ -325,7 +330,12 @@ def _write_documents(root: Path, manifest: Manifest, selected: Selected) -> Mani
         for split, size in part.memory_bytes.items():
             memory[split] = memory.get(split, 0) + size
     text = card.render(
-        manifest, schema=chosen.schema, memory_bytes=memory, problems=work.tally(selected.parts, "problems")
+        manifest,
+        schema=chosen.schema,
+        memory_bytes=memory,
+        problems=work.tally(selected.parts, "problems"),
+        learns=chosen.learns,
+        usage=chosen.usage,
     )
     (root / card.NAME).write_text(text, encoding="utf-8")
     files.append(entry(root, root / card.NAME))

@@ -17,12 +17,16 @@ from app.export.select import IN, RENDERED
 UNFIT = "unfit.jsonl"
 """Chosen, but not fit to be shown: a line each."""
 
+_ANSWERS = ("answer", "rejected")
+_MADE_OF = (*_ANSWERS, "trained")
+"""Roles of what a row is made of, beside what it only rests on."""
+
 
 def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
     """What became of an evaluation, once for each turn that asked for it; empty if the selection never saw it.
 
     `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is `in`; `rule` says what
-    that stage keeps; `rows` are the places where it stands, as `{"split", "index", "role"}`."""
+    that stage keeps; `rows` are the rows that are made of it or rest on it, as `{"split", "index", "role"}`."""
     rows = list(_lineage_of(directory, evaluation_id))
     unfit = {
         one["turn_id"]: one["reason"] for one in rows_of(directory / UNFIT) if one["evaluation_id"] == evaluation_id
@@ -35,7 +39,7 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
         table = pq.read_table(path, filters=pc.field("evaluation_id") == evaluation_id)
         for decision in table.to_pylist():
             own = [_place(row) for row in rows if row["turn_id"] == decision["turn_id"]]
-            if decision["stage"] == IN and not own:
+            if decision["stage"] == IN and not any(place["role"] in _MADE_OF for place in own):
                 decision["stage"], decision["detail"] = RENDERED, unfit.get(decision["turn_id"])
             found.append(decision | {"rule": rules.get(decision["stage"]), "rows": own})
     return found
@@ -68,7 +72,8 @@ def _pairs(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]
 def _keyed(directory: Path) -> Iterator[tuple[tuple[str, str, str], str]]:
     for path in sorted(directory.glob(f"{LINEAGE_STEM}-*.parquet")):
         for row in rows_of(path):
-            yield (row["evaluation_id"], row["turn_id"] or "", row["role"]), row["row_sha256"]
+            if row["role"] in _ANSWERS:
+                yield (row["evaluation_id"], row["turn_id"] or "", row["role"]), row["row_sha256"]
 
 
 def _lineage_of(directory: Path, evaluation_id: str) -> Iterator[dict[str, Any]]:

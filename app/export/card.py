@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.domain.selection import CONTEXTS, Kind, Learns
 from app.export.files import DECISIONS_STEM, LINEAGE_STEM
-from app.export.manifest import METRICS, Manifest
+from app.export.manifest import METRICS, Manifest, spec_of
 
 NAME = "README.md"
 
@@ -22,9 +23,16 @@ _BIGGER = "1M<n<10M"
 
 
 def render(
-    manifest: Manifest, *, schema: pa.Schema, memory_bytes: Mapping[str, int], problems: Mapping[str, int]
+    manifest: Manifest,
+    *,
+    schema: pa.Schema,
+    memory_bytes: Mapping[str, int],
+    problems: Mapping[str, int],
+    learns: Learns,
+    usage: str,
 ) -> str:
-    """The card.  `memory_bytes`: split → bytes in Arrow's memory format; `problems`: problem → rows."""
+    """The card.  `memory_bytes`: split → bytes in Arrow's memory format; `problems`: problem → rows; `learns` and
+    `usage` are the format's."""
     return f"""\
 ---
 {_front_matter(manifest, schema, memory_bytes)}
@@ -48,10 +56,12 @@ Filter:
 |---|--:|---|
 {_table((stage.stage, stage.rows, stage.rule) for stage in manifest.funnel)}
 
-Stages before the last count attempts, the last counts rows. A suspect or a hack is in here only if the filter names \
-`verdict`, or as the worse one of a pair or a label. Speedups of hacks are null. `funnel.parquet` has the funnel of \
-every problem, `{DECISIONS_STEM}-*.parquet` what became of every attempt; `assay verify DIR --why EVALUATION` \
-reads both.
+Stages before the last count attempts, the last counts rows. A suspect or a hack is an answer in here only if the \
+filter names `verdict`, or as the worse one of a pair or a label. Speedups of hacks are null. `funnel.parquet` has \
+the funnel of every problem, `{DECISIONS_STEM}-*.parquet` what became of every attempt; `assay verify DIR --why \
+EVALUATION` reads both.
+
+{_training(manifest, learns, usage)}
 
 ## Decontamination
 
@@ -165,6 +175,25 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     if pa.types.is_struct(kind):
         return {"struct": [{"name": part.name} | _feature(part.type) for part in kind.fields]}
     return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
+
+
+_LOSS = {
+    Learns.ANSWER: "The last answer of a row bears loss, and nothing else does.",
+    Learns.MARKED: "The answers that carry the row's mark bear loss, and nothing else does.",
+    Learns.EVERY: "Every answer of a row bears loss, and each of them passes the selection.",
+}
+
+
+def _training(manifest: Manifest, learns: Learns, usage: str) -> str:
+    """Where loss falls, and which answers a row shows beside; empty for rows without answers to learn."""
+    kind = Kind(manifest.kind)
+    if not kind.shows_answer or kind is Kind.REWARDS:
+        return ""
+    lines = [_LOSS[learns] if kind is not Kind.PAIRS else "The two last answers of a row are compared.", usage]
+    if kind.shows_history and learns is not Learns.EVERY:
+        context = spec_of(manifest.spec).history
+        lines.append(f"Earlier answers in a row's history (`context`: `{context}`): {CONTEXTS[context]}.")
+    return "## Training\n\n" + " ".join(filter(None, lines))
 
 
 def _decontamination(manifest: Manifest) -> str:

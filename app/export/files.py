@@ -44,7 +44,8 @@ LINEAGE = pa.schema(
     ]
 )
 """Columns of the files that tie every row to its evaluations and verdicts, whatever the format leaves out.  The
-lines of a split stand in the order of its rows; `role` is `answer`, or `rejected` of a pair."""
+lines of a split stand in the order of its rows; `role` is `answer`, `rejected` of a pair, or one of
+`app.domain.example.Beside`."""
 
 LINEAGE_STEM = "lineage"
 DECISIONS_STEM = "decisions"

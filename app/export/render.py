@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from app import formats
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
-from app.domain.example import Example, Extra, Facts, Texts, Unfit
+from app.domain.example import Beside, Example, Extra, Facts, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.export.files import LINEAGE, LINEAGE_STEM, JsonLines, ParquetTable
 from app.export.manifest import FileEntry
@@ -202,8 +202,11 @@ def _of_runs(runs: list[Run]) -> dict[str, list[Any]]:
 
 
 def _extra(*values: Any) -> Extra:
-    extra = Extra(*values)
-    return extra if extra.train is None else extra._replace(train=tuple(extra.train))
+    """From the columns of a plan, in which tuples are lists and `Beside` is a struct."""
+    found = dict(zip(Extra._fields, values, strict=True))
+    found["beside"] = tuple(Beside(**one) for one in found["beside"] or ())
+    found["train"] = None if found["train"] is None else tuple(found["train"])
+    return Extra(**found)
 
 
 def _require_numbers(plan: pa.Table) -> None:
@@ -229,6 +232,13 @@ def _lineage(example: Example, row_sha256: str) -> Iterator[dict[str, object]]:
                 "protocol": facts.protocol,
                 "row_sha256": row_sha256,
             }
+    for beside in example.extra.beside:
+        yield {
+            "split": example.split,
+            "index": example.index,
+            "problem_id": example.facts.problem_id,
+            "row_sha256": row_sha256,
+        } | beside._asdict()
 
 
 _COUNTED = (

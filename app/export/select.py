@@ -17,9 +17,9 @@ import pyarrow as pa
 from app.domain import choice, reward
 from app.domain.choice import Attempt
 from app.domain.decontamination import Match
-from app.domain.example import Extra
+from app.domain.example import Beside, Extra
 from app.domain.near_duplicates import Member, Search, Similarity
-from app.domain.selection import Kind, PairOf, Spec
+from app.domain.selection import Kind, Learns, PairOf, Spec
 from app.domain.split import split_of
 from app.store import samples
 from app.store.samples import PASSED, Condition
@@ -27,7 +27,8 @@ from app.store.samples import PASSED, Condition
 CHUNK_ROWS = 2_000
 """Attempts looked at together, more where one problem has more: 10 kB of memory each."""
 
-DECONTAMINATED, DISTINCT, PRS, CHOICE, BALANCE = "decontaminated", "distinct", "prs", "choice", "balance"
+DECONTAMINATED, PRS, CONTEXT, TURNS = "decontaminated", "prs", "context", "turns"
+DISTINCT, CHOICE, BALANCE = "distinct", "choice", "balance"
 RENDERED = "rendered"
 IN = "in"
 """What became of an attempt that is part of a row."""
@@ -53,8 +54,9 @@ _EXTRA = [
     ("kevin_return", pa.float64()),
     ("dr_kernel", pa.float64()),
     ("dr_kernel_pr", pa.float64()),
+    ("beside", pa.list_(pa.struct([(name, pa.string()) for name in Beside._fields]))),
 ]
-_WORKING = ("stage", "teachable", "signature", "prompt", "normalised", "renamed", "source_bytes")
+_WORKING = ("stage", "teachable", "believed", "signature", "prompt", "normalised", "renamed", "source_bytes")
 FACTS = [one for one in samples.SCHEMA if one.name not in _WORKING]
 PLAN = pa.schema(
     [
@@ -78,6 +80,8 @@ class Pick(NamedTuple):
     attempt: Attempt
     rejected: Attempt | None = None
     extra: Extra = Extra()
+    beside: tuple[tuple[str, Attempt], ...] = ()
+    """What else it rests on: the role (see `app.domain.example.Beside`), and the attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +120,10 @@ def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition]) -> list
     if spec.held_out:
         names.append(DECONTAMINATED)
     if not kind.takes_all:
-        names += [DISTINCT] if spec.similarity is not Similarity.NONE else []
         names += [PRS] if spec.prs is not None else []
+        names += [CONTEXT] if kind.shows_history else []
+        names.append(TURNS)
+        names += [DISTINCT] if spec.similarity is not Similarity.NONE else []
     names.append(CHOICE)
     if not kind.takes_all:
         names.append(BALANCE)
@@ -135,8 +141,11 @@ class Selector:
         *,
         contaminated: Mapping[str, Match],
         preferences: Iterable[tuple[str, str]] = (),
+        learns: Learns = Learns.ANSWER,
     ) -> None:
+        """`learns`: the answers of a row that the trainer puts loss on, a property of the layout."""
         self.spec = spec
+        self._learns = learns
         self.kind = kind
         self.conditions = list(conditions)
         self.stages = stage_names(spec, kind, conditions)
@@ -173,6 +182,7 @@ class Selector:
             picks += found
             splits += [split_of(family, seed=self.spec.seed, val_fraction=self.spec.val_fraction)] * len(found)
             self._count(problem_id, of_problem, decided, len(found))
+        picks = _named_beside(table, picks)
         decisions = pa.Table.from_arrays(
             [table.column("evaluation_id"), table.column("turn_id"), table.column("problem_id"),
              pa.array(decided, pa.string()), pa.array(details, pa.string())], schema=DECISIONS)  # fmt: skip
@@ -205,10 +215,30 @@ class Selector:
             return self._prompts(survivors, verdict)
         if self.kind is Kind.REWARDS:
             return self._rewards(attempts, survivors)
-        survivors = self._distinct(survivors, prints, verdict)
         kept = [one for one in survivors if choice.survives_prs(one, self.spec)]
         verdict.drop(_without(survivors, kept), PRS, None)
-        return self._chosen(attempts, kept, verdict)
+        dialogues = choice.trajectories(attempts)
+        fit = self._fit(dialogues, kept)
+        shown = [one for one in kept if one.place in fit]
+        verdict.drop(_without(kept, shown), CONTEXT, f"an earlier answer is not fit for a context ({self._context})")
+        return self._chosen(attempts, dialogues, shown, fit, prints, verdict)
+
+    @property
+    def _context(self) -> str:
+        return "each is learnt" if self._learns is Learns.EVERY else self.spec.history
+
+    def _fit(self, dialogues: list[list[Attempt]], kept: list[Attempt]) -> set[int]:
+        """Places of attempts whose history a row may show."""
+        if not self.kind.shows_history:
+            return {one.place for one in kept}
+        passing = {one.place for one in kept}
+        fit: set[int] = set()
+        for turns in dialogues:
+            if self._learns is Learns.EVERY:
+                fit |= choice.with_passing_history(turns, passing)
+            else:
+                fit |= choice.with_fit_history(turns, passing, self.spec.history)
+        return fit
 
     def _distinct(self, survivors: list[Attempt], prints: list[_Prints], verdict: _Verdict) -> list[Attempt]:
         if self.spec.similarity is Similarity.NONE:
@@ -219,7 +249,7 @@ class Selector:
             if search is None:
                 search = Search(level=self.spec.similarity, jaccard=self.spec.jaccard)
                 self._searches[attempt.cell] = search
-            duplicate = search.add(_member(attempt, prints))
+            duplicate = search.add(_member(attempt, prints, in_dialogue=self.kind.shows_history))
             if duplicate is None:
                 kept.append(attempt)
             else:
@@ -227,45 +257,68 @@ class Selector:
         kept.sort(key=attrgetter("place"))
         return kept
 
-    def _chosen(self, attempts: list[Attempt], kept: list[Attempt], verdict: _Verdict) -> list[Pick]:
-        """Which turns, which samples, as many as the caps allow; then rows of them."""
+    def _chosen(
+        self,
+        attempts: list[Attempt],
+        dialogues: list[list[Attempt]],
+        kept: list[Attempt],
+        fit: set[int],
+        prints: list[_Prints],
+        verdict: _Verdict,
+    ) -> list[Pick]:
+        """Which turns, which of them are no near-duplicates, which samples, as many as the caps allow; then rows."""
         eligible = {one.place for one in kept}
-        taken: list[Attempt] = []
-        trained: dict[int, tuple[int, ...]] = {}
-        for turns in choice.trajectories(attempts):
-            of_trajectory = choice.of_trajectory(turns, eligible, self.spec, self.kind)
-            if self.kind in (Kind.TRAJECTORY, Kind.MASKED) and of_trajectory:
-                trained[of_trajectory[-1].place] = tuple(one.turn or 0 for one in of_trajectory)
-                if self.kind is Kind.TRAJECTORY:
-                    verdict.drop(of_trajectory[:-1], CHOICE, "an earlier turn of a row")
-                eligible -= {one.place for one in of_trajectory[:-1]}
-                of_trajectory = of_trajectory[-1:]
-            taken += of_trajectory
+        turns = [one for each in dialogues for one in choice.of_trajectory(each, eligible, self.spec, self.kind)]
+        verdict.drop(_without(kept, turns), TURNS, None)
+        taken = self._distinct(turns, prints, verdict)
+        earlier: dict[int, list[Attempt]] = {}
+        if self.kind in (Kind.TRAJECTORY, Kind.MASKED):  # one row a dialogue, which ends with the last of them
+            ends = [(each[:-1], each[-1]) for each in choice.trajectories(taken)]
+            earlier = {last.place: before for before, last in ends}
+            taken = [last for _, last in ends]
         best = choice.of_problem(taken, self.spec)
-        masked = {one.place for one in kept} - eligible if self.kind in (Kind.TRAJECTORY, Kind.MASKED) else set()
-        verdict.drop([one for one in _without(kept, best) if one.place not in masked], CHOICE, None)
+        verdict.drop(_with_earlier(_without(taken, best), earlier), CHOICE, None)
         rows = choice.balanced(best, self.spec)
         if self.spec.max_per_family is not None:
             rows = rows[: max(0, self.spec.max_per_family - self._of_family)]
         self._of_family += len(rows)
-        verdict.drop(_without(best, rows), BALANCE, None)
-        return self._rows(attempts, rows, trained, verdict)
+        verdict.drop(_with_earlier(_without(best, rows), earlier), BALANCE, None)
+        if self.kind is Kind.TRAJECTORY:
+            verdict.drop((one for row in rows for one in earlier[row.place]), CHOICE, "an earlier turn of a row")
+        picks = self._rows(attempts, rows, earlier, fit, verdict)
+        return self._with_history(picks, dialogues) if self.kind.shows_history else picks
 
     def _rows(
-        self, attempts: list[Attempt], rows: list[Attempt], trained: dict[int, tuple[int, ...]], verdict: _Verdict
+        self,
+        attempts: list[Attempt],
+        rows: list[Attempt],
+        earlier: dict[int, list[Attempt]],
+        fit: set[int],
+        verdict: _Verdict,
     ) -> list[Pick]:
         match self.kind:
             case Kind.PAIRS:
                 return self._pairs(attempts, rows, verdict)
             case Kind.LABELLED:
                 good = [Pick(one, extra=Extra(label=True)) for one in rows]
-                bad = _first_of_each(one for one in attempts if self._is_failure(one))
+                bad = _first_of_each(one for one in attempts if one.place in fit and self._is_failure(one))
                 verdict.take(bad, "labelled bad")
                 return good + [Pick(one, extra=Extra(label=False)) for one in bad]
             case Kind.MASKED:
-                return [Pick(one, extra=Extra(train=trained.get(one.place))) for one in rows]
+                return [Pick(one, extra=Extra(train=_numbers([*earlier[one.place], one]))) for one in rows]
             case _:
                 return [Pick(one) for one in rows]
+
+    def _with_history(self, picks: list[Pick], dialogues: list[list[Attempt]]) -> list[Pick]:
+        """The same, each with the earlier turns that its row shows."""
+        history = {one.place: turns[:number] for turns in dialogues for number, one in enumerate(turns)}
+        found = []
+        for pick in picks:
+            before = history[pick.attempt.place]
+            learnt = set(pick.extra.train or ()) if self._learns is not Learns.EVERY else {one.turn for one in before}
+            roles = (("trained" if one.turn in learnt else "context", one) for one in before)
+            found.append(pick._replace(beside=(*pick.beside, *roles)) if before else pick)
+        return found
 
     def _pairs(self, attempts: list[Attempt], chosen: list[Attempt], verdict: _Verdict) -> list[Pick]:
         usable = [one for one in attempts if one.stage not in self._refused and one.teachable]
@@ -301,7 +354,8 @@ class Selector:
                 continue
             shown = next((one for one in tried if one.trajectory_id and one.prompt), tried[0])
             verdict.drop(_without(tried, [shown]), CHOICE, "one row a problem")
-            picks.append(Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried))))
+            others = tuple(("attempt", one) for one in tried if one is not shown)
+            picks.append(Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried)), beside=others))
         return picks
 
     def _rewards(self, attempts: list[Attempt], survivors: list[Attempt]) -> list[Pick]:
@@ -389,14 +443,40 @@ def _start_of_last_problem(batch: pa.RecordBatch) -> int:
 
 def _attempts(table: pa.Table) -> list[Attempt]:
     names = [
-        "evaluation_id", "problem_id", "trajectory_id", "turn", "stage", "teachable", "correct", "verdict", "speedup",
+        "evaluation_id", "problem_id", "trajectory_id", "turn", "stage", "teachable", "believed", "correct", "verdict",
+        "speedup",
         "speedup_ci_low", "speedup_ci_high", "candidate_us", "coverage_time", "source_bytes", "source_sha256",
         "backend", "device_class", "protocol", "baseline", "prompt",
     ]  # fmt: skip
     return list(map(Attempt, range(len(table)), *(table.column(name).to_pylist() for name in names)))
 
 
-def _member(attempt: Attempt, prints: list[_Prints]) -> Member:
+def _named_beside(table: pa.Table, picks: list[Pick]) -> list[Pick]:
+    """The same, with the ids of what each rests on in its `extra`."""
+    if not any(pick.beside for pick in picks):
+        return picks
+    turn_ids, verdict_ids = (table.column(name).to_pylist() for name in ("turn_id", "verdict_id"))
+
+    def named(pick: Pick) -> Pick:
+        beside = (Beside(role, one.evaluation_id, turn_ids[one.place], verdict_ids[one.place])
+                  for role, one in pick.beside)  # fmt: skip
+        return pick._replace(extra=pick.extra._replace(beside=tuple(beside)))
+
+    return [named(pick) if pick.beside else pick for pick in picks]
+
+
+def _numbers(turns: Iterable[Attempt]) -> tuple[int, ...]:
+    return tuple(one.turn or 0 for one in turns)
+
+
+def _with_earlier(rows: Iterable[Attempt], earlier: Mapping[int, list[Attempt]]) -> Iterator[Attempt]:
+    """The last turns of rows, and the others that bear loss in them."""
+    for row in rows:
+        yield from earlier.get(row.place, ())
+        yield row
+
+
+def _member(attempt: Attempt, prints: list[_Prints], *, in_dialogue: bool) -> Member:
     normalised, renamed, signature = prints[attempt.place]
     own = attempt.source_sha256
     return Member(
@@ -406,6 +486,7 @@ def _member(attempt: Attempt, prints: list[_Prints]) -> Member:
         normalised or own,
         renamed or own,
         bytes.fromhex(signature) if signature else b"",
+        attempt.trajectory_id if in_dialogue else None,
     )
 
 

@@ -168,7 +168,10 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match]) -> S
     device = samples.device_of(connection, draft.spec, draft.as_of)
     conditions = samples.conditions(draft.spec, draft.kind, policy=policy, detectors=prepare.versions(), device=device)
     preferences = samples.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
-    return Selector(draft.spec, draft.kind, conditions, contaminated=contaminated, preferences=preferences)
+    learns = formats.find(draft.spec.format).learns
+    return Selector(
+        draft.spec, draft.kind, conditions, contaminated=contaminated, preferences=preferences, learns=learns
+    )
 
 
 def attempts(connection: Any, draft: Draft, chosen: Selector) -> Iterator[pa.RecordBatch]:

@@ -13,11 +13,13 @@ __all__ = ["BUILTIN", "JSONL", "PARQUET", "Format", "find", "known"]
 
 BUILTIN: dict[str, Format] = {
     "trl_sft": trl.TrlSft(),
-    "trl_prompt_completion": trl.TrlPromptCompletion(),
+    "trl_prompt_completion": trl.TrlSft(),
+    "trl_sft_masked": trl.TrlSftMasked(),
     "trl_preference": trl.TrlPreference(),
     "trl_kto": trl.TrlKto(),
     "trl_prompts": trl.TrlPrompts(),
     "verl_sft": verl.VerlSft(),
+    "verl_sft_masked": verl.VerlSftMasked(),
     "verl_rl": verl.VerlRl(),
     "openrlhf_sft": openrlhf.OpenRlhfSft(),
     "openrlhf_preference": openrlhf.OpenRlhfPreference(),

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.selection import Kind
-from app.formats.base import JSONL, Rows
+from app.domain.selection import Kind, Learns
+from app.formats.base import JSONL, MARKED, Rows, marked
 
 
 class Axolotl(Rows):
@@ -19,11 +19,10 @@ class Axolotl(Rows):
     about = "axolotl `chat_template` with `message_field_training: train`"
     kinds = (Kind.MASKED, Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
     container = JSONL
-    schema = pa.schema(
-        [("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("train", pa.bool_())])))]
-    )
+    learns = Learns.MARKED
+    usage = "Set `type: chat_template` and `message_field_training: train`, and leave `train_on_inputs` off."
+    schema = pa.schema([("messages", MARKED)])
 
     def render(self, example: Example) -> dict[str, Any]:
         """The dialogue; `train` on the chosen turns' answers."""
-        marked = zip(example.messages, example.trained, strict=True)
-        return {"messages": [message | {"train": train} for message, train in marked]}
+        return {"messages": marked(example)}

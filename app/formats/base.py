@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.selection import Kind
+from app.domain.selection import Kind, Learns
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 MESSAGES = pa.list_(MESSAGE)
@@ -37,6 +37,14 @@ class Format(Protocol):
         """Columns.  Fixed structs: what is free-form is a JSON string.  Of JSON lines, what they amount to."""
 
     @property
+    def learns(self) -> Learns:
+        """Which answers of a row its trainer puts loss on."""
+
+    @property
+    def usage(self) -> str:
+        """A sentence for the card: what the trainer has to be told so that loss falls where `learns` says."""
+
+    @property
     def splits(self) -> bool:
         """Whether problems are held out; False for what is a report and no training set."""
 
@@ -57,12 +65,22 @@ class Rows:
     about = ""
     kinds: tuple[Kind, ...] = ()
     container = PARQUET
+    learns = Learns.ANSWER
+    usage = ""
     splits = True
     wants_source = False
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:  # noqa: ARG002 (most have none)
         """None."""
         return {}
+
+
+MARKED = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("train", pa.bool_())]))
+
+
+def marked(example: Example) -> list[dict[str, Any]]:
+    """The dialogue as MARKED: `train` on the answers that the selection keeps, on no other message."""
+    return [message | {"train": train} for message, train in zip(example.messages, example.trained, strict=True)]
 
 
 PROVENANCE = (

@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.selection import Kind
+from app.domain.selection import Kind, Learns
 from app.formats.base import MESSAGES, Rows
 
 CONVERSION = "full_conversation_enhanced"
@@ -26,6 +26,8 @@ class DrKernelColdstart(Rows):
 
     about = "Dr. Kernel cold start (hkust-nlp/drkernel-coldstart-8k), 12 columns and `timestamp`"
     kinds = (Kind.TRAJECTORY,)
+    learns = Learns.EVERY
+    usage = "Its trainer learns every answer of a dialogue: dialogues with an answer that does not pass are left out."
     schema = pa.schema(
         [
             ("messages", MESSAGES),
@@ -46,7 +48,7 @@ class DrKernelColdstart(Rows):
     def render(self, example: Example) -> dict[str, Any]:
         """The dialogue ends with its chosen turn, which is its best unless another was asked for."""
         facts = example.facts
-        rounds = sum(message.role == "assistant" for message in example.history) + 1
+        rounds = len(example.answered) + 1
         moment = UUID(facts.evaluation_id).int >> 80  # milliseconds, of a version-7 id
         return {
             "messages": example.messages,

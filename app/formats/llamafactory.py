@@ -20,6 +20,7 @@ _TAGS = {
     "system_tag": "system",
 }
 INFO = "dataset_info.json"
+ARGUMENTS = "llamafactory.json"
 
 
 def _info(name: str, files: dict[str, str], entry: dict[str, Any]) -> dict[str, Any]:
@@ -40,11 +41,17 @@ def _merged(messages: Sequence[Said]) -> list[dict[str, str]]:
 
 
 class LlamaFactorySft(Rows):
-    """`messages`, formatting `sharegpt` with OpenAI's tags; every answer is learnt (`mask_history` learns the last)."""
+    """`messages`, formatting `sharegpt` with OpenAI's tags.
+
+    `mask_history: true` puts the loss on the last answer alone; without it LLaMA-Factory learns every answer."""
 
     about = "LLaMA-Factory SFT, `messages`, with dataset_info.json"
     kinds = (Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
     container = JSONL
+    usage = (
+        "Set `mask_history: true`, as `llamafactory.json` beside the rows does: without it the earlier answers of a "
+        "dialogue bear loss, too."
+    )
     schema = pa.schema([("messages", MESSAGES)])
 
     def render(self, example: Example) -> dict[str, Any]:
@@ -52,8 +59,9 @@ class LlamaFactorySft(Rows):
         return {"messages": _merged(example.messages)}
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:
-        """dataset_info.json."""
-        return _info("kernels_sft", files, {"formatting": "sharegpt", "columns": {"messages": "messages"}})
+        """dataset_info.json, and arguments of a training that learns what was selected."""
+        info = _info("kernels_sft", files, {"formatting": "sharegpt", "columns": {"messages": "messages"}})
+        return info | {ARGUMENTS: {"stage": "sft", "dataset_dir": ".", "dataset": "kernels_sft", "mask_history": True}}
 
 
 class LlamaFactoryPreference(Rows):

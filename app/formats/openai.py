@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example, Said
-from app.domain.selection import Kind
+from app.domain.selection import Kind, Learns
 from app.formats.base import JSONL, MESSAGES, Rows
 
 
@@ -21,6 +21,8 @@ class OpenAiSft(Rows):
     about = "OpenAI fine-tuning JSONL, `messages` with `weight`"
     kinds = (Kind.MASKED, Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
     container = JSONL
+    learns = Learns.MARKED
+    usage = "Loss is on assistant messages of weight 1."
     schema = pa.schema(
         [("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("weight", pa.int32())])))]
     )

@@ -1,10 +1,9 @@
 """EXPORT: the layouts of OpenRLHF: `SFTDataset`, `RewardDataset`, `PromptDataset`.
 
 SFT: `--data.input_key input --data.output_key output --data.apply_chat_template`, where an `input` of messages wants an
-`output` of messages.  Whole dialogues (kind `trajectory`): `--data.multiturn` and no output key, because all of the
-dialogue is in `input`; every answer in it is learnt.  RM and DPO: `--data.prompt_key prompt`.  PPO and GRPO:
-`--data.input_key context_messages --data.label_key label`; the reward endpoint receives `label` word for word: it is a
-JSON string with the reference."""
+`output` of messages.  With `--data.multiturn` and no output key it would learn every answer of the `input`.  RM and
+DPO: `--data.prompt_key prompt`.  PPO and GRPO: `--data.input_key context_messages --data.label_key label`; the reward
+endpoint receives `label` word for word: it is a JSON string with the reference."""
 
 from __future__ import annotations
 
@@ -21,21 +20,17 @@ DATA_SOURCE = "kernel_assay"
 
 
 class OpenRlhfSft(Rows):
-    """`input` and `output`; for trajectories the whole dialogue in `input`, and nothing in `output`."""
+    """`input` and `output`: the loss is on the output alone."""
 
     about = "OpenRLHF SFTDataset, `input` and `output`"
     kinds = (Kind.TURN, Kind.SINGLE, Kind.TRAJECTORY)
     container = JSONL
+    usage = "Set `--data.input_key input --data.output_key output`, without `--data.multiturn`."
     schema = pa.schema([("input", MESSAGES), ("output", MESSAGES), ("datasource", pa.string())])
 
     def render(self, example: Example) -> dict[str, Any]:
-        """History and answer, or one dialogue."""
-        whole = example.kind is Kind.TRAJECTORY
-        return {
-            "input": example.messages if whole else list(example.history),
-            "output": [] if whole else [example.reply],
-            "datasource": DATA_SOURCE,
-        }
+        """History and answer apart."""
+        return {"input": list(example.history), "output": [example.reply], "datasource": DATA_SOURCE}
 
 
 class OpenRlhfPreference(Rows):

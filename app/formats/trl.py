@@ -10,36 +10,41 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.selection import Kind
-from app.formats.base import MESSAGES, PROVENANCE, Rows, provenance
+from app.domain.selection import Kind, Learns
+from app.formats.base import MARKED, MESSAGES, PROVENANCE, Rows, marked, provenance
 
 
 class TrlSft(Rows):
-    """`messages`: one conversation that ends in the answer.
-
-    A row of a later turn repeats the turns before it, and the loss is on *every* assistant message: take the kind
-    `single`, or the format `trl_prompt_completion`, where earlier answers must not be learnt."""
-
-    about = "TRL SFTTrainer, `messages`"
-    kinds = (Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
-    schema = pa.schema([("messages", MESSAGES), *PROVENANCE])
-
-    def render(self, example: Example) -> dict[str, Any]:
-        """The conversation, this turn's answer last."""
-        return provenance(example) | {"messages": example.messages}
-
-
-class TrlPromptCompletion(Rows):
-    """`prompt` and `completion`: the loss is on the completion alone."""
+    """`prompt` and `completion`: the loss is on the completion alone, as TRL does by itself."""
 
     about = "TRL SFTTrainer, `prompt` and `completion`"
-    kinds = (Kind.TURN, Kind.SINGLE, Kind.TRAJECTORY)
+    kinds = (Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
+    usage = "Leave `completion_only_loss` as it is: rows with a completion bear loss there alone."
     schema = pa.schema([("prompt", MESSAGES), ("completion", MESSAGES), *PROVENANCE])
 
     def render(self, example: Example) -> dict[str, Any]:
         """History and answer apart."""
         own = {"prompt": list(example.history), "completion": [example.reply]}
         return provenance(example) | own
+
+
+class TrlSftMasked(Rows):
+    """`dialogue`, with a mark on every message: one row a dialogue, several answers of which may be learnt.
+
+    The column is not `messages`, of which TRL would learn every answer."""
+
+    about = "TRL SFTTrainer by app.integrations.trl.masked, `dialogue`"
+    kinds = (Kind.MASKED, Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
+    learns = Learns.MARKED
+    usage = (
+        "Hand `app.integrations.trl.masked(dataset, tokenizer)` to the trainer: it makes `input_ids` and `labels` by "
+        "TRL's assistant mask, with loss on messages whose `train` is true."
+    )
+    schema = pa.schema([("dialogue", MARKED), *PROVENANCE])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The dialogue; `train` on the chosen turns' answers."""
+        return provenance(example) | {"dialogue": marked(example)}
 
 
 class TrlPreference(Rows):

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.selection import Kind
-from app.formats.base import MESSAGES, Rows
+from app.domain.selection import Kind, Learns
+from app.formats.base import MARKED, MESSAGES, Rows, marked
 
 DATA_SOURCE = "kernel_assay"
 """verl chooses the reward function and groups validation metrics by it."""
@@ -21,17 +21,43 @@ DATA_SOURCE = "kernel_assay"
 class VerlSft(Rows):
     """`messages` and `enable_thinking`.
 
-    verl puts the loss on every assistant message, and compares the tokens of each message with those of the whole
+    verl puts the loss on every assistant message, so that only dialogues all of whose answers pass the selection are
+    rows; `verl_sft_masked` has the others.  It compares the tokens of each message with those of the whole
     conversation: with templates that drop old thoughts (Qwen3), export with `--reasoning drop_history`."""
 
-    about = "verl MultiTurnSFTDataset, `messages`"
-    kinds = (Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
+    about = "verl MultiTurnSFTDataset, `messages`, every answer learnt"
+    kinds = (Kind.TRAJECTORY, Kind.SINGLE)
+    learns = Learns.EVERY
+    usage = "verl learns every answer of a dialogue: dialogues with an answer that does not pass are left out."
     schema = pa.schema([("messages", MESSAGES), ("enable_thinking", pa.bool_()), ("evaluation_id", pa.string())])
 
     def render(self, example: Example) -> dict[str, Any]:
         """The conversation; thinking is on where the answer holds a thought."""
         return {
             "messages": example.messages,
+            "enable_thinking": "</think>" in example.answer,
+            "evaluation_id": example.facts.evaluation_id,
+        }
+
+
+class VerlSftMasked(Rows):
+    """`dialogue`, with a mark on every message, and `enable_thinking`.
+
+    The column is not `messages`, which verl's own dataset would learn whole."""
+
+    about = "verl with app.integrations.verl_dataset.MarkedDataset, `dialogue`"
+    kinds = (Kind.MASKED, Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
+    learns = Learns.MARKED
+    usage = (
+        "Set `data.custom_cls.path=pkg://app.integrations.verl_dataset` and `data.custom_cls.name=MarkedDataset`: it "
+        "puts the loss on messages whose `train` is true."
+    )
+    schema = pa.schema([("dialogue", MARKED), ("enable_thinking", pa.bool_()), ("evaluation_id", pa.string())])
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The dialogue; `train` on the chosen turns' answers."""
+        return {
+            "dialogue": marked(example),
             "enable_thinking": "</think>" in example.answer,
             "evaluation_id": example.facts.evaluation_id,
         }

@@ -264,7 +264,13 @@ _EXTRA: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
 
 SCHEMA = pa.schema(
     [(name, kind) for name, (_, kind) in (_NARROW | _EXTRA).items()]
-    + [("stage", pa.int32()), ("teachable", pa.bool_()), ("signature", pa.string()), ("prompt", pa.string())]
+    + [
+        ("stage", pa.int32()),
+        ("teachable", pa.bool_()),
+        ("believed", pa.bool_()),
+        ("signature", pa.string()),
+        ("prompt", pa.string()),
+    ]
 )
 """Columns of `attempts`."""
 
@@ -321,6 +327,7 @@ def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
         ),
         sa.case(*dropped, else_=PASSED).label("stage"),
         sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
+        sa.func.coalesce(sa.and_(evaluations.c.valid, verdict.c.fresh), sa.false()).label("believed"),
     )
     joined: sa.FromClause = rows.JOINED
     for table, same in _BESIDE:

@@ -54,18 +54,22 @@ def rows_in(out: Path) -> list[dict[str, Any]]:
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
+def dialogue(row: dict[str, Any]) -> list[dict[str, str]]:
+    return [*row["prompt"], *row["completion"]]
+
+
 def funnel(manifest: dict[str, Any]) -> dict[str, int]:
     return {stage["stage"]: stage["rows"] for stage in manifest["funnel"]}
 
 
 def test_sft_rows_are_correct_clean_conversations(filled: Database, tmp_path: Path) -> None:
-    manifest = make(filled, tmp_path / "set", "speedup_ci_low > 1.1")
+    manifest = make(filled, tmp_path / "set", "speedup_ci_low > 1.1", context="wrong")
     rows = rows_in(tmp_path / "set")
     assert len(rows) == manifest["rows"] == 7 + 1 + 1
     for row in rows:
-        roles = [message["role"] for message in row["messages"]]
+        roles = [message["role"] for message in dialogue(row)]
         assert roles[-2:] == ["user", "assistant"]
-        assert "class ModelNew" in row["messages"][-1]["content"]
+        assert "class ModelNew" in dialogue(row)[-1]["content"]
         assert row["verdict"] == "clean"
         assert row["status"] == "passed"
         assert row["speedup_ci_low"] > 1.1
@@ -97,7 +101,7 @@ def test_speedups_of_the_cpu_never_stand_beside_those_of_a_gpu(own: Database, tm
 
 
 def test_the_funnel_counts_every_stage(filled: Database, tmp_path: Path) -> None:
-    stages = funnel(make(filled, tmp_path / "set", "speedup < 5"))
+    stages = funnel(make(filled, tmp_path / "set", "speedup < 5", context="wrong"))
     assert stages == {
         "snapshot": dataset_seed.ATTEMPTS,
         "where": 7 * 3 + 2 + 2,
@@ -107,6 +111,8 @@ def test_the_funnel_counts_every_stage(filled: Database, tmp_path: Path) -> None
         "correct": 7 * 3 + 2 + 2,
         "clean": CORRECT_AND_CLEAN + 1,
         "extraction": CORRECT_AND_CLEAN + 1,
+        "context": CORRECT_AND_CLEAN + 1,
+        "turns": CORRECT_AND_CLEAN + 1,
         "distinct": CORRECT_AND_CLEAN,  # the shared job's second turn shows the same code
         "choice": CORRECT_AND_CLEAN,
         "balance": CORRECT_AND_CLEAN,
@@ -115,10 +121,10 @@ def test_the_funnel_counts_every_stage(filled: Database, tmp_path: Path) -> None
 
 
 def test_a_later_turn_holds_its_history_and_ends_with_its_own_answer(filled: Database, tmp_path: Path) -> None:
-    make(filled, tmp_path / "set", "run = three and turn = 2")
+    make(filled, tmp_path / "set", "run = three and turn = 2", context="wrong")
     [row] = rows_in(tmp_path / "set")
-    contents = [message["content"] for message in row["messages"]]
-    assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * 3
+    contents = [message["content"] for message in dialogue(row)]
+    assert [message["role"] for message in dialogue(row)] == ["user", "assistant"] * 3
     assert contents[0::2] == ["prompt 0", "prompt 1", "prompt 2"]
     assert [f"turn{n}" in text for n, text in enumerate(contents[1::2])] == [True, True, True]
     assert (row["turn"], row["model"]) == (2, "org/model-a")
@@ -202,7 +208,7 @@ def test_what_parquet_cannot_hold_is_replaced_and_marked(database: Database, tmp
         dataset_seed.evaluate(connection, dataset_seed.problem(1), odd.encode("utf-8", "surrogatepass"))
         dataset_seed.evaluate(connection, dataset_seed.problem(1), dataset_seed.code("even").encode())
     manifest = make(database, tmp_path / "set")
-    marks = {row["sanitized"]: row["messages"][-1]["content"] for row in rows_in(tmp_path / "set")}
+    marks = {row["sanitized"]: dialogue(row)[-1]["content"] for row in rows_in(tmp_path / "set")}
     assert "\ufffd" in marks[True]
     assert "\ufffd" not in marks[False]
     assert manifest["sanitized_rows"] == 1
@@ -230,7 +236,7 @@ def test_the_export_is_recorded_with_the_evaluation_of_every_row(own: Database, 
 
 
 def test_detectors_and_versions_are_in_the_manifest(filled: Database, tmp_path: Path) -> None:
-    manifest = make(filled, tmp_path / "set")
+    manifest = make(filled, tmp_path / "set", context="wrong")
     assert manifest["detectors"] == dataset_seed.DETECTORS
     assert manifest["policies"] == ["kernelbench@1"]
     assert manifest["hardware"] == [{"device_class": "cpu", "device_name": "Test CPU", "rows": CORRECT_AND_CLEAN}]
@@ -242,11 +248,13 @@ def test_the_card_says_what_the_rows_are(filled: Database, tmp_path: Path) -> No
     assert card.startswith("---\npretty_name: ")
     front = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
     info = json.loads(front["dataset_info"])[0]
-    assert [feature["name"] for feature in info["features"]][:2] == ["messages", "prompt_source"]
+    assert [feature["name"] for feature in info["features"]][:2] == ["prompt", "completion"]
     assert info["features"][0]["list"] == [{"name": "role", "dtype": "string"}, {"name": "content", "dtype": "string"}]
     assert sum(split["num_examples"] for split in info["splits"]) == manifest["rows"]
     assert manifest["content_sha256"] in json.loads(front["configs"])[0]["description"]
     for piece in ("    backend in (triton)\n", "| where | 54 |", "Test CPU", "say nothing about speed on a GPU"):
+        assert piece in card
+    for piece in ("The last answer of a row bears loss", "(`context`: `clean`): right and clean."):
         assert piece in card
 
 

@@ -16,14 +16,14 @@ from dataset_seed import code, problem
 from app import export
 from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
-from app.domain.selection import Kind, Reasoning
+from app.domain.selection import Context, Kind, Reasoning
 from app.domain.verdict import Label
 from app.export import ExportError, Spec, companion, prepare, render, texts, verify, work
 from app.store import evaluations, exports, samples, tables
 from app.store import texts as stored_texts
 from app.store.session import Database
 
-SPEC = Spec(similarity=Similarity.RAW, val_fraction=0.4)
+SPEC = Spec(similarity=Similarity.RAW, context=Context.WRONG, val_fraction=0.4)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_the_funnel_and_a_preview_write_nothing(own: Database, tmp_path: Path) -
     assert found["stages"][0]["rows"] == dataset_seed.ATTEMPTS
     assert sum(one["rows"] for one in found["problems"]) == found["rows"]
     shown = export.preview(own, SPEC, rows=3)
-    assert [one["row"]["messages"][-1]["role"] for one in shown] == ["assistant"] * 3
+    assert [one["row"]["completion"][-1]["role"] for one in shown] == ["assistant"] * 3
     assert dataset_seed.count(own, tables.exports) == 0
 
 

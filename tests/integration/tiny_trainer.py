@@ -16,8 +16,10 @@ def step(reward_funcs: list[Callable[..., Any]], reference: str, folder: Path) -
         return _step(reward_funcs, reference, folder)
 
 
-def tokenizer() -> Any:
-    """A token a letter, with a chat template that wants no more than roles and contents."""
+def tokenizer(*, generation: bool = False) -> Any:
+    """A token a letter, with a chat template that wants no more than roles and contents.
+
+    `generation`: the template marks answers as generated."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -25,7 +27,11 @@ def tokenizer() -> Any:
     raw.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     raw.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
-        tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", padding_side="left", chat_template=_TEMPLATE
+        tokenizer_object=raw,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        padding_side="left",
+        chat_template=_MARKED if generation else _TEMPLATE,
     )
 
 
@@ -50,6 +56,12 @@ def model() -> Any:
 _LETTERS = ["<pad>", "<eos>", *string.printable]
 _TEMPLATE = (
     "{% for one in messages %}{{ one.role }}: {{ one.content }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+
+_MARKED = (
+    "{% for one in messages %}{{ one.role }}: {% if one.role == 'assistant' %}{% generation %}{{ one.content }}"
+    "{{ eos_token }}{% endgeneration %}{% else %}{{ one.content }}{{ eos_token }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
 )
 

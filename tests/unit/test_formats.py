@@ -189,8 +189,7 @@ def rendered(name: str, kind: Kind) -> dict[str, Any]:
 
 
 def test_trl_columns() -> None:
-    assert [m["role"] for m in rendered("trl_sft", Kind.TURN)["messages"]] == ["user", "assistant"] * 2
-    split = rendered("trl_prompt_completion", Kind.TURN)
+    split = rendered("trl_sft", Kind.TURN)
     assert (len(split["prompt"]), split["completion"]) == (3, [{"role": "assistant", "content": ANSWER}])
     pair = rendered("trl_preference", Kind.PAIRS)
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == (ANSWER, "slow")
@@ -212,9 +211,9 @@ def test_axolotl_marks_every_message() -> None:
 
 
 def test_openrlhf_answers_messages_with_messages() -> None:
-    one, whole = rendered("openrlhf_sft", Kind.TURN), rendered("openrlhf_sft", Kind.TRAJECTORY)
-    assert (len(one["input"]), one["output"]) == (3, [{"role": "assistant", "content": ANSWER}])
-    assert (len(whole["input"]), whole["output"]) == (4, [])
+    for kind in (Kind.TURN, Kind.TRAJECTORY):
+        row = rendered("openrlhf_sft", kind)
+        assert (len(row["input"]), row["output"]) == (3, [{"role": "assistant", "content": ANSWER}])
 
 
 def test_llamafactory_alternates_and_names_its_files() -> None:
@@ -271,9 +270,9 @@ def test_splits_are_stable_and_near_the_fraction(seed: int) -> None:
 
 def test_a_table_of_dialogues_reads_back_as_its_schema_says(tmp_path: Path) -> None:
     """Messages that rows share are stored once; hashes and readers see them where they are shown."""
-    schema = formats.find("trl_sft").schema
+    schema = formats.find("verl_sft").schema
     example = dialogue()
-    rows = [formats.find("trl_sft").render(replace(example, index=index)) for index in range(5)]
+    rows = [formats.find("verl_sft").render(replace(example, index=index)) for index in range(5)]
     table = ParquetTable(tmp_path / "data" / "train.parquet", schema, group_rows=2)
     hashes = [table.add(row) for row in rows]
     table.close(tmp_path)

@@ -20,7 +20,8 @@ from app.domain.selection import BestOf, Kind, PairOf, Spec, Turns
 def attempt(place: int, speedup: float | None = None, *, width: float = 0.05, **said: Any) -> Attempt:
     correct = speedup is not None
     values = {
-        "place": place, "evaluation_id": f"e{place:03}", "problem_id": "p", "trajectory_id": "t", "turn": place,
+        "believed": True, "place": place, "evaluation_id": f"e{place:03}", "problem_id": "p", "trajectory_id": "t",
+        "turn": place,
         "stage": 99, "teachable": True, "correct": correct, "label": "clean", "speedup": speedup,
         "ci_low": speedup and speedup * (1 - width), "ci_high": speedup and speedup * (1 + width),
         "candidate_us": speedup and 100 / speedup, "coverage_time": 0.9, "source_bytes": 100,

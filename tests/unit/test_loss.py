@@ -1,0 +1,272 @@
+"""Answers of a dialogue that bear loss, in every layout: those that the selection keeps, and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
+from test_formats import FACTS
+
+from app import formats
+from app.domain import example as examples
+from app.domain.example import Exchange, Extra, Text, Texts
+from app.domain.near_duplicates import Similarity, fingerprint
+from app.domain.selection import Kind, Learns, Spec
+from app.export.manifest import spec_of
+from app.export.select import PLAN, Selector, stage_names
+from app.integrations import trl
+from app.store.samples import PASSED, SCHEMA, Condition
+
+CONDITIONS = [Condition(name=name, keeps=None, rule="") for name in ("where", "valid", "judged", "correct", "clean")]  # type: ignore[arg-type]
+CORRECT, CLEAN = 3, 4
+
+
+def attempts(*turns: str, trajectory: str = "t", problem: str = "p") -> list[dict[str, Any]]:
+    """One trajectory: a turn is `wrong`, `hack`, `suspect`, or the speedup of a right one."""
+    found = []
+    for number, what in enumerate(turns):
+        speedup = float(what) if what[0].isdigit() else 9.0 if what in ("hack", "suspect") else None
+        label = what if what in ("hack", "suspect") else "clean"
+        values: dict[str, Any] = dict.fromkeys(SCHEMA.names)
+        values |= {
+            "evaluation_id": f"{trajectory}{number}", "turn_id": f"turn-{trajectory}{number}", "verdict_id": "v",
+            "problem_id": problem, "trajectory_id": trajectory, "turn": number, "family": "f", "backend": "triton",
+            "source_sha256": f"s-{trajectory}{number}", "source_bytes": 10, "correct": speedup is not None,
+            "verdict": label, "speedup": speedup, "speedup_ci_low": speedup and speedup * 0.98,
+            "speedup_ci_high": speedup and speedup * 1.02, "coverage_time": 0.9, "teachable": True, "believed": True,
+            "stage": CORRECT if speedup is None else PASSED if label == "clean" else CLEAN,
+            "prompt": "opening" if number == 0 else None,
+        }  # fmt: skip
+        found.append(values)
+    return found
+
+
+def select(
+    rows: list[dict[str, Any]], kind: Kind = Kind.TURN, learns: Learns = Learns.ANSWER, **spec: Any
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The planned rows, and the stage at which every attempt ended."""
+    wanted = spec_of({"similarity": Similarity.NONE} | spec)
+    chosen = Selector(wanted, kind, CONDITIONS, contaminated={}, learns=learns)
+    chunk = chosen.chunk(pa.Table.from_pylist(rows, schema=SCHEMA))
+    assert chunk.plan.schema.equals(PLAN)
+    stages = {one["evaluation_id"]: one["stage"] for one in chunk.decisions.to_pylist()}
+    assert set(stages.values()) <= {"in", *chosen.stages}
+    return chunk.plan.to_pylist(), stages
+
+
+def answers(plan: list[dict[str, Any]]) -> list[str]:
+    return sorted(row["evaluation_id"] for row in plan)
+
+
+def roles(row: Mapping[str, Any]) -> dict[str, str]:
+    return {one["evaluation_id"]: one["role"] for one in row["beside"]}
+
+
+# --- which rows there are ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("context", "taken"),
+    [(None, ["t0"]), ("clean", ["t0"]), ("wrong", ["t0", "t2"]), ("any", ["t0", "t2", "t4"])],
+)
+def test_what_stands_in_the_history_of_a_row_is_asked_for(context: str | None, taken: list[str]) -> None:
+    plan, stages = select(attempts("1.0", "wrong", "2.0", "hack", "3.0"), context=context)
+    assert answers(plan) == taken
+    dropped = {one for one in ("t2", "t4") if one not in taken}
+    assert {one for one, stage in stages.items() if stage == "context"} == dropped
+
+
+@pytest.mark.parametrize("planted", ["hack", "suspect"])
+def test_a_planted_hack_is_in_no_row_and_no_context(planted: str) -> None:
+    rows = attempts(planted, "1.6") + attempts("1.0", planted, "2.0", trajectory="u")
+    for kind in (Kind.TURN, Kind.TRAJECTORY, Kind.MASKED, Kind.LABELLED):
+        plan, stages = select(rows, kind)
+        shown = {one for row in plan for one in roles(row)} | {
+            row["evaluation_id"] for row in plan if row["label"] is not False
+        }
+        assert shown.isdisjoint({"t0", "u1"}), kind
+        assert stages["t1"] == "context"
+
+
+def test_a_hack_that_the_filter_asks_for_may_be_context_and_answer() -> None:
+    rows = attempts("1.0", "hack", "2.0")
+    rows[1]["stage"] = PASSED
+    assert answers(select(rows)[0]) == ["t0", "t1", "t2"]
+
+
+def test_nothing_is_shown_behind_a_turn_that_is_not_known() -> None:
+    rows = attempts("1.0", "1.5", "2.0")
+    assert answers(select([rows[0], rows[2]])[0]) == ["t0"]
+    assert answers(select([rows[0], rows[2]], context="any")[0]) == ["t0", "t2"]
+    rows[1]["believed"] = False
+    rows[1]["stage"] = 2
+    assert answers(select(rows)[0]) == ["t0"]
+
+
+def test_repairs_follow_wrong_answers_and_show_no_hack() -> None:
+    plan, _ = select(attempts("wrong", "1.0") + attempts("hack", "wrong", "1.0", trajectory="u"), turns="repair")
+    assert answers(plan) == ["t1"]
+
+
+def test_rows_without_history_do_not_ask_for_a_context() -> None:
+    assert answers(select(attempts("hack", "1.6"), Kind.SINGLE)[0]) == ["t1"]
+    assert "context" not in stage_names(Spec(), Kind.SINGLE, CONDITIONS)
+
+
+def test_a_layout_that_learns_every_answer_shows_those_that_pass_alone() -> None:
+    rows = attempts("1.0", "wrong", "2.0") + attempts("1.0", "1.5", trajectory="u")
+    plan, _ = select(rows, Kind.TRAJECTORY, Learns.EVERY, context="any")
+    assert answers(plan) == ["t0", "u1"]
+    rows[3]["stage"] = 0  # the filter leaves u0 out
+    assert answers(select(rows, Kind.TRAJECTORY, Learns.EVERY, context="any")[0]) == ["t0"]
+
+
+# --- lineage ----------------------------------------------------------------------------------------------------------
+
+
+def test_trained_and_shown_turns_are_in_the_lineage() -> None:
+    rows = attempts("1.0", "0.9", "2.0")
+    [row], stages = select(rows, Kind.MASKED)
+    assert (row["evaluation_id"], row["train"]) == ("t2", [0, 2])
+    assert roles(row) == {"t0": "trained", "t1": "context"}
+    assert row["beside"][0] == {
+        "role": "trained", "evaluation_id": "t0", "turn_id": "turn-t0", "verdict_id": "v",
+    }  # fmt: skip
+    assert stages == {"t0": "in", "t1": "turns", "t2": "in"}
+    [row], _ = select(rows, Kind.TRAJECTORY, Learns.EVERY)
+    assert roles(row) == {"t0": "trained", "t1": "trained"}
+    [row], _ = select(rows, Kind.TRAJECTORY)
+    assert roles(row) == {"t0": "context", "t1": "context"}
+
+
+def test_what_a_cap_drops_of_a_dialogue_is_dropped_whole() -> None:
+    rows = attempts("1.0", "2.0") + attempts("1.0", "3.0", trajectory="u")
+    plan, stages = select(rows, Kind.MASKED, best_of="top_k")
+    assert answers(plan) == ["u1"]
+    assert (stages["t0"], stages["t1"]) == ("choice", "choice")
+
+
+def test_a_prompt_rests_on_every_attempt_of_its_pass_rate() -> None:
+    rows = [one for name in "tuv" for one in attempts("1.0" if name == "t" else "wrong", trajectory=name)]
+    for row in rows:
+        row["stage"] = PASSED
+    [row], _ = select(rows, Kind.RL_PROMPTS)
+    assert (row["pass_rate"], row["attempts"]) == (pytest.approx(1 / 3), 3)
+    assert roles(row) == {"u0": "attempt", "v0": "attempt"}
+
+
+# --- near-duplicates --------------------------------------------------------------------------------------------------
+
+SMALL_EDITS = [
+    f"import triton\nBLOCK = {block}\nclass ModelNew:\n" + "".join(f"    field_{n} = {n}\n" for n in range(60))
+    for block in (64, 128, 256)
+]
+
+
+def edited(*turns: str, trajectory: str = "t") -> list[dict[str, Any]]:
+    rows = attempts(*turns, trajectory=trajectory)
+    for row, source in zip(rows, SMALL_EDITS, strict=False):
+        found = fingerprint(source)
+        row |= {"normalised": found.normalised, "renamed": found.renamed, "signature": found.signature.hex()}
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("turns", "rule", "taken"),
+    [
+        (("1.0", "1.5", "2.0"), "improving", ["t0", "t1", "t2"]),
+        (("1.0", "1.5", "2.0"), "first_correct", ["t0"]),
+        (("wrong", "1.5", "2.0"), "repair", ["t1"]),
+        (("1.0", "1.5", "2.0"), "best", ["t2"]),
+    ],
+)
+def test_small_edits_of_one_trajectory_are_steps_and_no_duplicates(turns: Any, rule: str, taken: list[str]) -> None:
+    plan, _ = select(edited(*turns), similarity=Similarity.MINHASH, turns=rule)
+    assert answers(plan) == taken
+
+
+def test_a_masked_dialogue_of_small_edits_keeps_its_marks() -> None:
+    [row], _ = select(edited("1.0", "1.5", "2.0"), Kind.MASKED, similarity=Similarity.MINHASH)
+    assert row["train"] == [0, 1, 2]
+
+
+def test_small_edits_in_two_trajectories_and_without_history_are_duplicates() -> None:
+    rows = [*edited("1.0"), edited("1.0", "1.5", trajectory="u")[1] | {"turn": 0, "prompt": "opening"}]
+    assert answers(select(rows, similarity=Similarity.MINHASH)[0]) == ["u1"]
+    assert answers(select(edited("1.0", "1.5"), Kind.SINGLE, similarity=Similarity.MINHASH)[0]) == ["t1"]
+
+
+def test_the_same_code_twice_in_a_trajectory_is_one_row() -> None:
+    rows = attempts("1.0", "1.0")
+    for row in rows:
+        row["source_sha256"] = "same"
+    assert len(select(rows, similarity=Similarity.RAW)[0]) == 1
+
+
+# --- the rows themselves ----------------------------------------------------------------------------------------------
+
+ANSWERS = ["first", "planted", "third", "last"]
+QUOTED = "an answer that the prompt quotes"
+TRAINED = (0, 2, 3)
+"""What a masked dialogue learns: all but the planted answer."""
+
+
+def four_turns(kind: Kind) -> examples.Example:
+    """A dialogue of four turns whose first prompt quotes an exchange."""
+    turns = []
+    for number, answer in enumerate(ANSWERS):
+        said = [{"role": "user", "content": f"ask {number}"}]
+        if number == 0:
+            said = [{"role": "user", "content": "how?"}, {"role": "assistant", "content": QUOTED}, *said]
+        turns.append(Exchange.read(number, json.dumps(said), answer.encode()))
+    texts = Texts(reference=Text.read(b"class Model: ...\n"), source=Text.read(b"last"), turns=turns)
+    extra = Extra(train=TRAINED) if kind is Kind.MASKED else Extra(why="fast_slow", label=True)
+    built = examples.build(texts, FACTS._replace(turn=3), kind, extra=extra)
+    return replace(built, rejected=examples.Said("assistant", "worse"), rejected_facts=FACTS)
+
+
+def learnt(name: str, row: Mapping[str, Any]) -> list[str]:
+    """Answers of a row that its trainer puts loss on, told by the rules of `Learns`."""
+    messages = row.get("messages") or row.get("dialogue") or []
+    marks = [one.get("train", one.get("weight")) for one in messages]
+    match formats.find(name).learns:
+        case Learns.MARKED:
+            return [one["content"] for one, mark in zip(messages, marks, strict=True) if mark]
+        case Learns.EVERY:
+            return [one["content"] for one in messages if one["role"] == "assistant"]
+        case Learns.ANSWER:
+            last = row.get("completion") or row.get("output") or messages[-1:]
+            return [one["content"] for one in last]
+
+
+SFT = [
+    (name, kind)
+    for name, each in formats.BUILTIN.items()
+    for kind in each.kinds
+    if kind in (Kind.TURN, Kind.TRAJECTORY, Kind.MASKED) and each.learns is not Learns.EVERY
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), SFT)
+def test_rows_learn_the_chosen_answers_and_nothing_that_is_only_shown(name: str, kind: Kind) -> None:
+    row = formats.find(name).render(four_turns(kind))
+    expected = [ANSWERS[turn] for turn in TRAINED] if kind is Kind.MASKED else ANSWERS[-1:]
+    assert learnt(name, row) == expected
+    assert "planted" in json.dumps(row), "it is shown"
+
+
+@pytest.mark.parametrize("name", [name for name, each in formats.BUILTIN.items() if each.learns is Learns.EVERY])
+def test_layouts_that_learn_everything_are_not_offered_for_single_turns_of_a_dialogue(name: str) -> None:
+    assert set(formats.find(name).kinds) <= {Kind.TRAJECTORY, Kind.SINGLE}
+
+
+def test_labels_are_of_the_answers_to_be_learnt() -> None:
+    tokens, marks = list(range(10)), [0, 1, 1, 0, 1, 0, 0, 1, 1, 1]
+    assert trl.labels(tokens, marks, [True, False, True]) == [-100, 1, 2, -100, -100, -100, -100, 7, 8, 9]
+    assert trl.labels(tokens, marks, [False] * 3) == [-100] * 10
+    with pytest.raises(ValueError, match="expected marks of 2 answers, got 3"):
+        trl.labels(tokens, marks, [True, True])
