@@ -116,7 +116,6 @@ def rows(datasets: Any, make: Make, tmp_path: Path) -> Callable[[str], Any]:
     ("trainer", "name"),
     [
         ("SFT", "trl_sft"),
-        ("SFT", "trl_prompt_completion"),
         ("DPO", "trl_preference"),
         ("KTO", "trl_kto"),
         ("GRPO", "trl_prompts"),
@@ -199,12 +198,12 @@ def openrlhf(folder: Path, **options: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("kind", [Kind.TURN, Kind.SINGLE, Kind.TRAJECTORY])
 def test_openrlhf_learns_answers_and_nothing_else(make: Make, kind: Kind) -> None:
     module, tokenizer = pytest.importorskip("openrlhf.datasets"), tiny_trainer.tokenizer()
-    folder, whole = make("openrlhf_sft", kind, val_fraction=0.0), kind is Kind.TRAJECTORY
-    rows, strategy = openrlhf(folder, input_key="input", output_key=None if whole else "output")
-    found = module.SFTDataset(rows, tokenizer, 8192, strategy, num_processors=None, multiturn=whole)
+    folder = make("openrlhf_sft", kind, val_fraction=0.0)
+    rows, strategy = openrlhf(folder, input_key="input", output_key="output")
+    found = module.SFTDataset(rows, tokenizer, 8192, strategy, num_processors=None, multiturn=False)
     for (ids, _, mask), row in side_by_side(found, folder):
         learnt = tokenizer.decode(ids[0][1:][mask[0][:-1].bool()])  # the mask is of the token before
-        assert learnt == "".join(f"{answer}<eos>" for answer in answers(row["input" if whole else "output"]))
+        assert learnt == "".join(f"{answer}<eos>" for answer in answers(row["output"]))
 
 
 @pytest.mark.parametrize("is_dpo", [False, True])
