@@ -38,6 +38,7 @@ def attempts(*turns: str, trajectory: str = "t", problem: str = "p") -> list[dic
             "source_sha256": f"s-{trajectory}{number}", "source_bytes": 10, "correct": speedup is not None,
             "verdict": label, "speedup": speedup, "speedup_ci_low": speedup and speedup * 0.98,
             "speedup_ci_high": speedup and speedup * 1.02, "coverage_time": 0.9, "teachable": True, "believed": True,
+            "device_class": "h200", "protocol": "assay-1", "baseline": "eager",
             "stage": CORRECT if speedup is None else PASSED if label == "clean" else CLEAN,
             "prompt": "opening" if number == 0 else None,
         }  # fmt: skip
