@@ -123,6 +123,9 @@ class Beside(NamedTuple):
     evaluation_id: str
     turn_id: str | None
     verdict_id: str | None
+    device_class: str
+    backend: str
+    protocol: str
 
 
 class Extra(NamedTuple):

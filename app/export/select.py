@@ -458,8 +458,13 @@ def _named_beside(table: pa.Table, picks: list[Pick]) -> list[Pick]:
     turn_ids, verdict_ids = (table.column(name).to_pylist() for name in ("turn_id", "verdict_id"))
 
     def named(pick: Pick) -> Pick:
-        beside = (Beside(role, one.evaluation_id, turn_ids[one.place], verdict_ids[one.place])
-                  for role, one in pick.beside)  # fmt: skip
+        beside = (
+            Beside(
+                role, one.evaluation_id, turn_ids[one.place], verdict_ids[one.place], one.device_class, one.backend,
+                one.protocol,
+            )
+            for role, one in pick.beside
+        )  # fmt: skip
         return pick._replace(extra=pick.extra._replace(beside=tuple(beside)))
 
     return [named(pick) if pick.beside else pick for pick in picks]

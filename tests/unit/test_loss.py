@@ -136,6 +136,7 @@ def test_trained_and_shown_turns_are_in_the_lineage() -> None:
     assert roles(row) == {"t0": "trained", "t1": "context"}
     assert row["beside"][0] == {
         "role": "trained", "evaluation_id": "t0", "turn_id": "turn-t0", "verdict_id": "v",
+        "device_class": "h200", "backend": "triton", "protocol": "assay-1",
     }  # fmt: skip
     assert stages == {"t0": "in", "t1": "turns", "t2": "in"}
     [row], _ = select(rows, Kind.TRAJECTORY, Learns.EVERY)
