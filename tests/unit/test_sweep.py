@@ -121,7 +121,7 @@ def test_kernelbenchs_own_package_is_imported_with_stubs_for_what_is_not_install
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("EVALUATION_DEVICE", "")
-    for name in ("dotenv", "litellm"):
+    for name in ("dotenv", "litellm", "pydantic"):
         monkeypatch.setitem(sys.modules, name, None)  # not installed, wherever this runs
     own = kernelbench_own.package(tmp_path)
     assert own.Result(correctness=True).correctness
