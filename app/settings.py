@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.domain import reward
+from app.domain.device import slots_worth
 
 SERVICES_FILE = "services.json"
 """In the state folder while the embedded services run: their URLs."""
@@ -18,6 +19,9 @@ WEB_URL_FILE = "web_url"
 DEFAULT_WEB_URL = "http://127.0.0.1:8000"
 
 LOG_FORMATS = ("plain", "json")
+
+AUTO = "auto"
+"""ASSAY_SLOTS of a worker that takes as many as its device is worth."""
 """`plain` for terminals, `json` for whatever collects."""
 
 
@@ -76,9 +80,10 @@ class Settings:
     """Of a worker: the kind of device that it serves."""
     device_index: int = 0
     """Of a worker: which of the host's devices it serves."""
-    slots: int = 1
-    """Of a worker: evaluations that it keeps in flight, only one of which times at any moment.  More than one buys
-    throughput on a GPU with wider intervals: the driver's work for one slot is felt by another's clock."""
+    slots: int | None = None
+    """Of a worker: evaluations that it keeps in flight, only one of which times at any moment; None (`auto`): as many
+    as its device is worth (`concurrency`).  More than one buys throughput on a GPU with wider intervals: the driver's
+    work for one slot is felt by another's clock."""
     steady: bool = False
     """Of a worker with a GPU: prepare candidates' processes only while nobody is timed.  Speedups repeat better, and
     there are fewer of them a minute."""
@@ -88,7 +93,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         reward.parse(self.reward)
-        if self.slots < 1:
+        if self.slots is not None and self.slots < 1:
             raise ValueError(f"ASSAY_SLOTS: expected at least 1, got {self.slots}")
         if self.ageing_s <= 0:
             raise ValueError(f"ASSAY_AGEING_S: expected more than 0, got {self.ageing_s:g}")
@@ -116,7 +121,7 @@ class Settings:
             "trusted_proxies": int,
             "device_class": str,
             "device_index": int,
-            "slots": int,
+            "slots": _slots,
             "steady": yes_or_no,
             "allow_weak_sandbox": yes_or_no,
         }
@@ -136,9 +141,18 @@ class Settings:
                 raise ValueError(f"{key}: expected {parsers[name].__name__}, got {text!r}") from error
         return cls(**values)  # type: ignore[arg-type]  # parsed field by field above
 
+    @property
+    def concurrency(self) -> int:
+        """Slots of a worker: as set, else what its device is worth."""
+        return self.slots or slots_worth(self.device_class)
+
     def to_env(self) -> dict[str, str]:
         """The variables from which `from_env` makes the same settings: for a process that is started with them."""
         return {f"ASSAY_{name.upper()}": str(value) for name, value in vars(self).items() if value is not None}
+
+
+def _slots(text: str) -> int | None:
+    return None if text == AUTO else int(text)
 
 
 def _secret(key: str, path: str) -> str:

@@ -35,7 +35,7 @@ node = route.node_name(socket.gethostname())
 _queues = tuple(route.served(Place(device_class=settings.device_class, node=node, index=settings.device_index)))
 assert settings.broker_url is not None
 app = broker.make_app(settings.broker_url, queues=_queues)
-app.conf.worker_concurrency = settings.slots
+app.conf.worker_concurrency = settings.concurrency
 app.amqp.queues.select(list(_queues))
 
 _evaluator: Evaluator | None = None

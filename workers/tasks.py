@@ -56,7 +56,7 @@ class Evaluator:
         self._place = Place(device_class=settings.device_class, node=node, index=settings.device_index)
         self._broker = broker
         self._database = Database(settings.database_url)
-        self._slots = settings.slots
+        self._slots = settings.concurrency
         weak = settings.allow_weak_sandbox
         self._isolator = isolate.Isolator(
             settings.device_class, node, settings.device_index, self._slots, allow_weak_sandbox=weak,

@@ -48,10 +48,13 @@ class Stopped:
 @click.command("up", short_help="Run servers, web UI and workers until Ctrl-C.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port of the web.")
+@click.option("--slots", type=click.IntRange(1),
+              help="Evaluations in flight on each GPU; by default ASSAY_SLOTS, else as many as the GPU is worth: 8 on "
+              "an H200.")  # fmt: skip
 @click.option("--cpu", "cpu", is_flag=True, help="A worker for the CPU, also where there are GPUs.")
 @services.weak_sandbox_option
 @click.pass_obj
-def command(settings: Settings, host: str, port: int, cpu: bool) -> None:
+def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bool) -> None:
     """Run everything on this machine: servers, web UI, and one worker per device (`cpu` if there is no GPU).
 
     Ctrl-C stops all of it; an evaluation in flight is finished first.  What is queued waits for the next start.
@@ -63,7 +66,7 @@ def command(settings: Settings, host: str, port: int, cpu: bool) -> None:
     assay up
     assay up --host 0.0.0.0 --port 8080
     """
-    found = devices(settings)
+    found = devices(settings, slots)
     chosen = [*found, Device(device_class="cpu", index=0)] if cpu or not found else found
     with Stopped() as stopped, services.opened(replace(settings, web_url=url(host, port))) as running:
         started: list[Child] = []
@@ -104,6 +107,7 @@ def url(host: str, port: int) -> str:
     return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"  # noqa: S104 (compared, not bound)
 
 
-def devices(settings: Settings) -> list[Device]:
-    """The GPUs that may be used here."""
-    return [Device(device_class=gpu.device_class, index=gpu.index, slots=settings.slots) for gpu in gpus.visible()]
+def devices(settings: Settings, slots: int | None = None) -> list[Device]:
+    """The GPUs that may be used here.  `slots`: of each, in place of the settings'."""
+    chosen = slots or settings.slots
+    return [Device(device_class=gpu.device_class, index=gpu.index, slots=chosen) for gpu in gpus.visible()]

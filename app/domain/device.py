@@ -21,6 +21,16 @@ class DeviceState(StrEnum):
 CLOSED = frozenset({DeviceState.DRAINING, DeviceState.QUARANTINED})
 """States set by operators and failed checks; they last until an operator resumes the device."""
 
+_SLOTS = {"cpu": 1, "t4": 2, "a10": 4, "v100": 4, "gpu": 4}
+_SLOTS_OF_LARGE_GPUS = 8
+
+
+def slots_worth(device_class: str) -> int:
+    """Evaluations in flight that a device of this class is worth: 1 on the CPU, whose referee has one at a time; 8 on a
+    GPU with 40 GB or more (H200: 260 evaluations a minute, 97 with 1); fewer where eight contexts and their candidates
+    take too much of its memory (not measured)."""
+    return _SLOTS.get(device_class, _SLOTS_OF_LARGE_GPUS)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import up
+from app.domain.device import slots_worth
 from app.embedded import gpus, launch
 from app.settings import Settings
 
@@ -96,8 +98,31 @@ def test_a_worker_sees_its_gpu_and_no_other(smi: Smi, monkeypatch: pytest.Monkey
 def test_the_environment_of_a_worker(smi: Smi, monkeypatch: pytest.MonkeyPatch) -> None:
     smi()
     gpu = launch.worker_environment(Settings(device_class="a100", device_index=2))
-    assert (gpu["CUDA_VISIBLE_DEVICES"], gpu["ASSAY_SLOTS"]) == ("GPU-cccc3333-0", "1")
+    assert gpu["CUDA_VISIBLE_DEVICES"] == "GPU-cccc3333-0"
+    assert Settings.from_env(_assays(gpu)).concurrency == 8
     cpu = launch.worker_environment(Settings())
     assert "CUDA_VISIBLE_DEVICES" not in cpu
-    assert cpu["ASSAY_SLOTS"] == "1"
+    assert Settings.from_env(_assays(cpu)).concurrency == 1
     assert launch.worker_environment(Settings(slots=2))["ASSAY_SLOTS"] == "2"
+
+
+def _assays(environment: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith("ASSAY_")}
+
+
+@pytest.mark.parametrize(
+    ("device_class", "slots"), [("cpu", 1), ("h200", 8), ("h100", 8), ("b200", 8), ("t4", 2), ("gpu", 4)]
+)
+def test_a_worker_has_as_many_slots_as_its_device_is_worth(device_class: str, slots: int) -> None:
+    assert Settings(device_class=device_class).concurrency == slots
+    assert Settings.from_env({"ASSAY_SLOTS": "auto", "ASSAY_DEVICE_CLASS": device_class}).concurrency == slots
+    assert Settings.from_env({"ASSAY_SLOTS": "3", "ASSAY_DEVICE_CLASS": device_class}).concurrency == 3
+
+
+def test_assay_up_gives_each_gpu_what_was_asked_for_else_what_it_is_worth(smi: Smi) -> None:
+    smi()
+    worth = [Settings(device_class=each.device_class, slots=each.slots).concurrency for each in up.devices(Settings())]
+    assert worth == [slots_worth(each.device_class) for each in up.devices(Settings())]
+    assert max(worth) == 8
+    assert {each.slots for each in up.devices(Settings(slots=2))} == {2}
+    assert {each.slots for each in up.devices(Settings(slots=2), 5)} == {5}
