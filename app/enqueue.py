@@ -14,7 +14,7 @@ from celery import Celery
 from app import broker as messages
 from app import route, workflows
 from app.domain import freeform, ids, source
-from app.domain.job import idempotency_key
+from app.domain.job import Limits, idempotency_key
 from app.domain.request import PlannedJob, Request, RequestError
 from app.domain.trajectory import Run, Turn
 from app.store import candidates, devices, jobs, problems, trajectories
@@ -161,7 +161,7 @@ def store(connection: Connection, requests: Sequence[Request]) -> list[UUID]:
     return [receipts[0].job_id for receipts in _store(connection, requests, _planned(requests))]
 
 
-def send_lost(database: Database, broker: Celery, *, grace_s: float, max_attempts: int) -> int:
+def send_lost(database: Database, broker: Celery, *, grace_s: float, limits: Limits) -> int:
     """The sweep: take jobs from workers that went silent, and send again what the broker does not hold any more.
 
     Returns the number of messages sent; 0 where another process is sweeping.  How many messages are missing is
@@ -173,7 +173,7 @@ def send_lost(database: Database, broker: Celery, *, grace_s: float, max_attempt
         if not jobs.lock_sweep(alone):
             return 0
         with database.begin() as connection:
-            jobs.settle_lapsed(connection, max_attempts)
+            jobs.settle_lapsed(connection, limits)
         with database.begin() as connection:
             lost: list[jobs.Queued] = []
             for backlog in jobs.backlog(connection, grace_s):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.domain import reward
 from app.domain.device import slots_worth
+from app.domain.job import Limits
 
 SERVICES_FILE = "services.json"
 """In the state folder while the embedded services run: their URLs."""
@@ -67,7 +68,9 @@ class Settings:
     sweep_s: float = 5.0
     """Period of the sweep that sends lost messages again, in seconds."""
     max_attempts: int = 3
-    """Claims after which a job fails for good."""
+    """Attempts by our fault after which a job fails for good."""
+    max_interruptions: int = 10
+    """Attempts cut short by the death of a process of ours, counted apart, after which a job fails for good."""
     ageing_s: float = 300.0
     """A queued job rises by one priority for each such time that it waits, in seconds, so that nothing starves."""
     log_format: str = "plain"
@@ -115,6 +118,7 @@ class Settings:
             "lease_s": float,
             "sweep_s": float,
             "max_attempts": int,
+            "max_interruptions": int,
             "ageing_s": float,
             "log_format": str,
             "max_queued": int,
@@ -145,6 +149,11 @@ class Settings:
     def concurrency(self) -> int:
         """Slots of a worker: as set, else what its device is worth."""
         return self.slots or slots_worth(self.device_class)
+
+    @property
+    def limits(self) -> Limits:
+        """How often a job is tried."""
+        return Limits(attempts=self.max_attempts, interruptions=self.max_interruptions)
 
     def to_env(self) -> dict[str, str]:
         """The variables from which `from_env` makes the same settings: for a process that is started with them."""

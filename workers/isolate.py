@@ -42,6 +42,13 @@ START_TIMEOUT_S = 120.0
 class InfrastructureError(RuntimeError):
     """Our fault: the job is tried again, and the candidate is not blamed."""
 
+    def __init__(self, message: str, *, begun: bool = False, cut_short: bool = False) -> None:
+        """`begun`: a process may have been given the job's own code, so that the fault may be its doing.  `cut_short`:
+        a process of ours has ended before the evaluation was over."""
+        super().__init__(message)
+        self.begun = begun
+        self.cut_short = cut_short
+
 
 class DeviceUnhealthyError(InfrastructureError):
     """The device cannot be believed: its known kernel takes another time than it should, or its driver reports a fault
@@ -125,6 +132,7 @@ class Isolator:
         self._channel: socket.socket | None = None
         self._cancelled = threading.Event()
         self._starting = threading.RLock()
+        self._begun = False
         self.environment: Environment | None = None
 
     def start(self) -> Environment:
@@ -200,6 +208,7 @@ class Isolator:
     def run(self, job: Job) -> Measured:
         """Evaluate one job.  Raises InfrastructureError, or CancelledError after `cancel`."""
         self._cancelled.clear()
+        self._begun = False
         self.start()
         if self._cancelled.is_set():  # while somebody else's launch was waited for
             raise CancelledError("the job was cancelled")
@@ -208,12 +217,16 @@ class Isolator:
             frames.send(self._channel, frames.from_job(job))
         except OSError as error:
             self.close()
-            raise InfrastructureError(f"the referee is gone: {error}") from error
+            raise InfrastructureError(f"the referee is gone: {error}", cut_short=True) from error
         frame = self._receive(job.options.patience_s + GRACE_S)
         if "unhealthy" in frame:
-            raise DeviceUnhealthyError(frame["unhealthy"])
+            raise DeviceUnhealthyError(frame["unhealthy"], begun=True)
         if "error" in frame:
-            raise InfrastructureError(f"the referee could not evaluate: {frame['error']}")
+            if frame["ends"]:
+                self.close()  # the next job has another
+            raise InfrastructureError(
+                f"the referee could not evaluate: {frame['error']}", begun=self._begun, cut_short=frame["cut_short"]
+            )
         evaluation = msgspec.convert(frame["evaluation"], Evaluation)
         evaluation = replace(evaluation, environment=self._with_holes(evaluation.environment))
         return Measured(evaluation=evaluation, timeline=frame["timeline"].encode())
@@ -224,13 +237,13 @@ class Isolator:
         assert self._channel is not None
         began = time.monotonic()
         try:
-            self._channel.settimeout(timeout_s)
-            frame = frames.receive(self._channel)
+            frame = self._next_answer(self._channel, began + timeout_s)
         except TimeoutError as error:
             if not self._is_dropped():
                 self._end_referee()
             self.close()
-            raise InfrastructureError(f"the referee gave no answer within {timeout_s:g} s") from error
+            message = f"the referee gave no answer within {timeout_s:g} s"
+            raise InfrastructureError(message, begun=self._begun) from error
         except OSError:
             frame = None
         if frame is not None:
@@ -240,7 +253,17 @@ class Isolator:
         self.close()
         if self._cancelled.is_set():
             raise CancelledError("the job was cancelled")
-        raise InfrastructureError(f"the referee ended with code {code} after {time.monotonic() - began:.1f} s")
+        message = f"the referee ended with code {code} after {time.monotonic() - began:.1f} s"
+        raise InfrastructureError(message, begun=self._begun, cut_short=True)
+
+    def _next_answer(self, channel: socket.socket, deadline: float) -> dict[str, Any] | None:
+        """The next frame that is not about progress, None where the other end has closed.  Raises TimeoutError."""
+        while True:
+            channel.settimeout(max(0.001, deadline - time.monotonic()))
+            frame = frames.receive(channel)
+            if frame is None or "progress" not in frame:
+                return frame
+            self._begun = self._begun or bool(frame["progress"].get("begun"))
 
     def _is_dropped(self) -> bool:
         """Whether the referee ends the evaluation now that nobody wants it any more."""

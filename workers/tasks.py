@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from celery import Celery
@@ -22,7 +22,7 @@ from app import judge
 from app.domain import policy as policies
 from app.domain import source
 from app.domain.device import Place
-from app.domain.verdict import Subject
+from app.domain.verdict import Subject, Verdict
 from app.settings import Settings
 from app.store import claims, devices, evaluations, jobs
 from app.store.session import Connection, Database, DatabaseUnavailableError
@@ -31,9 +31,13 @@ from workers import isolate
 from workers.heartbeat import Heartbeat
 
 INFRASTRUCTURE = "infrastructure"
-"""`error_kind` of a job that our own machinery failed `max_attempts` times."""
+"""`error_kind` of a job that our own machinery failed as often as the limits allow (app/domain/job.py)."""
 INTERNAL = "internal"
 """`error_kind` of a job on which our own code raised what it should not: trying again would raise it again."""
+
+FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 5, 3
+"""Evaluations that fail by our fault one after the other, with no result in between, until the device is quarantined;
+where it has several slots, so many for each, because one death may cut short what all of them are at."""
 
 LONGEST_PAUSE_S = 2.0
 """Between two attempts to reach PostgreSQL."""
@@ -121,7 +125,7 @@ class Evaluator:
         terms = claims.Terms(
             owner=owner,
             lease_s=self._settings.lease_s,
-            max_attempts=self._settings.max_attempts,
+            limits=self._settings.limits,
             ageing_s=self._settings.ageing_s,
         )
         claim = self._patiently(lambda connection: claims.claim(connection, self._place, queue, terms))
@@ -148,7 +152,7 @@ class Evaluator:
         with Heartbeat(self._database, lease, self._place, self._settings.lease_s, self._isolator.cancel) as heartbeat:
             try:
                 with tracing.span("job.isolate", job_id):
-                    measured = self._isolator.run(lease.job)
+                    measured = self._measured(lease)
             except isolate.CancelledError:
                 heartbeat.stop()
                 self._stopped(lease, heartbeat)
@@ -163,20 +167,30 @@ class Evaluator:
             with tracing.span("job.judge", job_id):
                 verdict = judge.judge(subject, policies.find(lease.job.options.policy))
             with tracing.span("job.store", job_id):
-                stored = self._patiently(
-                    lambda connection: evaluations.add(
-                        connection,
-                        lease,
-                        worker=lease.owner,
-                        evaluation=measured.evaluation,
-                        verdict=verdict,
-                        timeline=measured.timeline,
-                    )
-                )
+                stored = self._patiently(lambda connection: self._stored(connection, lease, measured, verdict))
         if stored is None:
             _log.warning("job %s: result of attempt %d refused, the lease was lost", job_id, lease.job.attempt)
         else:
             _log.info("job %s: %s, %s", job_id, measured.evaluation.status, verdict.label)
+
+    def _measured(self, lease: jobs.Lease) -> isolate.Measured:
+        """What the referee measured.  Where the job could not begin because something of ours had ended before, that is
+        started again and the job tried once more, in the same attempt."""
+        try:
+            return self._isolator.run(lease.job)
+        except isolate.InfrastructureError as error:
+            if error.begun:
+                raise
+            _log.warning("job %s: could not begin, once more: %s", lease.job.job_id, error)
+        return self._isolator.run(lease.job)
+
+    def _stored(self, connection: Connection, lease: jobs.Lease, measured: isolate.Measured, verdict: Verdict) -> Any:
+        """The id of the evaluation, None where the lease is lost."""
+        devices.note_success(connection, self._place)
+        return evaluations.add(
+            connection, lease, worker=lease.owner, evaluation=measured.evaluation, verdict=verdict,
+            timeline=measured.timeline,
+        )  # fmt: skip
 
     def _stopped(self, lease: jobs.Lease, heartbeat: Heartbeat) -> None:
         """After the isolator was stopped: by whoever asked for it, or because the lease was lost."""
@@ -202,11 +216,23 @@ class Evaluator:
         state = self._patiently(act)
         _log.error("%s is quarantined: %s; job %s is %s", self._place, message, lease.job.job_id, state or "elsewhere")
 
-    def _release(self, lease: jobs.Lease, error: Exception) -> None:
+    def _release(self, lease: jobs.Lease, error: isolate.InfrastructureError) -> None:
+        """Queue the job again, and remember the fault for the device."""
         message = source.printable(str(error))
-        state = self._patiently(
-            lambda connection: jobs.release(connection, lease, self._settings.max_attempts, INFRASTRUCTURE, message)
-        )
+
+        def act(connection: Connection) -> str | None:
+            faults = devices.note_fault(
+                connection, self._place, str(lease.job.job_id) if error.begun else lease.owner
+            )  # fmt: skip
+            if faults >= max(FAULTS_IN_A_ROW, FAULTS_PER_SLOT * self._slots):
+                reason = f"{faults} evaluations in a row failed by our fault; the last: {message}"
+                devices.quarantine_at(connection, self._place, reason=reason, changed_by=f"worker {lease.owner}")
+            if not error.begun:
+                return jobs.give_back(connection, lease, faults=faults)
+            limits = self._settings.limits
+            return jobs.release(connection, lease, limits, INFRASTRUCTURE, message, cut_short=error.cut_short)
+
+        state = self._patiently(act)
         _log.warning("job %s: attempt %d: %s; now %s", lease.job.job_id, lease.job.attempt, error, state or "elsewhere")
 
     def _describe(self) -> None:

@@ -91,7 +91,7 @@ class Upkeep:
             self._database,
             self._broker,
             grace_s=GRACE_SWEEPS * self._settings.sweep_s,
-            max_attempts=self._settings.max_attempts,
+            limits=self._settings.limits,
         )
         if sent:
             _log.info("the sweep sent %d messages again", sent)

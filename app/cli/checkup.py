@@ -247,6 +247,12 @@ def _work(client: Client) -> Checks:
                 found=f"{device.state}: {device.reason} ({device.changed_by})",
                 todo=f"when that is mended: assay workers resume {device.device}",
             )  # fmt: skip
+        elif device.faults:
+            yield Check(
+                name=f"device {device.device}", outcome=Outcome.WARN,
+                found=f"{device.faults} evaluations in a row failed by our fault, none has succeeded since",
+                todo="read its worker's log; after some more it is quarantined",
+            )  # fmt: skip
     for backlog in waiting:
         served = any(_serves(device, backlog) for device in online)
         queue = route.queue_for(backlog.device_class, backlog.device)

@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app import route
 from app.domain.device import CLOSED, Place
-from app.domain.job import JobState
+from app.domain.job import JobState, Limits
 from app.store import devices, jobs, tables
 from app.store.tables.core import SHARE
 
@@ -31,6 +31,9 @@ AGEING_S = 300.0
 
 LISTS = 8
 """How many of the best lists are tried in one go: other workers may hold the heads of the first ones."""
+
+DUE = "(not_before IS NULL OR not_before <= now())"
+"""The same as `jobs.is_due`."""
 
 _j = tables.jobs.c
 
@@ -54,7 +57,7 @@ class Terms:
     owner: str
     """Unique to this claim."""
     lease_s: float
-    max_attempts: int
+    limits: Limits
     ageing_s: float = AGEING_S
 
 
@@ -82,7 +85,7 @@ def _take_next(
             job_id = connection.execute(_HEAD, {"device_class": place.device_class, **best}).scalar_one_or_none()
             if job_id is None:
                 continue  # others are taking what was left of this list
-            lease = jobs.claim(connection, job_id, terms.owner, terms.lease_s, terms.max_attempts)
+            lease = jobs.claim(connection, job_id, terms.owner, terms.lease_s, terms.limits)
             if lease is not None:
                 return lease, best["pin"] or None
             break  # it was cancelled, or out of attempts, and is settled now: who is next may have changed
@@ -105,7 +108,7 @@ def _ranked(
 
 
 def _waits(connection: sa.Connection, place: Place, pin: str | None) -> bool:
-    conditions = (_j.state == JobState.QUEUED, _j.device_class == place.device_class)
+    conditions = (_j.state == JobState.QUEUED, _j.device_class == place.device_class, jobs.is_due())
     waiting = sa.select(sa.true()).where(*conditions, sa.func.coalesce(_j.device, "") == (pin or "")).limit(1)
     return connection.execute(waiting).scalar_one_or_none() is not None
 
@@ -141,7 +144,7 @@ FROM waiting
   CROSS JOIN LATERAL (
     SELECT created_at, job_id FROM jobs
     WHERE state = 'queued' AND device_class = :device_class AND coalesce(device, '') = waiting.pin
-      AND {SHARE} = waiting.share AND priority = ranks.priority
+      AND {SHARE} = waiting.share AND priority = ranks.priority AND {DUE}
     ORDER BY created_at, job_id LIMIT 1
   ) AS head
   JOIN served USING (share)
@@ -157,7 +160,7 @@ _HEAD = sa.text(
     f"""
 SELECT job_id FROM jobs
 WHERE state = 'queued' AND device_class = :device_class AND coalesce(device, '') = :pin
-  AND {SHARE} = :share AND priority = :priority
+  AND {SHARE} = :share AND priority = :priority AND {DUE}
 ORDER BY created_at, job_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """  # noqa: S608
 )

@@ -42,6 +42,8 @@ class Device:
     changed_by: str | None = None
     """Who said so: a user, or the worker itself."""
     changed_at: datetime | None = None
+    faults: int = 0
+    """Evaluations in a row that failed by our fault; see `note_fault`."""
 
     @property
     def device(self) -> str:
@@ -139,6 +141,24 @@ def quarantine_at(connection: sa.Connection, place: Place, *, reason: str, chang
     _set_state(connection, _at(place), DeviceState.QUARANTINED, reason, changed_by)
 
 
+def note_fault(connection: sa.Connection, place: Place, key: str) -> int:
+    """One more evaluation has failed by our fault; how many in a row that makes.
+
+    The same `key` again counts once: that of a job which had begun is its id, because the job's own code may be what
+    makes it fail, and then the next job's will not."""
+    noted = sa.case((sa.literal(key) == sa.any_(_d.faults), _d.faults), else_=sa.func.array_append(_d.faults, key))
+    update = sa.update(tables.devices).where(_at(place)).values(faults=noted)
+    counted = connection.execute(update.returning(sa.func.cardinality(_d.faults))).scalar_one_or_none()
+    return counted or 0
+
+
+def note_success(connection: sa.Connection, place: Place) -> None:
+    """An evaluation has come to a result: what failed before was not the device's fault."""
+    connection.execute(
+        sa.update(tables.devices).where(_at(place), sa.func.cardinality(_d.faults) > 0).values(faults=[])
+    )
+
+
 def events(connection: sa.Connection, limit: int = 100) -> list[Event]:
     """The latest changes, newest first."""
     e = tables.device_events.c
@@ -154,7 +174,8 @@ def listed(connection: sa.Connection) -> list[Device]:
     silent = _d.heartbeat_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S)
     state = sa.case((sa.and_(_d.state == "online", silent), "offline"), else_=_d.state).label("state")
     where = (_d.device_id, _d.node, _d.device_class, _d.device_index)
-    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at)
+    faults = sa.func.cardinality(_d.faults).label("faults")
+    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at, faults)
     query = sa.select(*where, *heard, _d.reason, _d.changed_by, _d.changed_at).order_by(
         _d.device_class, _d.node, _d.device_index
     )
@@ -195,6 +216,7 @@ def _set_state(
         .where(which, _d.state != state)
         .values(
             state=state,
+            faults=[],
             reason=reason if state in CLOSED else None,
             changed_by=changed_by,
             changed_at=sa.func.now(),

@@ -13,16 +13,21 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.domain.job import Job, JobOptions, JobState
+from app.domain.job import Job, JobOptions, JobState, Limits
 from app.store import bulk, notices, tables
 
 EXHAUSTED = "attempts_exhausted"
 """`error_kind` of a job whose every attempt ended without a word."""
+USUAL = Limits()
 SICK_DEVICES = "sick_devices"
 """`error_kind` of a job at which one device after another was found unhealthy."""
 SICK_DEVICES_LIMIT = 2
 """The first device that is found unhealthy while it runs a job is not the job's fault.  The second may be: the job is
 set aside, instead of taking the whole fleet down."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+"""Before a job that our fault has cut short runs again, in seconds: twice as long each time, and half as long or half
+as long again by chance, so that those who were cut short together do not meet again."""
 
 SWEEP_LOCK = 0x5357454550
 """Advisory lock of the sweep: 'SWEEP'."""
@@ -120,18 +125,21 @@ def mark_sent(connection: sa.Connection, job_ids: Sequence[UUID]) -> None:
     connection.execute(sa.update(tables.jobs).where(_j.job_id.in_(locked)).values(sent_at=sa.func.now()))
 
 
-def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, max_attempts: int) -> Lease | None:
+def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, limits: Limits = USUAL) -> Lease | None:
     """Take the job, or None where it is not to be had: done, cancelled, or running under a lease that holds.
 
-    A job whose attempts are used up fails here, and one whose cancellation was asked for is cancelled."""
+    A lease that has lapsed is an interruption.  A job whose attempts or interruptions are used up fails here, and one
+    whose cancellation was asked for is cancelled."""
     taken = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, sa.or_(_j.state == JobState.QUEUED, _lapsed()))
-        .where(_j.attempt < max_attempts, sa.not_(_j.cancel_requested))
+        .where(sa.not_(_is_used_up(limits, _interrupted())), sa.not_(_j.cancel_requested))
         .where(_j.problem_id == tables.problems.c.problem_id, _j.candidate_id == tables.candidates.c.candidate_id)
         .values(
             state=JobState.RUNNING,
             attempt=_j.attempt + 1,
+            interruptions=_interrupted(),
+            not_before=None,
             lease_until=_seconds_from_now(lease_s),
             lease_owner=owner,
             started_at=sa.func.now(),
@@ -148,7 +156,7 @@ def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, m
     )
     row = connection.execute(taken).one_or_none()
     if row is None:
-        _settle(connection, max_attempts, _j.job_id == job_id)
+        _settle(connection, limits, _j.job_id == job_id)
         return None
     return Lease(job=_as_job(job_id, row), owner=owner)
 
@@ -189,30 +197,30 @@ def fail(connection: sa.Connection, lease: Lease, kind: str, message: str) -> bo
     return _leave(connection, lease, state=JobState.FAILED, error_kind=kind, error_message=message)
 
 
-def release(connection: sa.Connection, lease: Lease, max_attempts: int, kind: str, message: str) -> JobState | None:
-    """Give the job back after a fault of ours: queued for the sweep to send, or failed if this was the last attempt.
+def release(
+    connection: sa.Connection, lease: Lease, limits: Limits, kind: str, message: str, *, cut_short: bool = False
+) -> JobState | None:
+    """Give the job back after a fault of ours: queued after a pause, for the sweep to send, or failed if this was the
+    last attempt.  `cut_short`: by the death of a process of ours, which counts as an interruption.
 
     None where the lease is lost."""
-    if lease.job.attempt >= max_attempts:
+    interruptions = _j.interruptions + int(cut_short)
+    used_up = connection.execute(sa.select(_is_used_up(limits, interruptions)).where(_held(lease))).scalar_one_or_none()
+    if used_up is None:
+        return None
+    if used_up:
         return JobState.FAILED if fail(connection, lease, kind, message) else None
-    given_back = (
-        sa.update(tables.jobs)
-        .where(_held(lease))
-        .values(state=JobState.QUEUED, lease_until=None, lease_owner=None, sent_at=None)
-    )
-    return JobState.QUEUED if connection.execute(given_back).rowcount else None
+    times = _j.interruptions if cut_short else _j.attempt - 1 - _j.interruptions
+    return _queue_again(connection, lease, _after(times), interruptions=interruptions)
 
 
-def give_back(connection: sa.Connection, lease: Lease) -> JobState | None:
-    """Queue the job again as if this attempt had not been: its device was taken out of service, or is being emptied.
+def give_back(connection: sa.Connection, lease: Lease, *, faults: int = 0) -> JobState | None:
+    """Queue the job again as if this attempt had not been: its device was taken out of service, is being emptied, or
+    could not begin, for the time number `faults` in a row.
 
     None where the lease is lost."""
-    given_back = (
-        sa.update(tables.jobs)
-        .where(_held(lease))
-        .values(state=JobState.QUEUED, attempt=_j.attempt - 1, lease_until=None, lease_owner=None, sent_at=None)
-    )
-    return JobState.QUEUED if connection.execute(given_back).rowcount else None
+    not_before = _after(sa.literal(faults - 1)) if faults else sa.func.now()
+    return _queue_again(connection, lease, not_before, attempt=_j.attempt - 1)
 
 
 def give_back_sick(connection: sa.Connection, lease: Lease, message: str) -> JobState | None:
@@ -250,13 +258,21 @@ def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
     return states(connection, [job_id]).get(job_id)
 
 
-def settle_lapsed(connection: sa.Connection, max_attempts: int) -> None:
-    """Every running job whose lease has lapsed is queued again, or failed, or cancelled if that was asked for."""
-    _settle(connection, max_attempts, sa.true())
+def settle_lapsed(connection: sa.Connection, limits: Limits) -> None:
+    """Every running job whose lease has lapsed is queued again after a pause, or failed, or cancelled if that was asked
+    for."""
+    _settle(connection, limits, sa.true())
     again = (
         sa.update(tables.jobs)
         .where(_j.job_id.in_(_locked(_lapsed())))
-        .values(state=JobState.QUEUED, lease_until=None, lease_owner=None, sent_at=None)
+        .values(
+            state=JobState.QUEUED,
+            interruptions=_j.interruptions + 1,
+            not_before=_after(_j.interruptions),
+            lease_until=None,
+            lease_owner=None,
+            sent_at=None,
+        )
     )
     connection.execute(again)
 
@@ -269,22 +285,21 @@ def lock_sweep(connection: sa.Connection) -> bool:
 def backlog(connection: sa.Connection, grace_s: float) -> list[Backlog]:
     """Per queue, the jobs for which the broker should hold a message.
 
-    Those that were stored in the last `grace_s` seconds and not sent yet are left to whoever is sending them."""
+    Those that were stored in the last `grace_s` seconds and not sent yet are left to whoever is sending them, and those
+    that run again wait for their moment."""
     query = (
         sa.select(_j.device_class, _j.device, sa.func.count().label("jobs"))
-        .where(
-            _j.state == JobState.QUEUED, sa.or_(_j.sent_at.is_not(None), _idle_since() < _seconds_from_now(-grace_s))
-        )
+        .where(_j.state == JobState.QUEUED, is_due(), sa.or_(_j.sent_at.is_not(None), _is_idle(grace_s)))
         .group_by(_j.device_class, _j.device)
     )
     return [Backlog(**row._mapping) for row in connection.execute(query)]
 
 
 def longest_waiting(connection: sa.Connection, where: Backlog, grace_s: float, limit: int) -> list[Queued]:
-    """Up to `limit` jobs of a queue to which nothing has happened for `grace_s` seconds: never sent first, then by
-    the age of their last message."""
+    """Up to `limit` jobs of a queue to which nothing has happened for `grace_s` seconds, or whose moment to run again
+    has come: never sent first, then by the age of their last message."""
     pinned = _j.device.is_(None) if where.device is None else _j.device == where.device
-    conditions = (_j.device_class == where.device_class, pinned, _idle_since() < _seconds_from_now(-grace_s))
+    conditions = (_j.device_class == where.device_class, pinned, is_due(), _is_idle(grace_s))
     return _queued(connection, *conditions, limit=limit)
 
 
@@ -328,6 +343,8 @@ def _revive(connection: sa.Connection, keys: Sequence[str]) -> None:
         .values(
             state=JobState.QUEUED,
             attempt=0,
+            interruptions=0,
+            not_before=None,
             sick_devices=0,
             lease_owner=None,
             sent_at=None,
@@ -341,8 +358,9 @@ def _revive(connection: sa.Connection, keys: Sequence[str]) -> None:
     connection.execute(revived)
 
 
-def _settle(connection: sa.Connection, max_attempts: int, which: sa.ColumnElement[bool]) -> None:
-    """Fail what has used up its attempts and cancel what was asked to stop, where nobody is at it any more."""
+def _settle(connection: sa.Connection, limits: Limits, which: sa.ColumnElement[bool]) -> None:
+    """Fail what has used up its attempts or interruptions and cancel what was asked to stop, where nobody is at it any
+    more."""
     idle = sa.or_(_j.state == JobState.QUEUED, _lapsed())
     cancelled = (
         sa.update(tables.jobs)
@@ -350,16 +368,18 @@ def _settle(connection: sa.Connection, max_attempts: int, which: sa.ColumnElemen
         .values(state=JobState.CANCELLED, lease_until=None, finished_at=sa.func.now())
         .returning(_j.job_id)
     )
-    reason = f"{max_attempts} attempts ended without a result; the last owner was "
+    tried = sa.cast(_j.attempt, sa.Text)
     failed = (
         sa.update(tables.jobs)
-        .where(_j.job_id.in_(_locked(which, idle, _j.attempt >= max_attempts)))
+        .where(_j.job_id.in_(_locked(which, idle, _is_used_up(limits, _interrupted()))))
         .values(
             state=JobState.FAILED,
             lease_until=None,
             finished_at=sa.func.now(),
             error_kind=EXHAUSTED,
-            error_message=sa.literal(reason) + sa.func.coalesce(_j.lease_owner, "unknown"),
+            error_message=tried
+            + " attempts ended without a result; the last owner was "
+            + sa.func.coalesce(_j.lease_owner, "unknown"),
         )
         .returning(_j.job_id)
     )
@@ -386,8 +406,45 @@ def _queued(connection: sa.Connection, *conditions: sa.ColumnElement[bool], limi
     return [Queued(**row._mapping) for row in found]
 
 
-def _idle_since() -> sa.ColumnElement[Any]:
-    return sa.func.coalesce(_j.sent_at, _j.started_at, _j.created_at)
+def _queue_again(
+    connection: sa.Connection, lease: Lease, not_before: sa.ColumnElement[Any], **counted: object
+) -> JobState | None:
+    at_once = sa.case((_j.cancel_requested, sa.null()), else_=not_before)  # to be cancelled by who comes next
+    again = (
+        sa.update(tables.jobs)
+        .where(_held(lease))
+        .values(state=JobState.QUEUED, not_before=at_once, lease_until=None, lease_owner=None, sent_at=None, **counted)
+    )
+    return JobState.QUEUED if connection.execute(again).rowcount else None
+
+
+def _interrupted() -> sa.ColumnElement[int]:
+    """Interruptions, with the one that a lapsed lease is."""
+    return _j.interruptions + sa.case((_lapsed(), 1), else_=0)
+
+
+def _is_used_up(limits: Limits, interruptions: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    return sa.or_(_j.attempt - interruptions >= limits.attempts, interruptions >= limits.interruptions)
+
+
+def _after(times: sa.ColumnElement[int]) -> sa.ColumnElement[Any]:
+    """When a job runs again that has been cut short `times` times before."""
+    doubled = FIRST_PAUSE_S * sa.func.power(2.0, sa.func.least(times, 16))
+    pause_s = sa.func.least(LONGEST_PAUSE_S, doubled) * (0.5 + sa.func.random())
+    return sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, pause_s)
+
+
+def is_due() -> sa.ColumnElement[bool]:
+    """Whether a queued job may be claimed: it is new, or has waited long enough since it was cut short."""
+    return sa.or_(_j.not_before.is_(None), _j.not_before <= sa.func.now())
+
+
+def _is_idle(grace_s: float) -> sa.ColumnElement[bool]:
+    """Whether nobody is about to send a message: for `grace_s` seconds nothing has happened, or the job runs again,
+    which only the sweep tells the broker."""
+    runs_again = sa.and_(_j.sent_at.is_(None), _j.not_before.is_not(None))
+    since = sa.func.coalesce(_j.sent_at, _j.started_at, _j.created_at)
+    return sa.or_(runs_again, since < _seconds_from_now(-grace_s))
 
 
 def _held(lease: Lease) -> sa.ColumnElement[bool]:

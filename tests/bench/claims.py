@@ -18,6 +18,7 @@ from pathlib import Path
 
 from app import embedded, enqueue
 from app.domain.device import Place
+from app.domain.job import Limits
 from app.domain.problem import Problem
 from app.domain.request import PRIORITIES, Request
 from app.settings import Settings
@@ -70,7 +71,7 @@ def claim(database: Database, number: int) -> list[float]:
     took = []
     for _ in range(number):
         began = time.perf_counter()
-        terms = claims.Terms(owner=secrets.token_hex(4), lease_s=60, max_attempts=3)
+        terms = claims.Terms(owner=secrets.token_hex(4), lease_s=60, limits=Limits())
         with database.begin() as connection:
             assert claims.claim(connection, HERE, "gpu.h200", terms).lease is not None
         took.append(1000 * (time.perf_counter() - began))

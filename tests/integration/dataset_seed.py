@@ -124,7 +124,7 @@ def evaluate(
         options=options,
     )
     [job_id] = jobs.add(connection, [new])
-    lease = jobs.claim(connection, job_id, "test", 60.0, 3)
+    lease = jobs.claim(connection, job_id, "test", 60.0)
     assert lease is not None
     evaluation_id = evaluations.add(connection, lease, worker="w", evaluation=evaluation, verdict=verdict(label))
     assert evaluation_id is not None

@@ -3,6 +3,7 @@
     wrong             the answer is wrong, at once
     slow 0.5          … after so many seconds
     fault             our own machinery fails
+    unready PATH      our own machinery cannot even begin, until the file exists
     sick PATH         the device is found unhealthy, until the file exists, which is made now
     bug               our own code raises what it should not
     die               the pool process is killed
@@ -70,7 +71,11 @@ class FakeIsolator:
             raise isolate.CancelledError("as asked")
 
     def _fault(self, _: str) -> None:
-        raise isolate.InfrastructureError("the device is on fire")
+        raise isolate.InfrastructureError("the device is on fire", begun=True)
+
+    def _unready(self, path: str) -> None:
+        if not Path(path).exists():
+            raise isolate.InfrastructureError("the referee did not start")
 
     def _sick(self, path: str) -> None:
         if not Path(path).exists():

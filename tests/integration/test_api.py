@@ -83,14 +83,14 @@ def worker(database: Database, finish: Callable[[Database, UUID], None]) -> Iter
 
 def passed(database: Database, job_id: UUID) -> None:
     with database.begin() as connection:
-        lease = jobs.claim(connection, job_id, "me", 30, 3)
+        lease = jobs.claim(connection, job_id, "me", 30)
         assert lease
         evaluations.add(connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean())
 
 
 def broken(database: Database, job_id: UUID) -> None:
     with database.begin() as connection:
-        lease = jobs.claim(connection, job_id, "me", 30, 3)
+        lease = jobs.claim(connection, job_id, "me", 30)
         assert lease
         jobs.fail(connection, lease, "referee_lost", "the referee is gone")
 
@@ -218,7 +218,7 @@ BY_CASES = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simp
 
 def by_cases(database: Database, job_id: UUID) -> None:
     with database.begin() as connection:
-        lease = jobs.claim(connection, job_id, "me", 30, 3)
+        lease = jobs.claim(connection, job_id, "me", 30)
         assert lease
         assert lease.job.options.cases, "the worker is told"
         evaluations.add(connection, lease, worker="w", evaluation=fakes.by_cases(), verdict=fakes.clean())
@@ -304,7 +304,7 @@ def test_cancel(site: FlaskClient, database: Database) -> None:
     assert site.delete(queued).json["state"] == "cancelled"
     running = site.post("/v1/evaluations", json=BODY | {"candidate": "d"})
     with database.begin() as connection:
-        assert jobs.claim(connection, UUID(running.json["job_id"]), "me", 30, 3)
+        assert jobs.claim(connection, UUID(running.json["job_id"]), "me", 30)
     stopping = site.delete(running.location)
     assert (stopping.status_code, stopping.json["state"]) == (202, "running")
     assert site.delete(f"/v1/evaluations/{uuid4()}").status_code == 404

@@ -17,7 +17,7 @@ from celery import Celery
 from app import broker as brokers
 from app import enqueue, route
 from app.domain.device import Place
-from app.domain.job import JobState
+from app.domain.job import JobState, Limits
 from app.domain.request import RequestError
 from app.store import claims, devices, evaluations, jobs, kernelgym, tables
 from app.store.session import Database
@@ -39,7 +39,7 @@ def many(number: int) -> list[str]:
 
 
 def claim(database: Database, place: Place = HERE, queue: str = QUEUE) -> claims.Claim:
-    terms = claims.Terms(owner=secrets.token_hex(4), lease_s=60, max_attempts=ATTEMPTS)
+    terms = claims.Terms(owner=secrets.token_hex(4), lease_s=60, limits=Limits())
     with database.begin() as connection:
         return claims.claim(connection, place, queue, terms)
 
@@ -202,8 +202,9 @@ def test_cancelled_and_exhausted_jobs_are_settled_on_the_way(database: Database,
     assert lease is not None
     with database.begin() as connection:
         jobs.cancel(connection, asked)
-        jobs.release(connection, lease, ATTEMPTS, "infrastructure", "fire")
-        connection.execute(sa.update(tables.jobs).where(tables.jobs.c.job_id == exhausted).values(attempt=ATTEMPTS))
+        jobs.release(connection, lease, Limits(), "infrastructure", "fire")
+        used_up = sa.update(tables.jobs).where(tables.jobs.c.job_id == exhausted)
+        connection.execute(used_up.values(attempt=ATTEMPTS, not_before=None))
     assert claimed(database) == fine
     with database.begin() as connection:
         states = jobs.states(connection, [asked, exhausted])
@@ -246,6 +247,35 @@ def test_states_of_devices_have_reasons_and_a_history(database: Database) -> Non
         ]
         with pytest.raises(devices.UnknownDeviceError, match=r"no device 'her'; expected one of here, here\.0, there"):
             devices.resume(connection, "her", changed_by="ben")
+
+
+def test_a_job_that_was_cut_short_is_not_claimed_before_its_moment(database: Database, broker: Celery) -> None:
+    first, second = submit(database, broker, "first", "second")
+    lease = claim(database).lease
+    assert lease is not None
+    with database.begin() as connection:
+        jobs.release(connection, lease, Limits(), "infrastructure", "gone", cut_short=True)
+        j = tables.jobs.c
+        later = sa.update(tables.jobs).where(j.job_id == first)
+        connection.execute(later.values(not_before=sa.func.now() + sa.text("interval '1 hour'")))
+    assert [claimed(database), claimed(database)] == [second, None]
+    assert claim(database) == claims.Claim()  # nothing is owed before that
+    with database.begin() as connection:
+        connection.execute(later.values(not_before=sa.func.now()))
+    assert claimed(database) == first
+
+
+def test_faults_in_a_row_are_those_of_several_jobs(database: Database) -> None:
+    register(database, HERE, THERE)
+    with database.begin() as connection:
+        assert [devices.note_fault(connection, HERE, key) for key in ("a", "a", "b", "c", "b")] == [1, 1, 2, 3, 3]
+        assert [device.faults for device in devices.named(connection, "here")] == [3]
+        devices.note_success(connection, HERE)
+        assert [device.faults for device in devices.listed(connection)] == [0, 0]
+        devices.note_fault(connection, HERE, "d")
+        devices.quarantine(connection, "here", reason="r", changed_by="ann")
+        devices.resume(connection, "here", changed_by="ann")
+        assert devices.note_fault(connection, HERE, "e") == 1  # a fresh start
 
 
 def test_a_job_that_makes_devices_sick_is_set_aside(database: Database, broker: Celery) -> None:

@@ -44,7 +44,7 @@ def worker(settings: Settings) -> Iterator[None]:
 
 def finish(database: Database, job_id: UUID) -> None:
     with database.begin() as connection:
-        lease = jobs.claim(connection, job_id, "me", 30, 3)
+        lease = jobs.claim(connection, job_id, "me", 30)
         if lease:
             evaluations.add(connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean())
 

@@ -91,7 +91,7 @@ def worker(database: Database, finish: Callable[[Database, UUID], None] | None =
 
 def passed(database: Database, job_id: UUID) -> None:
     with database.begin() as connection:
-        lease = jobs.claim(connection, job_id, "me", 30, 3)
+        lease = jobs.claim(connection, job_id, "me", 30)
         assert lease
         evaluations.add(connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean())
 

@@ -12,7 +12,7 @@ from celery import Celery
 
 from app import broker as brokers
 from app import enqueue
-from app.domain.job import JobState
+from app.domain.job import JobState, Limits
 from app.domain.request import Request, RequestError
 from app.store import evaluations, jobs, tables
 from app.store.session import Database
@@ -28,7 +28,7 @@ def job_id(database: Database, broker: Celery) -> UUID:
 
 def claim(database: Database, job_id: UUID, owner: str = "me", lease_s: float = LEASE_S) -> jobs.Lease | None:
     with database.begin() as connection:
-        return jobs.claim(connection, job_id, owner, lease_s, ATTEMPTS)
+        return jobs.claim(connection, job_id, owner, lease_s)
 
 
 def must_claim(database: Database, job_id: UUID, owner: str = "me", lease_s: float = LEASE_S) -> jobs.Lease:
@@ -69,11 +69,11 @@ def test_a_running_job_is_not_claimed_again(database: Database, job_id: UUID) ->
 
 def test_two_claims_at_once_give_one_lease(database: Database, job_id: UUID) -> None:
     with database.begin() as first:
-        assert jobs.claim(first, job_id, "first", LEASE_S, ATTEMPTS)
+        assert jobs.claim(first, job_id, "first", LEASE_S)
         with database.begin() as second:
             second.execute(sa.text("SET LOCAL lock_timeout = '200ms'"))
             with pytest.raises(sa.exc.OperationalError, match="lock timeout"):
-                jobs.claim(second, job_id, "second", LEASE_S, ATTEMPTS)
+                jobs.claim(second, job_id, "second", LEASE_S)
             second.rollback()
     assert claim(database, job_id, "second") is None
 
@@ -85,7 +85,7 @@ def test_a_lapsed_lease_is_taken_over_and_its_owner_is_refused(database: Databas
     with database.begin() as connection:
         assert not jobs.extend_lease(connection, old, LEASE_S).held
         assert not jobs.fail(connection, old, "kind", "message")
-        assert jobs.release(connection, old, ATTEMPTS, "kind", "message") is None
+        assert jobs.release(connection, old, Limits(), "kind", "message") is None
         assert not jobs.stopped(connection, old)
     assert finish(database, old) is None
     assert count(database, tables.evaluations) == count(database, tables.verdicts) == 0
@@ -125,23 +125,72 @@ def test_extending_moves_the_end_of_the_lease(database: Database, job_id: UUID) 
     assert row(database, job_id).lease_until > before
 
 
-def test_attempts_are_bounded(database: Database, job_id: UUID) -> None:
-    for attempt in range(1, ATTEMPTS + 1):
+def test_lapsed_leases_are_interruptions_which_are_bounded(database: Database, job_id: UUID) -> None:
+    most = Limits().interruptions
+    for attempt in range(1, most + 1):
         assert must_claim(database, job_id, f"owner-{attempt}", lease_s=-1).job.attempt == attempt
     assert claim(database, job_id) is None
     failed = row(database, job_id)
     assert (failed.state, failed.error_kind) == (JobState.FAILED, jobs.EXHAUSTED)
-    assert f"owner-{ATTEMPTS}" in failed.error_message
+    assert failed.error_message == f"{most} attempts ended without a result; the last owner was owner-{most}"
+
+
+def test_what_was_cut_short_waits_longer_each_time_and_is_counted_apart(database: Database, job_id: UUID) -> None:
+    limits = Limits(attempts=2, interruptions=4)
+    waits = []
+    for _ in range(limits.interruptions - 1):
+        lease = must_claim(database, job_id)
+        with database.begin() as connection:
+            assert jobs.release(connection, lease, limits, "infra", "gone", cut_short=True) is JobState.QUEUED
+        again = row(database, job_id)
+        waits.append((again.not_before - again.started_at).total_seconds())
+        assert (again.sent_at, again.interruptions) == (None, len(waits))
+    for times, wait_s in enumerate(waits):
+        assert 0.25 * 2**times <= wait_s <= 0.75 * 2**times + LEASE_S / 2
+    with database.begin() as connection:  # one by a fault that is no death: attempts are counted from there
+        assert jobs.release(connection, must_claim(database, job_id), limits, "infra", "fire") is JobState.QUEUED
+    lease = must_claim(database, job_id)
+    with database.begin() as connection:
+        assert jobs.release(connection, lease, limits, "infra", "gone", cut_short=True) is JobState.FAILED
+
+
+def test_what_could_not_begin_is_not_counted(database: Database, job_id: UUID) -> None:
+    for faults in range(1, 20):
+        lease = must_claim(database, job_id)
+        assert lease.job.attempt == 1
+        with database.begin() as connection:
+            assert jobs.give_back(connection, lease, faults=faults) is JobState.QUEUED
+    waiting = row(database, job_id)
+    assert 25 <= (waiting.not_before - waiting.started_at).total_seconds() <= 95  # half of the longest, or half more
+
+
+def test_a_job_that_runs_again_is_sent_when_its_moment_has_come(
+    database: Database, broker: Celery, job_id: UUID
+) -> None:
+    with database.begin() as connection:
+        jobs.release(connection, must_claim(database, job_id), Limits(), "infra", "gone", cut_short=True)
+    with broker.connection_for_write() as connected:
+        connected.default_channel.client.flushall()
+    later(database, job_id, 60)
+    assert enqueue.send_lost(database, broker, grace_s=1000, limits=Limits()) == 0
+    later(database, job_id, -1)
+    assert enqueue.send_lost(database, broker, grace_s=1000, limits=Limits()) == 1
+
+
+def later(database: Database, job_id: UUID, seconds: float) -> None:
+    moment = sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    with database.begin() as connection:
+        connection.execute(sa.update(tables.jobs).where(tables.jobs.c.job_id == job_id).values(not_before=moment))
 
 
 def test_a_released_job_is_queued_until_its_last_attempt(database: Database, job_id: UUID) -> None:
     for _ in range(ATTEMPTS - 1):
         lease = must_claim(database, job_id)
         with database.begin() as connection:
-            assert jobs.release(connection, lease, ATTEMPTS, "infrastructure", "fire") is JobState.QUEUED
+            assert jobs.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.QUEUED
     lease = must_claim(database, job_id)
     with database.begin() as connection:
-        assert jobs.release(connection, lease, ATTEMPTS, "infrastructure", "fire") is JobState.FAILED
+        assert jobs.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.FAILED
     failed = row(database, job_id)
     assert (failed.error_kind, failed.error_message) == ("infrastructure", "fire")
 
@@ -174,7 +223,7 @@ def test_a_job_that_was_given_back_meanwhile_is_cancelled(database: Database, jo
     lease = must_claim(database, job_id)
     with database.begin() as connection:
         jobs.cancel(connection, job_id)
-        assert jobs.release(connection, lease, ATTEMPTS, "infrastructure", "fire") is JobState.QUEUED
+        assert jobs.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.QUEUED
     assert claim(database, job_id) is None
     assert row(database, job_id).state == JobState.CANCELLED
 
@@ -246,6 +295,9 @@ def test_the_sweep_takes_jobs_from_the_dead(database: Database, broker: Celery, 
         queue.get(timeout=5).ack()
         queue.close()
     must_claim(database, job_id, lease_s=-1)
+    sweep(database, broker)
+    assert row(database, job_id).interruptions == 1
+    later(database, job_id, -1)
     assert sweep(database, broker) == 1
     assert must_claim(database, job_id).job.attempt == 2
 
@@ -260,4 +312,4 @@ def test_one_sweep_at_a_time(database: Database, broker: Celery, job_id: UUID) -
 
 
 def sweep(database: Database, broker: Celery) -> int:
-    return enqueue.send_lost(database, broker, grace_s=0, max_attempts=ATTEMPTS)
+    return enqueue.send_lost(database, broker, grace_s=0, limits=Limits())

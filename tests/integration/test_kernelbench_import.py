@@ -125,7 +125,7 @@ def test_imported_samples_are_evaluated_and_exported_like_any_other(
     imports.kernelbench(database, checkout)
     for job in rows(database, tables.jobs):
         with database.begin() as connection:
-            lease = jobs.claim(connection, job.job_id, "test", 60.0, 3)
+            lease = jobs.claim(connection, job.job_id, "test", 60.0)
             assert lease is not None
             evaluation, label = dataset_seed.KINDS["fast"]
             evaluations.add(connection, lease, worker="w", evaluation=evaluation, verdict=dataset_seed.verdict(label))

@@ -16,6 +16,7 @@ from app import enqueue
 from app.client import Client
 from app.domain import ids
 from app.domain.device import Place
+from app.domain.job import Limits
 from app.embedded import Services, dump
 from app.settings import Settings
 from app.store import claims, evaluations, migrate, retention, tables
@@ -31,7 +32,7 @@ def evaluated(database: Database, broker: Celery, number: int) -> list[UUID]:
     stored = []
     for _ in range(number):
         with database.begin() as connection:
-            terms = claims.Terms(owner="me", lease_s=60, max_attempts=1)
+            terms = claims.Terms(owner="me", lease_s=60, limits=Limits(attempts=1))
             lease = claims.claim(connection, HERE, "cpu", terms).lease
             assert lease is not None
             evaluation_id = evaluations.add(
@@ -159,7 +160,7 @@ def test_data_of_the_first_version_is_read_by_this_one(settings: Settings, empty
         assert waits["state"] == "queued"
         trajectory = client.get_trajectory(UUID(identifiers[3]))
         assert (trajectory.run, [turn.response for turn in trajectory.turns]) == ("old run", ["answer", "another"])
-        terms = claims.Terms(owner="me", lease_s=60, max_attempts=1)
+        terms = claims.Terms(owner="me", lease_s=60, limits=Limits(attempts=1))
         with client.database.begin() as connection:
             lease = claims.claim(connection, place, "gpu.h200", terms).lease
             assert lease is not None

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from app import enqueue
 from app.domain.device import Place
 from app.domain.evaluation import Canary, Timing
+from app.domain.job import Limits
 from app.settings import Settings
 from app.store import claims, devices, evaluations, jobs
 from app.store.session import Database
@@ -45,12 +46,12 @@ def scraped(app: flask.Flask) -> dict[str, float]:
 
 
 def run_one(database: Database, **outcome: Any) -> None:
-    terms = claims.Terms(owner="me", lease_s=60, max_attempts=1)
+    terms = claims.Terms(owner="me", lease_s=60, limits=Limits(attempts=1))
     with database.begin() as connection:
         lease = claims.claim(connection, HERE, "cpu", terms).lease
         assert lease is not None
         if not outcome:
-            jobs.release(connection, lease, 1, "infrastructure", "fire")
+            jobs.release(connection, lease, Limits(attempts=1), "infrastructure", "fire")
         else:
             evaluations.add(connection, lease, worker="w", **outcome)
 

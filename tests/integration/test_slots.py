@@ -20,10 +20,12 @@ import sqlalchemy as sa
 
 from app import enqueue, route
 from app.client import Client, Result, Submission
+from app.domain.device import Place
 from app.domain.job import JobState
 from app.settings import Settings
 from app.store import devices, jobs, tables
 from tests.waiting import LIMIT_S, until
+from workers import tasks
 
 pytestmark = pytest.mark.slow
 NODE = route.node_name(socket.gethostname())
@@ -181,7 +183,7 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     assert worker.wait(LIMIT_S) == 0
 
 
-def test_a_device_that_is_not_there_fails_jobs_and_scores_none(
+def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
     client: Client, settings: Settings, start_worker: Start
 ) -> None:
     log = settings.state_dir / "log" / "worker-h200-9.log"
@@ -191,11 +193,15 @@ def test_a_device_that_is_not_there_fails_jobs_and_scores_none(
     assert "the referee did not start: ValueError: device class 'h200': expected a GPU, and torch" in line
     assert line.endswith("sees none; the next job tries again")
 
-    ((job_id,), (result,)) = evaluate(client, HONEST, gpu="h200")
-    assert (result["state"], result["valid"], result["status"]) == ("failed", False, None)
-    assert (result["speedup"], result["verdict"]) == (None, None)
-    assert result["reward"] is None or not any(result["reward"].values())  # type: ignore[attr-defined]
-    assert result["error"]["kind"] == "infrastructure"  # type: ignore[index]
-    assert "expected a GPU" in result["error"]["message"]  # type: ignore[index]
-    assert attempts(client, [job_id]) == [settings.max_attempts]
+    (job_id,), _ = evaluate(client, HONEST, gpu="h200", wait=False)
+    with client.database.begin() as connection:
+        place = Place(device_class="h200", node=NODE, index=9)
+        for number in range(1, tasks.FAULTS_IN_A_ROW):  # as if it had been tried before
+            devices.note_fault(connection, place, f"before {number}")
+    until(lambda: [device.state for device in listed(client)] == ["quarantined"])
+    (device,) = listed(client)
+    assert "expected a GPU" in str(device.reason)
+    with client.database.begin() as connection:
+        assert jobs.states(connection, [job_id]) == {job_id: JobState.QUEUED}  # for a device that is there
+    assert attempts(client, [job_id]) == [0]
     assert worker.poll() is None

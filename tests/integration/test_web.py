@@ -468,7 +468,9 @@ def test_without_a_database_pages_say_so(history: History) -> None:
 
 
 def test_healthz_wants_the_tables(site: FlaskClient, services: object, history: History) -> None:
-    assert site.get("/healthz").get_json() == {"ok": True, "reason": None}
+    healthy = site.get("/healthz").get_json()
+    assert (healthy["ok"], healthy["reason"]) == (True, None)
+    assert sorted(healthy["devices"]) == ["draining", "offline", "online", "quarantined"]
     url = sa.make_url(history.settings.database_url or "").set(database="postgres")
     bare = create_app(replace(history.settings, database_url=url.render_as_string(hide_password=False)))
     response = bare.test_client().get("/healthz")

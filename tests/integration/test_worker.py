@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from app import broker as brokers
 from app import enqueue
+from app.cli import checkup
 from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
@@ -25,10 +26,14 @@ from app.store import devices, jobs, tables
 from app.store.session import Database, DatabaseUnavailableError
 from tests.bench import chaos
 from tests.waiting import LIMIT_S, until
+from workers import tasks
 
 pytestmark = pytest.mark.slow
 
 Start = Callable[..., Popen[bytes]]
+
+INTERRUPTIONS = 3
+"""Of a worker in whose hands a job dies: each takes a lease and a pause."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +42,8 @@ def _reach_fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def worker(start_worker: Start) -> Popen[bytes]:
-    return start_worker(module="fake_worker")
+def worker(start_worker: Start, settings: Settings) -> Popen[bytes]:
+    return start_worker(settings=replace(settings, max_interruptions=INTERRUPTIONS), module="fake_worker")
 
 
 def submit(client: Client, *candidates: str, **fields: Any) -> list[UUID]:
@@ -67,7 +72,7 @@ def test_what_happens_in_the_worker_is_in_the_rows(client: Client, worker: Popen
     assert "on fire" in results[1]["error"]["message"]  # type: ignore[index]
     assert "KeyError" in results[2]["error"]["message"]  # type: ignore[index]
     assert not any(result["valid"] for result in results[1:])
-    assert log.read_text().split() == ["died"] * client.settings.max_attempts
+    assert log.read_text().split() == ["died"] * INTERRUPTIONS
     (device,) = listed(client)
     assert (device.state, device.fingerprint["device_name"]) == ("online", "fake")
     worker.terminate()
@@ -118,6 +123,25 @@ def test_a_sick_device_is_quarantined_and_its_job_runs_elsewhere(
 
     meet = submit(client, *(f"meet {tmp_path}/met 2\nslow {number / 1e6}" for number in range(2)))
     client.wait(meet, timeout_s=LIMIT_S)  # both devices are at work again
+
+
+def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
+    client: Client, settings: Settings, start_worker: Start, tmp_path: Path
+) -> None:
+    gate = tmp_path / "mended"
+    job_ids = submit(client, *(f"unready {gate}\nslow {number / 1e6}" for number in range(tasks.FAULTS_IN_A_ROW)))
+    start_worker(module="fake_worker")
+    until(lambda: [device.state for device in listed(client)] == ["quarantined"])
+    (device,) = listed(client)
+    assert device.reason == "5 evaluations in a row failed by our fault; the last: the referee did not start"
+    (found,) = [check for check in checkup.run(settings) if check.name == f"device {device.device}"]
+    assert (found.outcome, "in a row failed by our fault" in found.found) == (checkup.Outcome.WARN, True)
+    assert {(row.state, row.attempt) for row in rows(client.database)} == {("queued", 0)}
+    gate.touch()
+    with client.database.begin() as connection:
+        devices.resume(connection, device.device, changed_by="test")
+    assert {result["status"] for result in client.wait(job_ids, timeout_s=LIMIT_S)} == {"incorrect"}
+    assert {device.faults for device in listed(client)} == {0}
 
 
 def test_draining_lets_finish_and_quarantine_does_not(client: Client, start_worker: Start, tmp_path: Path) -> None:

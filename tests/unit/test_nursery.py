@@ -31,6 +31,7 @@ class FakeProcess:
     def __init__(self) -> None:
         self.killed = False
         self.struck = False
+        self.is_there = True
 
     def wait_ready(self) -> None:
         pass
@@ -137,6 +138,14 @@ def test_a_spare_is_warm_when_it_is_taken_and_another_is_begun(ward: Ward, opene
     assert taken.asked == [Command.WARM, Command.COMPILE_FIRST]
     _until(lambda: len(ward.raised) == 3)
     assert nursery.take() is not taken  # one candidate each
+
+
+def test_a_spare_that_has_ended_while_it_waited_is_not_given_to_anybody(ward: Ward, opened: Open) -> None:
+    nursery = opened(1)
+    _until(lambda: len(ward.raised) == 1 and Command.COMPILE_FIRST in ward.raised[0].asked)
+    ward.raised[0].process.is_there = False  # type: ignore[misc]
+    assert nursery.take() is ward.raised[1]
+    _until(lambda: ward.raised[0].closed)
 
 
 def test_contexts_are_made_one_at_a_time(ward: Ward, opened: Open) -> None:

@@ -62,6 +62,11 @@ class Stopwatch:
         self._channel = ours
         self._lock = threading.Lock()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process has not ended."""
+        return self._process.poll() is None
+
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Taken:
         """Put `message` into the channel, take the time, wake the processes, wait for the answer, and stop them."""
         order = ORDER.pack(round(wait_s * 1e9), len(message), len(pids))
@@ -71,7 +76,7 @@ class Stopwatch:
             self._channel.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
             answer = self._channel.recv(_LARGEST)
         if not answer:
-            raise OSError(f"the stopwatch ended with code {self._process.wait()}")
+            raise ConnectionAbortedError(f"the stopwatch ended with code {self._process.wait()}")
         began, ended, size = RESULT.unpack_from(answer)
         reply = answer[RESULT.size :] if ended else None
         return Taken(began_ns=began, ended_ns=ended, reply=reply if size else None)

@@ -11,7 +11,7 @@ from workers.referee.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.device import Device
 from workers.referee.party import FailedError, Seat
 from workers.referee.references import References
-from workers.sandbox.confined import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut, ZygoteError
 from workers.wire import Outcome
 
 _STATUS = {
@@ -88,6 +88,8 @@ class Unaided:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ZygoteError) and self._seat is not None:  # our fault, and its process is of no more use
+            self._references.discard(self._seat.party)
         if not isinstance(error, FailedError | Ended | TimedOut | ValueError | KeyError):
             return
         if self._seat is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from pathlib import Path
 from types import TracebackType
 
@@ -21,7 +23,7 @@ from workers.referee.party import Party
 from workers.referee.references import References
 from workers.referee.room import Room
 from workers.referee.usual import Usual
-from workers.sandbox.confined import TimedOut
+from workers.sandbox.confined import TimedOut, ZygoteError
 from workers.sandbox.spawn import Zygote
 from workers.sandbox.wakeful import CoreClaim, Wakeful
 
@@ -32,10 +34,19 @@ SPARE_MEMORY_BYTES = 4 << 30
 KEPT_BYTES = 8 << 30
 """Of a GPU's memory, what the referee keeps for its next tensors."""
 
+SPARE_ATTEMPTS = 3
+"""Processes that are tried before a candidate gets none."""
+
 CPU_LIMIT_S = 3600
 """Processor time after which the kernel ends a process whatever the referee is doing."""
 
+_log = logging.getLogger(__name__)
+
 _CANDIDATE, _REFERENCE, _BUILDER = "workers.candidate", "workers.reference", "workers.builder"
+
+
+class BrokenHostError(RuntimeError):
+    """The zygote of candidates and references has ended, and all that it had forked: the referee has to end, too."""
 
 
 class Host:
@@ -71,14 +82,15 @@ class Host:
         if bound:
             self._claim.leave()
         self.cores = cores.partition(index, cores.gpus())
-        self.wakeful = Wakeful([self._claim.core] if bound else self.cores.awake)
-        self.stopwatch = Stopwatch()
+        self._kept_awake = [self._claim.core] if bound else self.cores.awake
+        self.wakeful = Wakeful(self._kept_awake)
+        self.stopwatch = self._new_stopwatch()
         if self._on_gpu:
-            self.stopwatch.move(self.cores.stopwatch)
             os.sched_setaffinity(0, self.cores.others)  # and with us all that we start from here on
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
-        self._builders = Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
+        self._builders = self._new_builders()
+        self._mending = threading.Lock()
         self._spares: dict[int, Party] = {}
         self._retired: list[Party] = []
         self._nursery: Nursery | None = None
@@ -107,6 +119,39 @@ class Host:
         self.environment = self.device.describe(self.node, self.index, first.active, first.missing, self.bytes_per_s)
         return self.environment
 
+    def _new_stopwatch(self) -> Stopwatch:
+        stopwatch = Stopwatch()
+        if self._on_gpu:
+            stopwatch.move(self.cores.stopwatch)
+        return stopwatch
+
+    def _new_builders(self) -> Zygote:
+        return Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
+
+    def require_zygote(self) -> None:
+        """Raises BrokenHostError: whatever a process of its said or did last may be because the zygote has gone."""
+        if not self._zygote.is_alive:
+            raise BrokenHostError("the zygote of candidates and references has ended, with all their processes")
+
+    def mend(self) -> None:
+        """Before an evaluation: start again what has ended since the last one.  Raises BrokenHostError where that takes
+        another referee."""
+        self.require_zygote()
+        with self._mending:
+            if not self.stopwatch.is_alive:
+                _log.error("the stopwatch has ended; it is started again")
+                self.stopwatch.close()
+                self.stopwatch = self._new_stopwatch()
+            if not self._builders.is_alive:
+                _log.error("the zygote of the builders has ended; it is started again")
+                self._builders.close()
+                self._builders = self._new_builders()
+            if not self.wakeful.is_alive:
+                _log.error("the process that keeps cores awake has ended; it is started again")
+                self.wakeful.close()
+                self.wakeful = Wakeful(self._kept_awake)
+        self.references.discard_gone()
+
     @property
     def quiet_cores(self) -> cores.Cores | None:
         """For those who are timed; on the CPU they have a claimed core already."""
@@ -114,7 +159,10 @@ class Host:
 
     @property
     def lost(self) -> bool:
-        """Whether our own context on the device has failed: no context recovers from that."""
+        """Whether no evaluation is possible here any more: the zygote has ended, or our own context on the device has
+        failed, from which no context recovers."""
+        if not self._zygote.is_alive:
+            return True
         if not self._on_gpu:
             return False
         try:
@@ -132,11 +180,20 @@ class Host:
         """A fresh, warm process for one candidate: a spare, if there is one of that size."""
         if self._nursery is not None:
             return self._nursery.take()
-        if memory_bytes not in self._spares:
+        for _ in range(SPARE_ATTEMPTS):
             self.prepare_spare(memory_bytes)
-        party = self._spares.pop(memory_bytes)
-        party.process.wait_ready()
-        return party
+            party = self._spares.pop(memory_bytes)
+            try:
+                party.process.wait_ready()
+            except ZygoteError as error:  # its warden could not confine it, or has ended
+                _log.warning("a spare process is of no use, another is forked: %s", error)
+            else:
+                if party.process.is_there:
+                    return party
+                _log.warning("a spare process has ended before it was used, another is forked")
+            party.close()
+            self.require_zygote()
+        raise ZygoteError(f"expected a process for the candidate, got {SPARE_ATTEMPTS} that ended")
 
     def retire(self, party: Party) -> None:
         """A candidate's process that has served.

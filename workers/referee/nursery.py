@@ -52,14 +52,18 @@ class Nursery:
 
     def take(self) -> Party:
         """The next spare; another is begun.  Raises ZygoteError where none can be raised, or none is ready in time."""
-        try:
-            party = self._ready.get(timeout=TAKE_TIMEOUT_S)
-        except queue.Empty:
-            raise ZygoteError(f"expected a candidate's process within {TAKE_TIMEOUT_S:g} s, got none") from None
-        self._wanted.release()
-        if isinstance(party, Exception):
-            raise ZygoteError(f"no candidate's process could be prepared: {party}") from party
-        return party
+        until = time.monotonic() + TAKE_TIMEOUT_S
+        while True:
+            try:
+                party = self._ready.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                raise ZygoteError(f"expected a candidate's process within {TAKE_TIMEOUT_S:g} s, got none") from None
+            self._wanted.release()
+            if isinstance(party, Exception):
+                raise ZygoteError(f"no candidate's process could be prepared: {party}") from party
+            if party.process.is_there:
+                return party
+            self.bury(party)  # it has ended while it waited
 
     @property
     def unburied(self) -> int:

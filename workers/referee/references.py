@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from app.domain.ids import sha256
 from workers.referee.party import FailedError, Party, Seat
-from workers.sandbox.confined import Ended, TimedOut
+from workers.sandbox.confined import Ended, TimedOut, ZygoteError
 
 RELEASE_TIMEOUT_S = 10.0
 
@@ -94,7 +94,7 @@ class References:
         """An evaluation is over."""
         try:
             seat.leave(RELEASE_TIMEOUT_S)
-        except (FailedError, Ended, TimedOut, ValueError):
+        except (FailedError, Ended, TimedOut, ValueError, ZygoteError):
             self.discard(seat.party)  # it cannot even forget; and it may be gone already
         self._stand_up(seat.party)
 
@@ -115,6 +115,27 @@ class References:
             for key, known in list(self._known.items()):
                 if known is party:
                     del self._known[key]
+
+    def discard_gone(self) -> None:
+        """Processes that have ended while nobody asked them anything serve nobody any more."""
+        with self._lock:
+            known = list(self._known.values())
+        for party in known:
+            if not party.lock.acquire(blocking=False):
+                continue  # whoever asks it something now hears of its end
+            try:
+                there = party.process.is_there
+            finally:
+                party.lock.release()
+            if not there:
+                self._drop(party)
+
+    def _drop(self, party: Party) -> None:
+        self.discard(party)
+        with self._lock:
+            taken = bool(self._seats.get(id(party)))
+        if not taken:  # else whoever leaves last closes it
+            party.close()
 
     def close(self) -> None:
         """End all."""

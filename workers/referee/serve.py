@@ -26,15 +26,19 @@ from workers.referee import baselines
 from workers.referee.by_cases import measure
 from workers.referee.cancel import Cancellation
 from workers.referee.health import DeviceUnhealthyError
-from workers.referee.host import Host
+from workers.referee.host import BrokenHostError, Host
 from workers.sandbox import linux
+from workers.sandbox.confined import ZygoteError
 
 LINGER_S = 2.0
 """How long to wait for a connection while there is none."""
 
 
 LOST = 75
-"""Exit code where the device's context is lost (sysexits.h: try again)."""
+"""Exit code where the device's context is lost, or the zygote has ended (sysexits.h: try again)."""
+
+DEATHS = (BrokenHostError, ZygoteError, ConnectionError, ProcessLookupError)
+"""An evaluation that ends by one of these was cut short because a process of ours has ended."""
 
 
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
@@ -93,6 +97,8 @@ class Connection:
         """Takes ownership of the channel."""
         self._channel = channel
         self._host = host
+        self._sending = threading.Lock()
+        """Frames are sent by two threads while a job runs."""
 
     def serve(self, greeting: dict[str, object]) -> None:
         """Greet, then answer jobs until the other end closes."""
@@ -109,22 +115,37 @@ class Connection:
         over, cancellation, lost = threading.Event(), Cancellation(), False
         watch = threading.Thread(target=self._watch, args=(over, cancellation), daemon=True)
         watch.start()
+        answer: dict[str, object]
         try:
+            self._host.mend()
+            self._say_begun()
             evaluation, timeline = self._evaluate(job, cancellation)
+            self._host.require_zygote()  # else a process that went with it is taken for one that crashed
             answer = {"evaluation": asdict(evaluation), "timeline": timeline.decode()}
         except DeviceUnhealthyError as error:
             answer = {"unhealthy": str(error)}
         except Exception as error:  # noqa: BLE001 (our fault, for the worker to report; other slots go on)
             traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {error}"}
             lost = self._host.lost
+            cut_short = lost or isinstance(error, DEATHS)
+            answer = {"error": f"{type(error).__name__}: {error}", "cut_short": cut_short, "ends": lost}
         finally:
             over.set()
             watch.join()
-        frames.send(self._channel, answer)
+        self._send(answer)
         if lost:  # no job could be evaluated here any more; the workers start another referee
             os._exit(LOST)
         self._host.recycle(job.options.memory_bytes)
+
+    def _send(self, frame: dict[str, object]) -> None:
+        with self._sending:
+            frames.send(self._channel, frame)
+
+    def _say_begun(self) -> None:
+        """Before a process is given anything of the job: from here on a death of ours may be the doing of the job's own
+        code, so that the worker counts it.  A worker that is gone is noticed by the watch."""
+        with contextlib.suppress(OSError):
+            self._send({"progress": {"begun": True}})
 
     def _evaluate(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, bytes]:
         """The evaluation with its baselines, and its timeline.  A fault of the device that came meanwhile counts for

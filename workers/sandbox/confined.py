@@ -116,6 +116,16 @@ class Confined:
         while select.select([self._notes], [], [], 0.0)[0]:
             self._take_note()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether neither the process nor its warden has ended, as far as is known.  For a process that nobody has
+        asked anything at the moment: what the warden says of its end is read, and is not there for another reader."""
+        try:
+            self._take_notes()
+        except (Ended, ZygoteError):
+            return False
+        return True
+
     def send(self, message: bytes, fds: tuple[int, ...] = ()) -> None:
         """One message, with file descriptors to share.  A process that is gone is noticed by `receive`."""
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

@@ -94,6 +94,11 @@ class Zygote:
         self.active: list[str] = []
         self.missing: list[str] = []
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process has not ended."""
+        return self._process.poll() is None
+
     def wait_ready(self) -> None:
         """Until it has imported what its roles need and has confined itself.  Raises ZygoteError."""
         if self._ready:

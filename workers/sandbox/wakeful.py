@@ -10,6 +10,7 @@ waited for the end of that, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -67,6 +68,11 @@ class Wakeful:
         self._process.stdout.read(len(cores))  # each says when it is tied to its parent; only then may it be stopped
         self._signal(signal.SIGSTOP)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its first process has not ended."""
+        return self._process.poll() is None
+
     def _signal(self, number: int) -> None:
         os.killpg(self._process.pid, number)
 
@@ -80,8 +86,9 @@ class Wakeful:
             self._signal(signal.SIGSTOP)
 
     def close(self) -> None:
-        """End them."""
-        self._signal(signal.SIGKILL)
+        """End them, also those that outlive the first."""
+        with contextlib.suppress(ProcessLookupError):
+            self._signal(signal.SIGKILL)
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()

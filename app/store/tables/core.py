@@ -6,7 +6,7 @@ Enumerations are text with a check, so that adding a value is an ordinary migrat
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from app.domain.evaluation import Status
 from app.domain.job import JobState
@@ -79,9 +79,11 @@ jobs = sa.Table(
     sa.Column("device", sa.Text),  # '<node>.<index>' where pinned
     sa.Column("options", JSONB, nullable=False, server_default="{}"),
     sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("interruptions", sa.Integer, nullable=False, server_default="0"),  # attempts cut short by deaths of ours
     sa.Column("sick_devices", sa.Integer, nullable=False, server_default="0"),  # that were taken out while at it
     sa.Column("lease_until", sa.DateTime(timezone=True)),
     sa.Column("lease_owner", sa.Text),
+    sa.Column("not_before", sa.DateTime(timezone=True)),  # of a job that runs again: no claim earlier than this
     sa.Column("sent_at", sa.DateTime(timezone=True)),  # last time a message left for it
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("error_kind", sa.Text),  # of a failed job: our fault
@@ -135,6 +137,7 @@ devices = sa.Table(
     sa.Column("fingerprint", JSONB, nullable=False, server_default="{}"),
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("faults", ARRAY(sa.Text), nullable=False, server_default="{}"),  # see app.store.devices.note_fault
     sa.Column("reason", sa.Text),  # why it is draining or quarantined, and who said so
     sa.Column("changed_by", sa.Text),
     sa.Column("changed_at", sa.DateTime(timezone=True)),
