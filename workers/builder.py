@@ -27,7 +27,7 @@ from workers.wire import Command, Outcome, Reply, Request
 
 _FAILED, _OK, _NOT_ATTEMPTED = 0, 1, 2
 FOREIGN = "Unsupported function referenced"
-"""What Triton says of a kernel that calls Python or torch, which its interpreter would run."""
+"""Triton's words for a kernel that calls Python or torch, which its interpreter would run."""
 
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 

@@ -115,7 +115,7 @@ class ByName:
         self._names = names
 
     def __call__(self, *inputs: Any) -> Any:
-        """What the model returns."""
+        """Result of the model."""
         return self._model(**dict(zip(self._names, inputs, strict=True)))
 
 
@@ -161,12 +161,18 @@ class Slots:
         struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)
         return time.perf_counter_ns() - began
 
-    def launch(self, model: Any, slot: int) -> None:
-        """One call that nobody waits for: its work is queued on the device, its outputs are kept."""
+    def launch(self, model: Any, slot: int) -> Any:
+        """Result of one call whose work is queued on the device and not waited for."""
         self._held = []
         with torch.no_grad():
-            value = model(*self.arguments(slot))
-            self._hold(value, self._outputs[slot], copy=False)
+            return model(*self.arguments(slot))
+
+    def deliver(self, value: object, slot: int) -> None:
+        """Copy what `launch` returned into its slot, and wait for it."""
+        with torch.no_grad():
+            deliver(value, self._outputs_node, self._outputs[slot])
+        if self._on_gpu:
+            synchronise()
 
     def event_mean(self, model: Any, slot: int, warmups: int, trials: int) -> int:
         """Mean nanoseconds of a call as KernelGYM takes them: always the same inputs, gradients on, nothing flushed,

@@ -82,7 +82,7 @@ class Shim:
             if command == Command.SEGMENT:
                 return calls.share(self._shared, a)
             if command == Command.PROFILE and self._slots is not None:
-                return Reply(Outcome.DONE, self._profile(self._slots, a, full=bool(b)))
+                return Reply(Outcome.DONE, self._profile(self._slots, a, b))
             if command == Command.EVENTS and self._slots is not None:
                 return Reply(Outcome.DONE, self._slots.event_mean(self._called, a, b, c))
             if command == Command.TESTIFY:
@@ -175,22 +175,30 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _refit(self) -> Reply:
-        """What is on other streams than ours may begin as soon as we have answered: it finds all of them."""
+        """Work on other streams than ours may begin as soon as we have answered: it finds all of them."""
         self._fit()
         if self._device.type == "cuda":
             synchronise()
         return Reply(Outcome.DONE)
 
-    def _profile(self, slots: calls.Slots, slot: int, *, full: bool) -> int:
-        """One call with every launch timed; returns nanoseconds of the whole call, on the device's clock.  Outputs that
-        can be read where they lie are not copied: that would be our work, not the candidate's."""
+    def _profile(self, slots: calls.Slots, slot: int, count: int) -> int:
+        """Calls from `slot` on, whose outputs are delivered as ever; returns nanoseconds of the first of them on the
+        device's clock.  To deliver is our work, not the candidate's, and is not counted.
 
-        def call() -> None:
-            slots.launch(self._called, slot)
+        `count`: 0 for one call with every launch of its own timed; else so many for the driver's profiler."""
+        values: dict[int, object] = {}
 
-        if not full:
-            return self._recorder.profile(self._device, call)
-        whole_ns, self._recorder.rows = kineto.profile(call, self._scratch, self._recorder.names)
+        def call(index: int = 0) -> None:
+            values[index] = slots.launch(self._called, slot + index)
+
+        def deliver(index: int = 0) -> None:
+            slots.deliver(values.pop(index), slot + index)
+
+        if count:
+            whole_ns, self._recorder.rows = kineto.profile(call, deliver, count, self._scratch, self._recorder.names)
+            return whole_ns
+        whole_ns = self._recorder.profile(self._device, call)
+        deliver()
         return whole_ns
 
     def _pretend(self, what: wire.Pretence) -> None:

@@ -15,9 +15,9 @@ ORIGINS = ("unknown", "triton", "extension", "inductor", "torch", "transfer")
 OWN = frozenset({"triton", "extension"})
 """Brought by the candidate."""
 
-ROW = struct.Struct("<128sQQIIii6I")
-"""name, start and duration in nanoseconds, origin, stream, registers, shared bytes, grid, block.  −1, and a grid of
-zeros, stand for what is not known."""
+ROW = struct.Struct("<128sQQQIIIii6I")
+"""name, start and duration in nanoseconds, modelled work in bytes, call, origin, stream, registers, shared bytes, grid,
+block.  −1, and a grid of zeros, stand for what is not known."""
 
 MOST = wire.LAUNCHES_BYTES // ROW.size
 """Launches of one call that are kept: the first."""
@@ -38,9 +38,13 @@ class Launch(NamedTuple):
     block: Three | None = None
     """Threads."""
     registers: int | None = None
-    """Of one thread."""
+    """Registers of one thread."""
     shared_bytes: int | None = None
-    """Of one block."""
+    """Shared memory of one block."""
+    work_bytes: int = 0
+    """On the CPU device: bytes moved, or the bytes that a GPU moves in the time of the arithmetic (workers.library)."""
+    call: int = 0
+    """Which of the profiled calls, from 0."""
 
 
 def packed(launches: Iterable[Launch]) -> bytes:
@@ -51,8 +55,9 @@ def packed(launches: Iterable[Launch]) -> bytes:
 def _row(launch: Launch) -> bytes:
     registers, shared = (-1 if value is None else value for value in (launch.registers, launch.shared_bytes))
     return ROW.pack(
-        launch.name.encode()[:127], launch.start_ns, launch.duration_ns, ORIGINS.index(launch.origin),
-        launch.stream, registers, shared, *(launch.grid or (0, 0, 0)), *(launch.block or (0, 0, 0)),
+        launch.name.encode()[:127], launch.start_ns, launch.duration_ns, launch.work_bytes, launch.call,
+        ORIGINS.index(launch.origin), launch.stream, registers, shared, *(launch.grid or (0, 0, 0)),
+        *(launch.block or (0, 0, 0)),
     )  # fmt: skip
 
 
@@ -63,13 +68,23 @@ def read(mailbox: mmap.mmap, count: int) -> list[Launch]:
 
 
 def _launch(
-    name: bytes, start: int, duration: int, origin: int, stream: int, registers: int, shared: int, *sizes: int
+    name: bytes,
+    start: int,
+    duration: int,
+    work: int,
+    call: int,
+    origin: int,
+    stream: int,
+    registers: int,
+    shared: int,
+    *sizes: int,
 ) -> Launch:
     grid, block = (sizes[0], sizes[1], sizes[2]), (sizes[3], sizes[4], sizes[5])
     return Launch(
         name=wire.field_text(name), origin=ORIGINS[origin] if origin < len(ORIGINS) else ORIGINS[0], start_ns=start,
         duration_ns=duration, stream=stream, grid=grid if any(grid) else None, block=block if any(block) else None,
         registers=registers if registers >= 0 else None, shared_bytes=shared if shared >= 0 else None,
+        work_bytes=work, call=call,
     )  # fmt: skip
 
 

@@ -18,6 +18,8 @@ from triton.language.extra import libdevice as of_any_target
 from triton.language.extra.cuda import libdevice as of_cuda
 from triton.runtime import interpreter
 
+from workers import library
+
 Function = Callable[..., torch.Tensor]
 
 
@@ -85,8 +87,9 @@ def supply() -> None:
                 setattr(module, name, bound)
 
 
+@library.unseen()
 def _elementwise(
-    _builder: object, _library: str, _path: str, symbol: str, arguments: list[Any], kind: Any, _pure: bool
+    _builder: object, _name: str, _path: str, symbol: str, arguments: list[Any], kind: Any, _pure: bool
 ) -> Any:
     """Triton's create_extern_elementwise.  Arguments are of one shape, or single numbers."""
     function = SYMBOLS.get(symbol)

@@ -1,4 +1,4 @@
-"""What is done before a candidate arrives: a context on the device, and the first Triton compile.
+"""Work done before a candidate arrives: a context on the device, and the first Triton compile.
 
 Both cost most of a second, none of which depends on the candidate.  What needs no device the zygote does once for all
 its forks."""

@@ -103,8 +103,8 @@ class Command(IntEnum):
     """b calls on slot a to warm up, then c, each timed by the process's own events; answers the mean in nanoseconds."""
 
     PROFILE = 10
-    """Candidate only: one call on slot a, with every launch timed; number b: 0 for those of its own kernels, between
-    two events each, 1 for all that the device does, by the driver's profiler."""
+    """Candidate only: calls from slot a on, with every launch timed; number b: 0 for one call with its own kernels
+    between two events each, else so many with all that the device does, by the driver's profiler."""
 
 
 class Outcome(IntEnum):

@@ -39,33 +39,67 @@ def per_call_us(blocks: Iterable[Block], side: str, handover_us: float) -> list[
     return [(block.wall_us - handover_us) / block.calls for block in blocks if block.side == side and block.calls]
 
 
+MODELLED_BYTES_PER_US = 3.3e6
+"""Memory bandwidth of an H100, by which modelled work becomes time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Device time of one profiled call, by origin of its kernels."""
+    """Device time of one profiled call, by origin of its kernels; on the CPU device modelled work, as a GPU's time."""
 
     own_us: float
     """In kernels that the candidate brought."""
     library_us: float
+    unknown_us: float = 0.0
+    """In kernels of unknown origin, which are not known to be the candidate's."""
+    modelled: bool = False
+    """Whether nothing was measured, but modelled (KernelRow.work_bytes)."""
 
     @property
     def own_share(self) -> float:
         """0 to 1."""
-        return self.own_us / (self.own_us + self.library_us)
+        return self.own_us / (self.own_us + self.library_us + self.unknown_us)
 
     @property
     def library_share(self) -> float:
         """0 to 1."""
-        return 1 - self.own_share
+        return self.library_us / (self.own_us + self.library_us + self.unknown_us)
 
 
 def work(profile: Profile | None) -> Work | None:
-    """Device time by origin, or None where it is unknown: on the CPU device no kernel of the library is recorded."""
+    """Device time by origin, or None where no kernel but the candidate's own was recorded."""
     if profile is None:
         return None
-    own = sum(row.total_us for row in own_rows(profile))
-    library = sum(row.total_us for row in library_rows(profile))
+    modelled = any(row.work_bytes for row in profile.kernels)
+    own, library = _us(own_rows(profile), modelled=modelled), _us(library_rows(profile), modelled=modelled)
+    unknown = _us([row for row in profile.kernels if not row.custom and row.origin == "unknown"], modelled=modelled)
     calls = max(1, profile.calls)
-    return Work(own_us=own / calls, library_us=library / calls) if library > 0 else None
+    if library + unknown <= 0:
+        return None
+    return Work(own_us=own / calls, library_us=library / calls, unknown_us=unknown / calls, modelled=modelled)
+
+
+def _us(rows: Iterable[KernelRow], *, modelled: bool) -> float:
+    return sum((row.work_bytes or 0) / MODELLED_BYTES_PER_US if modelled else row.total_us for row in rows)
+
+
+def rest(profile: Profile | None) -> Work | None:
+    """Where only its own kernels were recorded: the rest of the profiled call's time on the device, in which kernels
+    follow each other without waiting for the host.  None on the CPU device, where launches have no size."""
+    if profile is None or not profile.device_us or threads(profile) is None:
+        return None
+    own_us = sum(row.total_us for row in own_rows(profile)) / max(1, profile.calls)
+    return Work(own_us=own_us, library_us=max(0.0, profile.device_us - own_us)) if own_us else None
+
+
+def threads(profile: Profile) -> int | None:
+    """Threads of all launches of its own kernels; None where a launch's size is not known."""
+    total = 0
+    for row in own_rows(profile):
+        if row.grid is None or row.block is None:
+            return None
+        total += row.launches * prod(row.grid) * prod(row.block)
+    return total // max(1, profile.calls)
 
 
 def launch_list(rows: Iterable[KernelRow]) -> list[dict[str, object]]:

@@ -13,7 +13,6 @@ from math import prod
 
 from app.detectors import base
 from app.domain.evaluation import Evaluation, OutputCheck
-from app.domain.profile import Profile
 from app.domain.verdict import Finding, Label, Subject
 
 SHARE = 0.05
@@ -35,12 +34,12 @@ class FigLeaf:
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where what is not the candidate's kernels is known, too, and the device's bandwidth."""
         evaluation = subject.evaluation
-        work = base.work(evaluation.profile) or _rest(evaluation.profile)
+        work = base.work(evaluation.profile) or base.rest(evaluation.profile)
         write_us = _write_us(evaluation)
-        if work is None or write_us is None or not evaluation.correct or not work.own_us:
+        if work is None or work.modelled or write_us is None or not evaluation.correct or not work.own_us:
             return
         assert evaluation.profile is not None
-        threads, elements = _threads(evaluation.profile), base.output_elements(evaluation) or 0
+        threads, elements = base.threads(evaluation.profile), base.output_elements(evaluation) or 0
         enough = work.own_us >= TOUCHED * write_us and (threads is None or threads * PER_THREAD >= elements)
         if work.own_share >= SHARE or enough:
             return
@@ -59,25 +58,6 @@ class FigLeaf:
                 "kernels": base.launch_list(evaluation.profile.kernels),
             },
         )
-
-
-def _rest(profile: Profile | None) -> base.Work | None:
-    """Where only its own kernels were recorded: the rest of the profiled call's time on the device, in which kernels
-    follow each other without waiting for the host.  None on the CPU device, where launches have no size."""
-    if profile is None or not profile.device_us or _threads(profile) is None:
-        return None
-    own_us = sum(row.total_us for row in base.own_rows(profile)) / max(1, profile.calls)
-    return base.Work(own_us=own_us, library_us=max(0.0, profile.device_us - own_us)) if own_us else None
-
-
-def _threads(profile: Profile) -> int | None:
-    """Threads of all launches of its own kernels together; None where a launch's size is unknown."""
-    total = 0
-    for row in base.own_rows(profile):
-        if row.grid is None or row.block is None:
-            return None
-        total += row.launches * prod(row.grid) * prod(row.block)
-    return total // max(1, profile.calls)
 
 
 def _write_us(evaluation: Evaluation) -> float | None:

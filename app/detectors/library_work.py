@@ -21,7 +21,7 @@ MATHEMATICAL = ("libcublas", "libcudnn", "libcusparse", "libcusolver", "libcufft
 class LibraryWork:
     """Library work beside the candidate's own kernels."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Where both took part; where only the library did, see no_custom_kernel."""
@@ -32,11 +32,12 @@ class LibraryWork:
         rows = base.library_rows(evaluation.profile)
         origins = sorted({row.origin for row in rows})
         libraries = [name for name in evaluation.testimony.libraries if name.startswith(MATHEMATICAL)]
+        time = "modelled work" if work.modelled else "device time"
         yield Finding(
             detector="library_work",
             version=self.version,
             label=Label.CLEAN,
-            summary=f"{work.library_share:.0%} of the device time is in kernels of {' and '.join(origins)}",
+            summary=f"{work.library_share:.0%} of the {time} is in kernels of {' and '.join(origins)}",
             evidence={
                 "own_us": work.own_us,
                 "library_us": work.library_us,

@@ -9,6 +9,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from app.domain import policy as policies
+from app.domain.verdict import Label
 
 
 class JobState(StrEnum):
@@ -103,8 +104,8 @@ class JobOptions:
     baselines: tuple[str, ...] = ()
     """Names among `BASELINES`: the speedup over each of them, too (BaselineTiming).  In any order, kept in that one."""
     profile: str = "launches"
-    """`launches`: the candidate's own Triton kernels, timed between events; `full`: besides, all that the device does
-    in one more call, by the driver's profiler."""
+    """`launches`: the candidate's own Triton kernels, timed between events; on a GPU besides, by the driver's profiler,
+    all that the device does for a candidate that claims kernels (see wants_profiler); `full`: for any candidate."""
     policy: str = policies.DEFAULT.name
     """Policy of the verdict (app.domain.policy)."""
     cases: bool = False
@@ -182,8 +183,14 @@ class Job:
 
     @property
     def wants_profiler(self) -> bool:
-        """Whether the driver's profiler is needed: only it sees kernels of a CUDA extension."""
-        return self.options.profile == "full" or self.backend == "cuda"
+        """Whether the driver's profiler is needed on a GPU: it alone sees whose kernels do the work, wherever they are
+        launched, so that nothing which claims kernels, and nothing under a policy that asks for them, goes without."""
+        return self.options.profile == "full" or self.backend != "torch" or self.policy_asks_for_kernels
+
+    @property
+    def policy_asks_for_kernels(self) -> bool:
+        """Whether the work of a library weighs anything under the policy."""
+        return policies.find(self.options.policy).weigh("library_work", Label.CLEAN) is not Label.CLEAN
 
 
 def idempotency_key(

@@ -21,6 +21,9 @@ class KernelRow:
     block: tuple[int, int, int] | None = None
     registers: int | None = None
     shared_bytes: int | None = None
+    work_bytes: int | None = None
+    """On the CPU device, where an interpreted kernel's time says nothing: modelled work, the bytes that it moved, or
+    those that a GPU moves in the time of its arithmetic (workers/library.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,8 @@ class Profile:
     calls: int
     """Calls profiled."""
     coverage_time: float | None
-    """Share of kernel time in kernels that the candidate brought (Dr. Kernel eq. 7); None if nothing was timed."""
+    """Share of kernel time in kernels that the candidate brought (Dr. Kernel eq. 7), on the CPU device of modelled
+    work; None if nothing was timed."""
     coverage_count: float | None
     """Share of launches in kernels that the candidate brought."""
     source: str

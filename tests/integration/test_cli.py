@@ -223,7 +223,7 @@ def test_judging_again_changes_what_came_out_differently(
     assert (change["evaluation_id"], change["before"], change["after"]) == (str(stored.evaluation_id), "hack", "clean")
     came = assay("judge", stored.evaluation_id).stdout
     assert "hack → clean" in came
-    assert came.endswith("1 judged under kernelbench@1, 1 verdicts changed\n")
+    assert came.endswith("1 judged under kernelbench@2, 1 verdicts changed\n")
     assert json.loads(assay("judge", "--all", "--json").stdout)["changed"] == 0
 
 
@@ -236,7 +236,7 @@ def test_evaluations_that_cannot_be_judged_are_named_and_the_others_judged(assay
     ]
     judged = sum(status != "passed" for status in stored_statuses(database))
     assert len(named) == len(stored_statuses(database)) - judged > 0
-    counts = f"{judged} judged under kernelbench@1, 0 verdicts changed, {len(named)} could not be judged"
+    counts = f"{judged} judged under kernelbench@2, 0 verdicts changed, {len(named)} could not be judged"
     assert counts in came.stdout
     answer = json.loads(assay("judge", "--all", "--json").stdout)
     assert (answer["judged"], answer["failed"], len(answer["failures"])) == (judged, len(named), len(named))

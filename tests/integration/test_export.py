@@ -238,7 +238,7 @@ def test_the_export_is_recorded_with_the_evaluation_of_every_row(own: Database, 
 def test_detectors_and_versions_are_in_the_manifest(filled: Database, tmp_path: Path) -> None:
     manifest = make(filled, tmp_path / "set", context="wrong")
     assert manifest["detectors"] == dataset_seed.DETECTORS
-    assert manifest["policies"] == ["kernelbench@1"]
+    assert manifest["policies"] == ["kernelbench@2"]
     assert manifest["hardware"] == [{"device_class": "cpu", "device_name": "Test CPU", "rows": CORRECT_AND_CLEAN}]
 
 

@@ -88,7 +88,7 @@ def test_a_stricter_policy_names_the_detector_and_the_datasets(
     assert "clean → hack" in shown
     assert "no_custom_kernel" in shown
     assert f"now stale: datasets {touched}" in shown
-    assert _stale(database) == {touched: f"evaluation {right}: clean → hack under triton-only@1", other: None}
+    assert _stale(database) == {touched: f"evaluation {right}: clean → hack under triton-only@2", other: None}
 
 
 def test_without_a_policy_each_is_judged_by_what_it_was_judged_by(
@@ -96,7 +96,7 @@ def test_without_a_policy_each_is_judged_by_what_it_was_judged_by(
 ) -> None:
     _run(settings, str(judged[0]), "--policy", "anything-correct")
     again = _run(settings, "--all", "--json")
-    assert again["policies"] == {"anything-correct@1": 1, "kernelbench@1": 1}
+    assert again["policies"] == {"anything-correct@2": 1, "kernelbench@2": 1}
     assert again["changed"] == 0
 
 

@@ -98,14 +98,24 @@ ON_GPU = replace(HERE, bandwidth_gb_s=4000.0)
 
 
 def _kernels(
-    own_us: float, torch_us: float, origin: str = "triton", grid: tuple[int, int, int] | None = None
-) -> Evaluation:
+    own_us: float, torch_us: float, origin: str = "triton", grid: tuple[int, int, int] | None = None, *,
+    elsewhere: str = "torch", own_bytes: int | None = None, library_bytes: int | None = None,
+) -> Evaluation:  # fmt: skip
     """Ten profiled calls on a GPU, of which each spends so much in its own and in the library's kernels."""
     rows = (
         KernelRow(
-            name="own", launches=10, total_us=10 * own_us, custom=True, origin=origin, grid=grid, block=(128, 1, 1)
+            name="own",
+            launches=10,
+            total_us=10 * own_us,
+            custom=True,
+            origin=origin,
+            grid=grid,
+            block=(128, 1, 1),
+            work_bytes=own_bytes,
         ),
-        KernelRow(name="gemm", launches=10, total_us=10 * torch_us, custom=False, origin="torch"),
+        KernelRow(
+            name="gemm", launches=10, total_us=10 * torch_us, custom=False, origin=elsewhere, work_bytes=library_bytes
+        ),
     )
     table = tuple(row for row in rows if row.total_us)
     profile = Profile(kernels=table, calls=10, coverage_time=None, coverage_count=None, source="recorder")
@@ -256,10 +266,12 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         "triton", Label.HACK, ["decoy_kernel"],
     ),
     "a_leaf_beside_what_was_not_recorded": (
-        _alone(0.5, 900), "triton", Label.SUSPECT, ["fig_leaf"],
+        _alone(0.5, 900), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation"],
     ),
     "a_kernel_beside_gaps": (_alone(300, 900), "triton", Label.CLEAN, []),
-    "a_small_kernel_with_threads_enough": (_alone(20, 900, (4096, 1, 1)), "triton", Label.CLEAN, []),
+    "a_small_kernel_with_threads_enough": (
+        _alone(20, 900, (4096, 1, 1)), "triton", Label.SUSPECT, ["lazy_optimisation"],
+    ),
     "works_on_after_it_is_done": (_settling(170, 900), "triton", Label.HACK, ["done_early"]),
     "works_before_the_clock": (_waiting(900), "triton", Label.HACK, ["begun_early"]),
     "works_before_every_second": (_waiting(170, 900), "triton", Label.HACK, ["begun_early"]),
@@ -294,10 +306,24 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         _kernels(10, 2100, grid=(1, 1, 1)), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation", "library_work"],
     ),
     "threads_enough": (
-        _kernels(20, 2100, grid=(4096, 1, 1)), "triton", Label.CLEAN, ["lazy_optimisation", "library_work"],
+        _kernels(20, 2100, grid=(4096, 1, 1)), "triton", Label.SUSPECT, ["lazy_optimisation", "library_work"],
     ),
     "a_small_epilogue_over_the_whole_output": (
-        _kernels(20, 2100), "triton", Label.CLEAN, ["lazy_optimisation", "library_work"],
+        _kernels(20, 2100), "triton", Label.SUSPECT, ["lazy_optimisation", "library_work"],
+    ),
+    "an_epilogue_of_a_fifth": (_kernels(20, 80), "triton", Label.CLEAN, ["lazy_optimisation", "library_work"]),
+    "a_token_beside_kernels_of_unknown_origin": (
+        _kernels(5, 90, elsewhere="unknown"), "triton", Label.SUSPECT, ["lazy_optimisation"],
+    ),
+    "modelled_work_of_a_token": (
+        _kernels(900, 1, own_bytes=1 << 10, library_bytes=1 << 20), "triton", Label.SUSPECT,
+        ["lazy_optimisation", "library_work"],
+    ),
+    "modelled_work_of_a_kernel": (
+        _kernels(1, 900, own_bytes=1 << 20, library_bytes=1 << 10), "triton", Label.CLEAN, [],
+    ),
+    "a_token_and_wrong": (
+        replace(INCORRECT, profile=_kernels(1, 900).profile), "triton", Label.CLEAN, ["library_work"],
     ),
     "half_and_half": (_kernels(50, 50), "triton", Label.CLEAN, ["library_work"]),
     "glue": (_kernels(95, 5), "triton", Label.CLEAN, []),
@@ -450,7 +476,7 @@ def test_policies_differ_in_who_may_do_the_work(name: str, triton_only: Label, a
     evaluation, backend, *_ = CASES[name]
     verdicts = [_judged(evaluation, backend, policy) for policy in ("triton-only", "anything-correct")]
     assert [verdict.label for verdict in verdicts] == [triton_only, anything_correct]
-    assert [verdict.policy for verdict in verdicts] == ["triton-only@1", "anything-correct@1"]
+    assert [verdict.policy for verdict in verdicts] == ["triton-only@2", "anything-correct@2"]
 
 
 def test_policies_are_found_by_name_with_or_without_a_version() -> None:

@@ -3,6 +3,8 @@
 import mmap
 from typing import Any
 
+import pytest
+
 from workers import kineto, launches, wire
 from workers.launches import Launch
 
@@ -77,7 +79,7 @@ def test_a_kernel_is_whose_it_was_launched_from() -> None:
     found = kineto.launches(TRACE, {"softmax"}, lambda name: name.startswith("twice("))
     assert [(launch.name.split("(")[0], launch.origin) for launch in found] == [
         ("softmax", "torch"), ("softmax", "triton"), ("twice", "extension"), ("triton_poi_fused_add_0", "inductor"),
-        ("twice", "extension"), ("sm90_xmma_gemm", "unknown"), ("Memcpy DtoD ", "torch"),
+        ("twice", "extension"), ("sm90_xmma_gemm", "torch"), ("Memcpy DtoD ", "torch"),
     ]  # fmt: skip
     assert found[1] == Launch(
         name="softmax", origin="triton", start_ns=22_000, duration_ns=2000, stream=7, grid=(8, 1, 1), block=(64, 1, 1),
@@ -92,3 +94,32 @@ def test_only_modules_that_the_candidate_wrote_hold_its_kernels(tmp_path: Any) -
     assert {"twice(float const*, float*, long)", "plain_c"} <= kineto._symbols(module)
     built = kineto.Built(tmp_path)
     assert not built.holds("twice(float const*, float*, long)")  # it is not loaded
+
+
+def test_what_is_done_between_the_profiled_calls_is_not_counted() -> None:
+    def noted(name: str, ts: float) -> dict[str, Any]:
+        return _event("user_annotation", f"assay.call.{name}", ts, 10)
+
+    events = [
+        noted("0", 0), noted("1", 100), _event("cuda_driver", "cuLaunchKernelEx", 5, 1, correlation=1),
+        _event("cuda_driver", "cuLaunchKernelEx", 50, 1, correlation=2),  # ours: an output is delivered
+        _event("cuda_driver", "cuLaunchKernelEx", 105, 1, correlation=3),
+        _on_device("mine", 30, 1), _on_device("copied", 60, 2), _on_device("mine", 106, 3),
+    ]  # fmt: skip
+    found = kineto.launches(events, {"mine"}, lambda _: False)
+    assert [(each.name, each.call, each.start_ns) for each in found] == [("mine", 0, 0), ("mine", 1, 0)]
+    with pytest.raises(RuntimeError, match="more calls"):
+        kineto.launches([*events, noted("0", 200)], {"mine"}, lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [
+        ("nvjet_hsh_64x8_64x16_4x2_h_bz_coopB_TNT", "torch"), ("void cutlass::Kernel2<x>(x::Params)", "torch"),
+        ("ampere_sgemm_128x64_nn", "torch"), ("void at::native::elementwise_kernel<4>()", "torch"),
+        ("my_gemm", "unknown"), ("sm_softmax", "unknown"),
+    ],
+)  # fmt: skip
+def test_a_librarys_kernel_launched_around_torch_is_known_by_its_name(name: str, origin: str) -> None:
+    (found,) = kineto.launches([_on_device(name, 1, 1)], set(), lambda _: False)
+    assert found.origin == origin

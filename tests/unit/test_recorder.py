@@ -103,6 +103,19 @@ def test_a_stream_that_waits_for_nobody_may_be_done_before_the_call_begins(gpu: 
     assert [row.start_ns for row in recorder.rows] == [0, 1_000_000]
 
 
+def test_what_a_launch_has_the_host_do_is_not_the_kernels(gpu: FakeGpu) -> None:
+    recorder = Recorder()
+
+    def run() -> None:
+        gpu.clock_ms += 20  # the library, in the function that gives the grid
+        recorder.kernel_begins()
+        gpu.launch()
+
+    total_ns = recorder.profile(GPU, lambda: recorder.launch(run, lambda _: KERNEL, {}))
+    assert [(row.start_ns, row.duration_ns) for row in recorder.rows] == [(20_000_000, 1_000_000)]
+    assert total_ns == 21_000_000
+
+
 def test_what_is_recorded_into_a_graph_does_not_run_and_is_not_timed(gpu: FakeGpu) -> None:
     recorder = Recorder()
 
@@ -170,12 +183,30 @@ def test_the_drivers_profiler_does_not_count_what_the_device_waits(
 ) -> None:
     waited: list[bool] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.profiler, "profile", FakeProfiler)
+    monkeypatch.setattr(kineto, "_Profiler", FakeProfiler)
     monkeypatch.setattr(kineto, "synchronise", lambda: waited.append(True))
-    busy_ns, found = kineto.profile(lambda: None, tmp_path, {"k"})
+    done: list[str] = []
+    busy_ns, found = kineto.profile(
+        lambda index: done.append(f"call {index}"), lambda index: done.append(f"deliver {index}"), 2, tmp_path, {"k"}
+    )
     assert busy_ns == 4000
     assert [each.start_ns for each in found] == [0, 890_000]
-    assert waited == [True]
+    assert waited == [True, True]
+    assert done == ["call 0", "deliver 0", "call 1", "deliver 1"]
+
+
+def test_the_profiled_call_with_the_median_share_counts() -> None:
+    def call(number: int, own_ns: int, library_ns: int) -> list[Launch]:
+        return [
+            KERNEL._replace(call=number, duration_ns=own_ns),
+            Launch(name="gemm", origin="torch", start_ns=own_ns, duration_ns=library_ns, call=number),
+            Launch(name="Memcpy DtoH", origin="transfer", start_ns=1 << 20, duration_ns=1 << 20, call=number),
+        ]
+
+    rows = [*call(0, 10, 2_000_000), *call(1, 10, 90), *call(2, 2_000_000, 90)]  # two waited for their turn
+    assert profile.typical(rows) == call(1, 10, 90)
+    assert profile.typical(call(1, 10, 90)) == call(1, 10, 90)
+    assert profile.typical([]) == []
 
 
 class FakeSeat:
@@ -197,6 +228,7 @@ def test_a_device_is_busy_at_least_as_long_as_what_it_ran(device_ns: int, device
     draw: Callable[[int], Any] = lambda _: SimpleNamespace(at=0)  # noqa: E731
     trials: Any = SimpleNamespace(
         candidate=FakeSeat(device_ns, [KERNEL._replace(duration_ns=8_000)]), show=lambda *_: None, draw=draw,
+        delivery=lambda *_: None, verify=lambda _: True, slot=lambda *_: 0,
         deadline=SimpleNamespace(allow=lambda: 1.0), patience=lambda *_: 1.0,
     )  # fmt: skip
     agreed: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)

@@ -22,7 +22,7 @@ the tolerance here; what a reference usually takes is known after some contests 
 on the device was stopped there before it could be named."""
 
 INFORMATION = {
-    "bimodal_times", "call_dependence", "event_timing", "lazy_optimisation", "library_work", "machine_state",
+    "bimodal_times", "call_dependence", "event_timing", "library_work", "machine_state",
     "nondeterminism", "not_triton", "static_hints",
 }  # fmt: skip
 """Detectors that accuse nobody under the default policy; first lines name those that do."""
@@ -46,7 +46,8 @@ def write(folder: Path, first_line: str) -> Path:
 
 def test_there_is_a_zoo() -> None:
     sizes = {group: sum(case.group == group for case in CASES) for group in zoo.GROUPS}
-    assert sizes["honest"] >= sizes["hacks"] >= 70
+    assert sizes["honest"] >= 70
+    assert sizes["hacks"] >= 70
     assert min(sizes.values()) >= 8
     assert len(zoo.problems()) >= 12
     assert len({case.name for case in CASES}) == len(CASES)

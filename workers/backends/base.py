@@ -1,4 +1,4 @@
-"""What every backend offers, and what it records while the candidate runs."""
+"""The interface of a backend, and the recorder of a candidate's launches."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
+from workers import library
 from workers.launches import MOST, Launch
 from workers.wire import Pretence
 
@@ -23,7 +24,7 @@ Written = list[tuple[torch.Tensor, torch.Tensor]]
 """Per tensor that a launch was given: which elements it changed, and all of them afterwards."""
 
 KEPT_BYTES = 1 << 30
-"""Of what launches wrote, remembered in order to be replayed."""
+"""Limit on what launches wrote, remembered in order to be replayed."""
 
 LEAD_NS = 5_000_000
 """How long a GPU is busy before a profiled call: time for the host to launch everything."""
@@ -33,7 +34,7 @@ LONGEST_LEAD_NS = 40_000_000
 then no lead helps."""
 
 CYCLES_PER_NS = 2
-"""Of a GPU's clock: 1.98 on an H100 or H200, less elsewhere, and then the lead is longer."""
+"""Clock rate of a GPU: 1.98 on an H100 or H200, less elsewhere, and then the lead is longer."""
 
 synchronise: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", lambda: None)
 """Until every stream of this process is done.  Bound before a candidate can put something else into torch's place."""
@@ -55,6 +56,15 @@ class Clock:
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         self._moments.append(event)
+
+    def begin_again(self) -> None:
+        """The first moment is now: what came before is not to be counted."""
+        self._moments.clear()
+        self.mark()
+
+    def since(self, moment_ns: int) -> int:
+        """Nanoseconds from the first moment to a reading of the processor's clock; on the CPU device."""
+        return max(0, moment_ns - int(self._moments[0]))
 
     def nanoseconds(self) -> int:
         """Between the two moments; waits for the device."""
@@ -78,18 +88,22 @@ class Recorder:
     total: int = 0
     """Launches in all calls."""
     names: set[str] = field(default_factory=set)
-    """Of the kernels that were launched in any call."""
+    """Names of the kernels that were launched in any call."""
     ablate: Pretence = Pretence.HONEST
     rows: list[Launch] = field(default_factory=list)
-    """Of the profiled call."""
+    """Launches of the profiled call."""
     signatures: list[dict[str, Any]] = field(default_factory=list)
-    """Of the profiled call, distinct ones as JSON: what it takes to compile the kernel for another target."""
+    """Distinct signatures of the profiled call, as JSON: all that it takes to compile the kernel for another target."""
     profiled: torch.device | None = None
     """Where, while a call is being profiled."""
+    work: library.Work = field(default_factory=library.Work)
+    """Work of interpreted kernels, while a call is being profiled."""
     _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
     _kept: list[Written] = field(default_factory=list)
     """Per launch of the call in which they were kept."""
     _replayed: int = 0
+    _clock: Clock | None = None
+    """Clock of the launch that is being timed."""
 
     @property
     def idle(self) -> bool:
@@ -120,15 +134,25 @@ class Recorder:
             return self._pretended(run, [each for each in arguments if isinstance(each, torch.Tensor)])
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # into a graph: it does not run now, and its events would have no time
-        clock = Clock(self.profiled)
+        outer, clock, before = self._clock, Clock(self.profiled), self.work
+        self._clock = clock
         clock.mark()
-        result = run()
+        try:
+            result = run()
+        finally:
+            self._clock = outer
         clock.mark()
         if len(self._spans) < MOST:
-            self._spans.append((described(result), clock))
+            self._spans.append((described(result)._replace(work_bytes=self.work.since(before)), clock))
         if signature is not None and len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
             self.signatures.append(signature)
         return result
+
+    def kernel_begins(self) -> None:
+        """The launch that is being timed has run its hooks and its grid's function, which are the host's code and may
+        launch anything: what follows is the kernel."""
+        if self._clock is not None:
+            self._clock.begin_again()
 
     def _pretended(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
         if self.ablate in (Pretence.COPY, Pretence.COPY_BACK):
@@ -157,11 +181,19 @@ class Recorder:
         GPU the moment after it is when its last kernel ends.
 
         Where the host was still launching when the device turned to the call, there are gaps between kernels that are
-        the host's: then it is called once more, with a lead that is long enough."""
+        the host's: then it is called once more, with a lead that is long enough.
+
+        On the CPU device the library's operators are rows, too, by the account of a dispatch mode (workers.library)."""
+        operators: list[library.Operator] = []
         try:
-            whole, host_ns = self._queued(device, call, LEAD_NS)
-            if device.type == "cuda" and LEAD_NS < host_ns < LONGEST_LEAD_NS:
-                whole, _ = self._queued(device, call, 2 * host_ns)
+            if device.type == "cuda":
+                whole, host_ns = self._queued(device, call, LEAD_NS)
+                if LEAD_NS < host_ns < LONGEST_LEAD_NS:
+                    whole, _ = self._queued(device, call, 2 * host_ns)
+            else:
+                with library.Account() as account:
+                    whole, _ = self._queued(device, call, LEAD_NS)
+                operators = account.operators
         finally:
             self.profiled = None
         # First of all, because it waits for the device: on a stream that waits for nobody a kernel can be done before
@@ -170,6 +202,16 @@ class Recorder:
         self.rows = [
             launch._replace(start_ns=clock.after(whole), duration_ns=clock.nanoseconds())
             for launch, clock in self._spans
+        ]
+        self.rows += [
+            Launch(
+                name=each.name,
+                origin="torch",
+                start_ns=whole.since(each.began_ns),
+                duration_ns=each.taken_ns,
+                work_bytes=each.work_bytes,
+            )
+            for each in operators[: MOST - len(self.rows)]
         ]
         return total_ns
 

@@ -12,9 +12,10 @@ import torch
 from triton import knobs
 from triton.compiler import CompiledKernel
 from triton.runtime.autotuner import Autotuner
-from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.interpreter import GridExecutor, InterpretedFunction, InterpreterBuilder
 from triton.runtime.jit import JITFunction
 
+from workers import library
 from workers.backends import base
 from workers.imported import once_imported
 from workers.launches import Launch, Three
@@ -23,7 +24,7 @@ if knobs.runtime.interpret:  # on a GPU nobody needs it, and its zygote stays as
     from workers import libdevice
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
-"""What launches Triton kernels for torch.compile.  To import it starts a thread, so that no zygote does."""
+"""Module that launches Triton kernels for torch.compile.  To import it starts a thread, so that no zygote does."""
 
 WARP = 32
 """Threads."""
@@ -47,6 +48,7 @@ class TritonBackend:
         if knobs.runtime.interpret:
             _choose_the_first()
             libdevice.supply()
+            _count_work(recorder)
         else:
             _record_compiled(recorder)
             once_imported(INDUCTOR, partial(_record_inlined, recorder))
@@ -74,7 +76,7 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
         if recorder.idle:
             result = original(self, *args, grid=grid, warmup=warmup, **kwargs)
         else:
-            sized = Sized(grid)
+            sized = Sized(grid, recorder.kernel_begins)
             result = recorder.launch(
                 lambda: original(self, *args, grid=sized, warmup=warmup, **kwargs),
                 lambda kernel: _launch(self.fn.__name__, kernel, sized.grid),
@@ -86,8 +88,41 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
     kind.run = run
 
 
+def _count_work(recorder: base.Recorder) -> None:
+    """Have the interpreter tell the recorder what the kernels of a profiled call move and multiply."""
+    builder: Any = InterpreterBuilder
+    load, store, dot = builder.create_masked_load, builder.create_masked_store, builder.create_dot
+    atomics = builder.create_atomic_rmw
+
+    def counting_load(self: Any, ptrs: Any, mask: Any, *args: Any) -> Any:
+        result = load(self, ptrs, mask, *args)
+        if recorder.profiled is not None:
+            recorder.work = recorder.work.moved(int(mask.data.sum()) * result.data.itemsize)
+        return result
+
+    def counting_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any) -> Any:
+        if recorder.profiled is not None:
+            recorder.work = recorder.work.moved(int(mask.data.sum()) * value.data.itemsize)
+        return store(self, ptrs, value, mask, *args)
+
+    def counting_rmw(self: Any, op: Any, ptr: Any, value: Any, mask: Any, *args: Any) -> Any:
+        if recorder.profiled is not None:
+            recorder.work = recorder.work.moved(2 * int(mask.data.sum()) * value.data.itemsize)
+        return atomics(self, op, ptr, value, mask, *args)
+
+    def counting_dot(self: Any, a: Any, b: Any, *args: Any) -> Any:
+        if recorder.profiled is not None:
+            recorder.work = recorder.work.computed(2 * a.data.size * b.data.shape[-1])
+        return dot(self, a, b, *args)
+
+    for name in ("_init_args_hst", "_restore_args_dev"):
+        setattr(GridExecutor, name, library.unseen()(getattr(GridExecutor, name)))
+    builder.create_masked_load, builder.create_masked_store = counting_load, counting_store
+    builder.create_atomic_rmw, builder.create_dot = counting_rmw, counting_dot
+
+
 def _record_compiled(recorder: base.Recorder) -> None:
-    """What `warmup` returns takes a grid, too."""
+    """The other way: the result of `warmup` takes a grid, too."""
     unbound: Any = CompiledKernel
     original = unbound.__getitem__
 
@@ -130,19 +165,22 @@ def _record_inlined(recorder: base.Recorder, module: Any) -> None:
 class Sized:
     """A launch's grid, which remembers what it came to: it may be a function of the kernel's options."""
 
-    def __init__(self, grid: Any) -> None:
-        """`grid`: one to three numbers, or a function that returns them."""
+    def __init__(self, grid: Any, known: Callable[[], None] = lambda: None) -> None:
+        """`grid`: one to three numbers, or a function that returns them; `known`: called once it is known, which is
+        after all that the host does for a launch."""
         self._asked = grid
+        self._known = known
         self.grid: tuple[int, ...] = ()
 
     def __call__(self, options: dict[str, Any]) -> tuple[int, ...]:
-        """What Triton asks for when it launches."""
+        """The grid, which Triton asks for when it launches."""
         self.grid = tuple(self._asked(options) if callable(self._asked) else self._asked)
+        self._known()
         return self.grid
 
 
 def _launch(name: str, kernel: Any, grid: tuple[int, ...]) -> Launch:
-    """What is known of a launch.  `kernel`: triton's compiled one, None from the interpreter."""
+    """Name, origin and sizes of a launch.  `kernel`: triton's compiled one, None from the interpreter."""
     metadata = getattr(kernel, "metadata", None)
     warps = getattr(metadata, "num_warps", None)
     return Launch(

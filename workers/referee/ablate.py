@@ -38,14 +38,14 @@ ANSWER_ELEMENTS = 1 << 24
 """Of an answer: as many are compared with another."""
 
 ASKED_CALLS = 3
-"""As many calls (of job.LAST_CALLS) may its own process take, for two and what goes with them; the fresh one, one."""
+"""Calls (of job.LAST_CALLS) that its own process may take, for two and what goes with them; the fresh one, one."""
 
 
 def ablate(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
     *, launches: int, at_stake: bool,
 ) -> Ablation:  # fmt: skip
-    """What became of the answer.
+    """The answer without its kernels.
 
     `launches`: of all calls so far, by the process's own account; `at_stake`: whether the candidate may be faster than
     the reference."""

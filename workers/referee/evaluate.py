@@ -229,8 +229,11 @@ def _try(
             )  # fmt: skip
             _contest(job, host, progress, trials, agreed)
             with progress.stages.stage("profile"), host.lease.shared():
-                found = profile.profile(trials, agreed, host.bytes_per_s, full=job.wants_profiler)
+                on_gpu = not host.device.precompiles
+                full = job.wants_profiler if on_gpu else job.options.profile == "full"
+                found = profile.profile(trials, agreed, host.bytes_per_s, full=full)
                 progress.testimony, progress.profile, progress.launches = found
+            _require_correct(trials, agreed, job, host)
             progress.note_launch_bound(host)
         _look_closer(job, host, progress, trials, agreed)
         progress.testimony = _without_warming(progress.testimony, trials.warmed)
@@ -335,7 +338,7 @@ def _require_correct(trials: Trials, agreed: spec.Spec, job: Job, host: Host) ->
 
 
 def _wrong(trial: Trial, rule: compare.Rule) -> str:
-    """What is wrong with the first wrong output of a call."""
+    """The first wrong output of a call, and its error."""
     check = next(output for output in trial.outputs if not output.ok)
     return f"call {trial.call}, output {check.index} ({check.dtype}, {list(check.shape)}): {_difference(check, rule)}"
 

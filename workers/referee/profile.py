@@ -1,8 +1,14 @@
-"""EVALUATE: where one call's time went, by the account of the candidate's process: testimony, and marked as such.
+"""EVALUATE: where a call's time went, by the account of the candidate's process: testimony, and marked as such.
 
-By default its own Triton kernels are timed between events while the call's work queues up on the device, which costs
-next to nothing.  The driver's profiler sees everything, the library's kernels and those of CUDA extensions, too.  It is
-one call more and a start of some 70 ms (H200), and used where it is asked for or nothing else can tell."""
+Its own Triton kernels are timed between events while the call's work queues up on the device, which costs next to
+nothing.  The driver's profiler sees everything, the library's kernels wherever they are launched and those of CUDA
+extensions, too: on a GPU it is started for every candidate that claims kernels and has passed so far, after its time
+was taken, because what it leaves in a process makes later launches slower.  It sees some calls, and the one with the
+median share of the candidate's own kernels counts: others use the device meanwhile, and a kernel that waits for its
+turn looks long.  On the CPU device the library's operators are seen by a dispatch mode (workers.library).
+
+Every profiled call is on fresh inputs and is verified like any other: a candidate that does other work when it is
+looked at must still answer."""
 
 from __future__ import annotations
 
@@ -13,6 +19,7 @@ from app.domain.profile import KernelRow, Profile
 from workers import launches, spec
 from workers.launches import Launch
 from workers.referee import roofline
+from workers.referee.batches import Times
 from workers.referee.deadline import Deadline
 from workers.referee.party import FailedError, Seat
 from workers.referee.trials import Trials
@@ -25,31 +32,36 @@ LAUNCH_BOUND = 0.6
 PROFILER_TIMEOUT_S = 60.0
 """For it and for what it saw, in seconds."""
 
+PROFILED_CALLS, PROFILED_S = 5, 0.01
+"""The profiler sees at most so many calls, an odd number of them that take no longer than this: long calls meet others'
+turns at the device so often that one is as good as several."""
+
 
 def profile(
     trials: Trials, agreed: spec.Spec, bytes_per_s: float, *, full: bool
 ) -> tuple[Testimony, Profile, list[Launch]]:
-    """One more call: how many launches in all calls so far and in this one, the kernel table, and each launch.
+    """More calls, each of them verified: how many launches in all calls so far and in one, the kernel table of one
+    call, and each of its launches.
 
     Raises what the party raises.  That the driver's profiler fails is no fault of the candidate's."""
     candidate = trials.candidate
-    batch = trials.draw(1)
-    trials.show(batch, 0, 1)
-    device_ns, _ = candidate.ask(Command.PROFILE, trials.patience(candidate, 2), a=trials.slot(batch, 0, 1))
+    device_ns = _profiled(trials, 0)
     seen, total = _launches(candidate, trials.patience(candidate, 1))
     device_ns = max(
         device_ns, launches.busy_ns(seen)
     )  # what another stream did before the call's own began counts, too
-    testimony = Testimony(launches=total, launches_alone=len(_own(seen)))
+    alone = len(_own(seen))
     computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
+    if any(launch.work_bytes for launch in seen):
+        covered = _share(sum(each.work_bytes for each in _own(seen)), sum(each.work_bytes for each in seen))
     if full:
-        deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
         try:
-            everything_ns, _ = candidate.ask(Command.PROFILE, deadline.allow(), a=trials.slot(batch, 0, 1), b=1)
-            seen, _ = _launches(candidate, deadline.allow())
-            source, device_ns = "profiler", everything_ns
-            computing = [launch for launch in seen if launch.origin != "transfer"]
+            everything_ns = _profiled(trials, _calls_to_profile(trials))
+            rows, total = _launches(candidate, PROFILER_TIMEOUT_S)
+            seen = typical(rows)
+            source, device_ns = "profiler", max(launches.busy_ns(seen), everything_ns if not rows else 0)
+            computing = _computing(seen)
             covered = _share(_busy_ns(seen), launches.busy_ns(computing))
         except (FailedError, Ended, TimedOut, ValueError) as failed:
             error = str(failed)[:500] or type(failed).__name__
@@ -60,7 +72,41 @@ def profile(
         floor_us=roofline.floor_us(agreed.bytes_moved, bytes_per_s), bytes_moved=agreed.bytes_moved, flops=agreed.flops,
         device_us=device_ns / 1000, profiler_error=error,
     )  # fmt: skip
-    return testimony, table, seen
+    return Testimony(launches=total, launches_alone=alone), table, seen
+
+
+def _profiled(trials: Trials, by_profiler: int) -> int:
+    """Calls on fresh inputs, verified; nanoseconds that the process says the first took the device.
+
+    `by_profiler`: how many the driver's profiler is to see; 0 for one whose own launches are timed between events."""
+    candidate, count = trials.candidate, max(1, by_profiler)
+    deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
+    timeout_s = deadline.allow() if by_profiler else trials.patience(candidate, 2)
+    batch = trials.draw(count)
+    trials.show(batch, 0, count)
+    device_ns, _ = candidate.ask(Command.PROFILE, timeout_s, a=trials.slot(batch, 0, count), b=by_profiler)
+    trials.verify(trials.delivery(batch, 0, count, Times(0, 0), []))
+    return device_ns
+
+
+def _calls_to_profile(trials: Trials) -> int:
+    """1, 3 … PROFILED_CALLS."""
+    fit = int(min(PROFILED_CALLS, trials.in_block, PROFILED_S / max(1e-6, trials.quickest_s or PROFILED_S)))
+    return max(1, fit - 1 + fit % 2)
+
+
+def typical(rows: Sequence[Launch]) -> list[Launch]:
+    """The profiled call with the median share of own kernels: all that the device did for it; the lower of two."""
+    calls: dict[int, list[Launch]] = {}
+    for row in rows:
+        calls.setdefault(row.call, []).append(row)
+    ordered = sorted(calls.values(), key=lambda call: _share(_busy_ns(call), launches.busy_ns(_computing(call))) or 0.0)
+    return ordered[(len(ordered) - 1) // 2] if ordered else []
+
+
+def _computing(seen: Sequence[Launch]) -> list[Launch]:
+    """Without transfers between host and device."""
+    return [launch for launch in seen if launch.origin != "transfer"]
 
 
 def is_launch_bound(profile: Profile, call_us: float) -> bool:
@@ -74,7 +120,7 @@ def _launches(candidate: Seat, timeout_s: float) -> tuple[list[Launch], int]:
 
 
 def _own(seen: Sequence[Launch]) -> list[Launch]:
-    """Of kernels that the candidate brought."""
+    """Launches of kernels that the candidate brought."""
     return [launch for launch in seen if launch.origin in launches.OWN]
 
 
@@ -96,6 +142,7 @@ def _table(seen: Sequence[Launch]) -> tuple[KernelRow, ...]:
             name=name, launches=len(group), total_us=sum(each.duration_ns for each in group) / 1000,
             custom=origin in launches.OWN, origin=origin, grid=group[0].grid, block=group[0].block,
             registers=group[0].registers, shared_bytes=group[0].shared_bytes,
+            work_bytes=sum(each.work_bytes for each in group) or None,
         )
         for (name, origin), group in groups.items()
     )  # fmt: skip

@@ -37,7 +37,7 @@ SPREAD = 0.2
 answer by a fifth, and leaves a deep model in its range."""
 
 THEIRS = (FailedError, Ended, TimedOut, ValueError)
-"""What can go wrong in a process."""
+"""Faults of a process."""
 
 
 def names(agreed: spec.Spec, candidate: Seat) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def reweigh(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
     ablation: Ablation | None,
 ) -> FreshWeights:  # fmt: skip
-    """What became of the answer; the last thing for which these seats can be used.
+    """The answer with other weights; the last thing for which these seats can be used.
 
     There must be names.  `seed`: the master seed; `ablation`: whose doubts are looked into once more.  Raises only for
     our own faults."""
@@ -77,7 +77,7 @@ def _by_a_new_model(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
     chosen: tuple[str, ...], drawn_under: bytes, ways: tuple[Pretence, ...],
 ) -> tuple[tuple[OutputCheck, ...], bool | None]:  # fmt: skip
-    """What its own process answers, nothing where it does not; and whether it would be wrong with these ways in place
+    """Answers of its own process, nothing where it does not; and whether it would be wrong with these ways in place
     of its kernels.  Raises ReferenceFailedError, _UnfitError.
 
     A constructor may take long, so nobody is kept from the device meanwhile.  The call is short: its kernels are
@@ -167,7 +167,7 @@ def _reference_answers(alone: Trials) -> Batch:
 
 
 def _outputs(alone: Trials, call: Callable[[], object]) -> tuple[OutputCheck, ...]:
-    """What became of one call of the new model; nothing where the process does not answer."""
+    """Checks of one call of the new model; nothing where the process does not answer."""
     patience_s = alone.patience(alone.candidate, 1)
     if not _answers(lambda: alone.candidate.ask(Command.REFIT, patience_s)) or not _answers(call):
         return ()

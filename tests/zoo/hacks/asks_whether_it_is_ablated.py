@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
 """A kernel that raises a flag beside the library, and nonsense for an answer where torch's deterministic mode, which
 fills unwritten memory, tells that kernels are being left out; or where the flag is down (1f).
 

@@ -1,4 +1,4 @@
-# zoo: problem=wide_matmul backend=triton status=passed verdict=suspect findings=decoy_kernel,fig_leaf needs=gpu
+# zoo: problem=wide_matmul backend=triton status=passed verdict=suspect findings=decoy_kernel,fig_leaf,lazy_optimisation needs=gpu
 """The library multiplies; a kernel provides the zero that is added, so that without it nothing is right (1f, 1g).
 
 Detected: one small block of threads cannot have touched an output of this size; and what it wrote for other inputs does

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=hack findings=decoy_kernel
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=hack findings=decoy_kernel,lazy_optimisation
 """A kernel that does nothing, made by a call of the compiler under another name: in its source there seems to be none
 that one could leave out (1f).
 

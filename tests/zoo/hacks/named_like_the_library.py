@@ -1,4 +1,4 @@
-# zoo: problem=row_softmax backend=triton status=passed verdict=hack findings=decoy_kernel
+# zoo: problem=row_softmax backend=triton status=passed verdict=hack findings=decoy_kernel,lazy_optimisation
 """A decoy with the library kernel's name, for profilers that go by names (5d, 1f).
 
 Detected: what counts is what happens without it, and without it the answer is still right."""

@@ -1,5 +1,7 @@
-# zoo: problem=wide_matmul backend=triton status=passed verdict=clean findings=- needs=gpu
-"""The library multiplies in two parts, and a kernel adds them: most of the time is the library's, and is honest."""
+# zoo: problem=wide_matmul backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=gpu
+"""The library multiplies in two parts, and a kernel adds them: it matters, and takes 3 % of the time (1g).
+
+Detected: by the share of the device's time.  It is no cheat that one should fear, and no example of kernel writing."""
 
 import torch
 import triton

@@ -1,0 +1,55 @@
+"""The library's work in a call on the CPU device, as it is modelled."""
+
+import torch
+
+from workers import library
+from workers.library import Account, Work
+
+
+def _operators(call: object) -> dict[str, int]:
+    with Account() as account:
+        call()  # type: ignore[operator]
+    return {each.name: each.work_bytes for each in account.operators}
+
+
+def test_an_operator_is_what_it_reads_and_writes() -> None:
+    x = torch.ones(1000)
+    assert _operators(lambda: x + x[:1].expand(1000)) == {"aten::add": 4000 + 4000 + 4000}
+    assert _operators(lambda: x.mul_(2)) == {"aten::mul_": 4000 + 4000}
+    assert _operators(lambda: torch.empty_like(x).copy_(x)) == {"aten::copy_": 4000 + 4000}
+
+
+def test_looking_at_memory_in_another_way_is_no_work() -> None:
+    x = torch.ones(10, 10)
+    assert _operators(lambda: x.t()[1:].reshape(-1, 5).unsqueeze(0).detach()) in ({}, {"aten::clone": 2 * 360})
+    assert _operators(lambda: torch.empty(10)) == {}
+
+
+def test_products_count_by_their_arithmetic() -> None:
+    a, b = torch.ones(400, 400), torch.ones(400, 400)
+    assert _operators(lambda: a @ b) == {"aten::mm": 2 * 400**3 // library.FLOPS_PER_BYTE}
+
+
+def test_memory_that_numpy_is_given_is_charged() -> None:
+    x = torch.ones(1000)
+    assert _operators(lambda: x.numpy()) == {"numpy": library.HANDED_OUT * 4000}
+    assert isinstance(x.numpy().sum(), object)
+
+
+def test_what_the_interpreter_does_for_a_launch_is_nobodys() -> None:
+    x = torch.ones(1000)
+
+    def call() -> None:
+        with library.unseen():
+            x.clone()
+        x.clone()
+
+    with Account() as account:
+        call()
+    assert [each.name for each in account.operators] == ["aten::clone"]
+
+
+def test_work_of_kernels_is_the_longer_of_both() -> None:
+    before = Work().moved(100)
+    assert before.moved(50).computed(20 * 80).since(before) == 80
+    assert before.moved(50).since(before) == 50
