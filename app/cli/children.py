@@ -68,6 +68,19 @@ class Child(ABC):
         click.echo(f"{what}; starting it again ({self._restarts} of {RESTARTS}; its log is {self.log})", err=True)
         self.process = self.start()
 
+    def how_it_ended(self) -> str | None:
+        """In words; None while it runs."""
+        code = self.process.poll()
+        if code is None:
+            return None
+        if code == failures.INFRASTRUCTURE:
+            return f"does not serve: {self._last_words()}"
+        return f"ended with {_ended(code)}"
+
+    def start_again(self) -> None:
+        """A new process in place of the one that has ended."""
+        self.process = self.start()
+
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"its log {self.log} is empty"

@@ -36,13 +36,20 @@ weak_sandbox_option = click.option(
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[Settings]:
-    """The settings with both URLs.  Without them the embedded services are used: attached to where they run,
+    """The settings with both URLs; see `opened_with`."""
+    with opened_with(settings) as (running, _):
+        yield running
+
+
+@contextmanager
+def opened_with(settings: Settings) -> Iterator[tuple[Settings, embedded.Services | None]]:
+    """The settings with both URLs, and the embedded services, which are used without them: attached to where they run,
     else started, and stopped again at the end."""
     if settings.database_url and settings.broker_url:
-        yield settings
+        yield settings, None
     else:
         with _terminated_in_order(), embedded.Services(settings) as services:
-            yield services.settings
+            yield services.settings, services
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from app.cli import accounts, children, services
+from app.cli import accounts, children, services, supervisor
 from app.cli.children import Child, Device, Web, Worker
 from app.domain.user import Role
 from app.embedded import gpus
@@ -58,6 +58,7 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
     """Run everything on this machine: servers, web UI, and one worker per device (`cpu` if there is no GPU).
 
     Ctrl-C stops all of it; an evaluation in flight is finished first.  What is queued waits for the next start.
+    Whatever ends by itself, a server too, is started again, at first after a second, then after up to a minute.
 
     Without users whoever sits at this machine may do everything, and nobody else gets in.  On an address that others
     can reach somebody has to log in: where there is no user, an admin is made, and the password printed, once.
@@ -68,7 +69,8 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
     """
     found = devices(settings, slots)
     chosen = [*found, Device(device_class="cpu", index=0)] if cpu or not found else found
-    with Stopped() as stopped, services.opened(replace(settings, web_url=url(host, port))) as running:
+    asked = replace(settings, web_url=url(host, port))
+    with Stopped() as stopped, services.opened_with(asked) as (running, servers):
         started: list[Child] = []
         admission = admit(running, host)
         try:
@@ -81,9 +83,9 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
                 click.echo(f"{child.name:<8}pid {child.process.pid}, log {child.log}")
             click.echo(f"state   {running.state_dir}")
             click.echo("Ctrl-C stops all of it")
+            kept = supervisor.supervised(started, servers)
             while not stopped.wait(WATCH_S):
-                for child in started:
-                    child.watch()
+                supervisor.keep(kept)
         finally:
             children.stop(started)
     click.echo("stopped")

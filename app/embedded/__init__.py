@@ -26,8 +26,10 @@ from app.store import migrate
 
 __all__ = [
     "MissingBinaryError",
+    "Postgres",
     "ServerError",
     "Services",
+    "Valkey",
     "start_web",
     "start_worker",
     "worker_command",
@@ -48,7 +50,8 @@ class Services:
     def __init__(self, settings: Settings) -> None:
         self._given = settings
         self._state = settings.state_dir.absolute()  # it becomes part of URLs
-        self._servers: list[Postgres | Valkey] = []
+        self.servers: list[Postgres | Valkey] = []
+        """Those that are kept here, once started."""
         self._presence: int | None = None
         self._started = False
         self.settings = settings
@@ -86,11 +89,16 @@ class Services:
                 pass  # another process is present
             else:
                 (self._state / SERVICES_FILE).unlink(missing_ok=True)
-                for server in reversed(self._servers):
+                for server in reversed(self.servers):
                     server.stop()
             finally:
                 os.close(self._presence)
                 self._presence = None
+
+    def start_again(self, server: Postgres | Valkey) -> None:
+        """One of `servers` that has ended.  Raises ServerError."""
+        with _locked(self._state / "start.lock"):
+            server.start()
 
     def _open(self) -> None:
         if self._given.database_url is None or self._given.broker_url is None:
@@ -110,8 +118,8 @@ class Services:
         password = _password(self._state / "password")
         postgres = Postgres(self._state, user, password)
         valkey = Valkey(self._state, user, password)
-        self._servers = [server for server, url in _wanted(self._given, postgres, valkey) if url is None]
-        for server in self._servers:
+        self.servers = [server for server, url in _wanted(self._given, postgres, valkey) if url is None]
+        for server in self.servers:
             server.start()
         self.settings = replace(
             self._given,

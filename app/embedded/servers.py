@@ -29,10 +29,12 @@ NAME = "assay"
 class Postgres:
     """PostgreSQL with its data in `<state>/postgres/data`."""
 
+    name = "PostgreSQL"
+
     def __init__(self, state: Path, account: Account, password: str) -> None:
         self._home = state / "postgres"
         self._data = self._home / "data"
-        self._log = state / "log" / "postgres.log"
+        self.log = state / "log" / "postgres.log"
         self._copies = state / "binaries"
         self._account = account
         self._password = password
@@ -42,10 +44,15 @@ class Postgres:
         """For SQLAlchemy."""
         return self._url(NAME, "postgresql+psycopg")
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process is there."""
+        return processes.alive_in(self._data, self._data / "postmaster.pid") is not None
+
     def start(self) -> None:
         """Start the server unless it runs; the first time, make its data and its database."""
         _check_socket(self._home / ".s.PGSQL.5432")
-        if processes.alive_in(self._data, self._data / "postmaster.pid") is not None:
+        if self.is_alive:
             return
         self._account.own(self._home)
         folder = self._binaries()
@@ -56,14 +63,14 @@ class Postgres:
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         (self._home / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
         process = self._launch(folder)
-        processes.wait_until(self._ready, process, name="PostgreSQL", log=self._log, timeout_s=START_TIMEOUT_S)
+        processes.wait_until(self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S)
         self._make_database()
 
     def stop(self) -> None:
         """Fast shutdown: connections are ended, everything committed is on disk."""
         pid = processes.serving(self._data, self._data / "postmaster.pid")
         if pid is not None:
-            processes.stop(pid, self._data, signal.SIGINT, name="PostgreSQL", timeout_s=STOP_TIMEOUT_S)
+            processes.stop(pid, self._data, signal.SIGINT, name=self.name, timeout_s=STOP_TIMEOUT_S)
 
     def _binaries(self) -> Path:
         version = self._data / "PG_VERSION"
@@ -103,7 +110,7 @@ class Postgres:
         }
         settings = [f"--{name}={value}" for name, value in options.items()]
         command = [str(folder / "postgres"), "-D", str(self._data), *settings]
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -138,11 +145,13 @@ class Postgres:
 class Valkey:
     """A Redis-protocol server with its append-only file in `<state>/redis`."""
 
+    name = "Valkey"
+
     def __init__(self, state: Path, account: Account, password: str) -> None:
         self._home = state / "redis"
         self._socket = self._home / "valkey.sock"
         self._pid_file = self._home / "valkey.pid"
-        self._log = state / "log" / "valkey.log"
+        self.log = state / "log" / "valkey.log"
         self._copies = state / "binaries"
         self._account = account
         self._password = password
@@ -152,23 +161,28 @@ class Valkey:
         """For Celery."""
         return f"redis+socket://:{self._password}@{quote(str(self._socket))}?virtual_host=0"
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process is there."""
+        return processes.alive_in(self._home, self._pid_file) is not None
+
     def start(self) -> None:
         """Start the server unless it runs."""
         _check_socket(self._socket)
-        if processes.alive_in(self._home, self._pid_file) is not None:
+        if self.is_alive:
             return
         self._account.own(self._home)
         binary = binaries.runnable(binaries.redis(), self._account, self._copies)
         processes.wait_until_unused(self._home, STOP_TIMEOUT_S)
         self._pid_file.unlink(missing_ok=True)  # of a run before, perhaps as another user
         process = self._launch(binary)
-        processes.wait_until(self._ready, process, name="Valkey", log=self._log, timeout_s=START_TIMEOUT_S)
+        processes.wait_until(self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop after what is queued is on disk."""
         pid = processes.serving(self._home, self._pid_file)
         if pid is not None:
-            processes.stop(pid, self._home, signal.SIGTERM, name="Valkey", timeout_s=STOP_TIMEOUT_S)
+            processes.stop(pid, self._home, signal.SIGTERM, name=self.name, timeout_s=STOP_TIMEOUT_S)
 
     def _launch(self, binary: Path) -> subprocess.Popen[bytes]:
         lines = [
@@ -182,7 +196,7 @@ class Valkey:
             "maxmemory-policy noeviction",
             f"requirepass {self._password}",
         ]
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [binary, "-"],  # the configuration comes in by stdin: the password is on no command line
                 stdin=subprocess.PIPE,

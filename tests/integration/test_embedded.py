@@ -18,9 +18,11 @@ import psycopg
 import pytest
 
 from app import broker, embedded
+from app.cli import supervisor
 from app.client import Client
 from app.embedded import MissingBinaryError, Services, account, binaries, processes
 from app.settings import ServicesNotRunningError, Settings, located
+from tests.waiting import until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root becomes somebody else")
 
@@ -130,6 +132,21 @@ def test_killed_servers_come_back_with_what_was_stored(used: Settings) -> None:
         with Services(used) as again, Client(again.settings) as client:
             assert not set(pids(used).values()) & set(before.values())
             assert client.results([job])[0]["state"] == "queued"
+
+
+def test_servers_that_are_killed_beside_a_supervisor_are_started_again(used: Settings) -> None:
+    with Services(used) as services:
+        kept = supervisor.supervised([], services)
+        before = pids(used)
+        for pid in before.values():
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not any(server.is_alive for server in services.servers))
+        for now_s in (0.0, supervisor.FIRST_PAUSE_S):
+            for each in kept:
+                each.keep(now_s)
+        assert sorted(pids(used)) == sorted(before)
+        assert not set(pids(used).values()) & set(before.values())
+        assert works(services.settings)
 
 
 def test_a_pid_file_that_names_somebody_else_deceives_nobody(used: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app import cli, imports
-from app.cli import children, demo, failures, render, services, up, zoo
+from app.cli import children, demo, failures, render, services, supervisor, up, zoo
 from app.domain import result as results
 from app.domain.evaluation import CaseOutcome, Environment, Evaluation, EvaluationError, Status
 from app.domain.job import JobState
@@ -299,6 +300,55 @@ def test_a_child_that_ends_is_started_again_until_it_has_ended_too_often(capsys:
     assert len(said) == children.RESTARTS
     with pytest.raises(failures.InfrastructureError, match="for the 6th time; its log is "):
         child.watch()
+
+
+def test_what_up_keeps_is_started_again_for_ever_with_growing_pauses(capsys: pytest.CaptureFixture[str]) -> None:
+    starts: list[float] = []
+    now_s, alive = 0.0, False
+    kept = supervisor.Kept(
+        name="brief", log=Path("/log"), ended=lambda: None if alive else "ended", start=lambda: starts.append(now_s)
+    )
+    while now_s < 1000:
+        kept.keep(now_s)
+        now_s += 1.0
+    pauses = [later - earlier for earlier, later in itertools.pairwise(starts)]
+    assert pauses[:7] == [3, 5, 9, 17, 33, 61, 61]  # each pause, and the second until it is looked at again
+    assert set(pauses[5:]) == {61}
+    assert capsys.readouterr().err.startswith("brief ended; starting it again in 1 s (its log is /log)\n")
+
+    now_s += supervisor.LONGEST_PAUSE_S
+    kept.keep(now_s)
+    alive, now_s = True, now_s + supervisor.QUIET_S
+    kept.keep(now_s)
+    alive = False
+    kept.keep(now_s)
+    assert capsys.readouterr().err.endswith("starting it again in 1 s (its log is /log)\n")  # after quiet minutes
+
+
+def test_a_start_that_fails_is_tried_again_and_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def start() -> None:
+        raise OSError("no memory")
+
+    kept = supervisor.Kept(name="web", log=Path("/log"), ended=lambda: "ended with signal 9", start=start)
+    for now_s in range(10):
+        kept.keep(float(now_s))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(";")[0] for line in said] == ["web ended with signal 9"] + [
+        "web could not be started: no memory"
+    ] * 3
+
+
+def test_a_child_says_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    log.write_text("first\nthe sandbox of this host is not enough\n")
+    child = Brief("brief", Settings())
+    monkeypatch.setattr(Brief, "log", log)
+    child.process.wait()
+    assert child.how_it_ended() == "ended with exit code 1"
+    child.process.returncode = failures.INFRASTRUCTURE
+    assert child.how_it_ended() == "does not serve: the sandbox of this host is not enough"
+    child.start_again()
+    child.process.wait()
 
 
 def test_every_sample_of_the_demo_exists() -> None:

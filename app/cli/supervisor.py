@@ -1,0 +1,79 @@
+"""`assay up` keeps what it has started running: for ever, with pauses that grow while something goes on ending."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from app.cli.children import Child
+from app.embedded import MissingBinaryError, Postgres, ServerError, Services, Valkey
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+"""Before something that has ended is started again, in seconds: twice as long each time."""
+QUIET_S = 300.0
+"""What has run for this long is started again as if it had never ended before, in seconds."""
+
+FAILURES = (ServerError, MissingBinaryError, OSError)
+"""Reasons for which a start may fail that may be gone later: no memory, no room on the disk, a port in use."""
+
+
+@dataclass(kw_only=True)
+class Kept:
+    """One process, or one server, that is to run."""
+
+    name: str
+    log: Path
+    ended: Callable[[], str | None]
+    """How it has ended, in words; None while it runs."""
+    start: Callable[[], None]
+    _pause_s: float = field(default=0.0, init=False)
+    _started_s: float = field(default=float("-inf"), init=False)
+    _due_s: float | None = field(default=None, init=False)
+    """When it is started again."""
+
+    def keep(self, now_s: float) -> None:
+        """Start it again where it has ended and its pause is over, and say so.  Never raises for what it keeps."""
+        if self._due_s is None:
+            how = self.ended()
+            if how is None:
+                return
+            self._postpone(now_s, how)
+        if self._due_s is not None and now_s >= self._due_s:
+            self._due_s, self._started_s = None, now_s
+            try:
+                self.start()
+            except FAILURES as error:
+                self._postpone(now_s, f"could not be started: {error}")
+
+    def _postpone(self, now_s: float, how: str) -> None:
+        quiet = now_s - self._started_s >= QUIET_S
+        self._pause_s = FIRST_PAUSE_S if quiet else min(LONGEST_PAUSE_S, 2 * self._pause_s)
+        self._due_s = now_s + self._pause_s
+        click.echo(f"{self.name} {how}; starting it again in {self._pause_s:g} s (its log is {self.log})", err=True)
+
+
+def supervised(children: Sequence[Child], services: Services | None) -> list[Kept]:
+    """The embedded servers, before all that need them, and the children."""
+    servers = [_server(services, each) for each in services.servers] if services is not None else []
+    return servers + [
+        Kept(name=child.name, log=child.log, ended=child.how_it_ended, start=child.start_again) for child in children
+    ]
+
+
+def _server(services: Services, server: Postgres | Valkey) -> Kept:
+    return Kept(
+        name=server.name,
+        log=server.log,
+        ended=lambda: None if server.is_alive else "has ended",
+        start=lambda: services.start_again(server),
+    )
+
+
+def keep(kept: Sequence[Kept]) -> None:
+    """Look at everything once."""
+    for each in kept:
+        each.keep(time.monotonic())
