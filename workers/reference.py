@@ -28,6 +28,7 @@ from workers import (
     calls,
     cases,
     constants,
+    domain,
     imported,
     insensitive,
     memory,
@@ -83,6 +84,8 @@ class Session:
         self.place: spec.Arena | None = None
         self.arena: memory.Memory | None = None
         self.recording: playback.Recording | None = None
+        self.moved: tuple[float, float] | None = None
+        """By how much roundings move the problem's own inputs and their answer (workers.domain); None until asked."""
 
 
 class Shim:
@@ -475,23 +478,61 @@ class Shim:
         return session.recording
 
     def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:
-        """The same with one slot for each of the variants that the reference can be called on."""
-        slot, made = first, 0
-        for variant in Variant:
+        """The same with one slot for each of the variants that are in the problem's domain; a line for each other one
+        says why it is not."""
+        assert self._mailbox is not None
+        slot, made, refused = first, 0, []
+        if any(wanted >> variant & 1 for variant in variants.CHECKED):
             _seed(seed, slot)
-            if wanted >> variant & 1 and self._can_fill(session, slot, variant):
+            self._look_at_usual(session, slot)
+        for variant in Variant:
+            if not wanted >> variant & 1:
+                continue
+            _seed(seed, slot)
+            if objection := self._objection(session, slot, variant):
+                refused += [f"{variant.name.lower()}: {objection}\n"] if variant in variants.CHECKED else []
+            else:
                 slot, made = slot + 1, made | 1 << variant
         self._settle()
-        return Reply(Outcome.DONE, made)
+        return Reply(Outcome.DONE, made, wire.put_text(self._mailbox, "".join(refused)))
 
-    def _can_fill(self, session: Session, slot: int, variant: Variant) -> bool:
+    def _objection(self, session: Session, slot: int, variant: Variant) -> str:
+        """Fill a slot with a variant; why it is outside the problem's domain, in words."""
         try:
             self._fill(session, session.inputs[slot], self._answers(session, slot), variant)
+            if variant not in variants.CHECKED:
+                return ""
+            return domain.objection(self._moved(session, slot), session.moved or (0.0, 0.0))
         except Exception as error:  # in whichever way the problem's code says that these are not for it
             if calls.outcome_of(error, Outcome.CALL_FAILED) == Outcome.OUT_OF_MEMORY:
                 raise
-            return False
-        return True
+            return f"the reference raises {type(error).__name__}"
+
+    def _moved(self, session: Session, slot: int) -> tuple[float, float]:
+        """By how much roundings move the inputs in a slot and the true answer to them (domain.moved), in the first rows
+        of a problem that is computed in pieces; nothing where there is no memory for it."""
+        agreed, best = session.agreed, truth.Truth(session.agreed.truth)
+        inputs = spec.rebuild(agreed.inputs, iter(session.inputs[slot]))
+        if agreed.piece_rows is not None:
+            inputs = pieces.cut(inputs, agreed.piece_rows, 0)
+
+        def call(given: list[Any]) -> Any:
+            return self._call(session.model, given) if session.twin is None else truth.call(session.twin, given, best)
+
+        def given() -> list[Any]:
+            return copy.deepcopy(inputs) if session.twin is None else list(truth.widened(inputs, best))
+
+        try:
+            return domain.moved(call, given(), call(given()))
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return 0.0, 0.0
+
+    def _look_at_usual(self, session: Session, slot: int) -> None:
+        """The same for the problem's own inputs, once, in a slot that nothing else is in as yet."""
+        if session.moved is None and not self._by_cases:
+            self._fill(session, session.inputs[slot], None)
+            session.moved = self._moved(session, slot)
 
     def _fill(
         self,

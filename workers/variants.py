@@ -1,9 +1,9 @@
 """Variants of a problem's inputs: the same shapes with values that its own distribution seldom or never has.
 
 A kernel that skips the maximum of a softmax, sums in half precision or forgets negative numbers is right on `randn`.
-Only floating-point tensors are changed, and never beyond the range that they were drawn from where that has an end at
-zero or one: a probability stays one, so that the reference itself survives.  Whether it did, the referee checks by its
-fp64 twin."""
+Only floating-point tensors are changed, and only so that they keep the structure that they were drawn with
+(workers/domain.py): a probability stays one, edges stay sorted.  Whether the reference survives, its process and the
+referee check by its fp64 twin."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import Any
 
 import torch
 
+from workers import domain
+
 
 class Variant(IntEnum):
     """What was done to the inputs; names as in app.domain.evaluation.Trial."""
 
     OWN = 0
     SCALED = 1
-    """Eight times as large; inputs from 0 to 1, an eighth."""
+    """Eight times as large; inputs from 0 or −1 to 1, an eighth."""
     HEAVY_TAILED = 2
     """Cubed; the largest of 16 million normal values become some 150."""
     SIGN_MIXED = 3
@@ -35,12 +37,19 @@ class Variant(IntEnum):
     """One value of sixteen is −16 times as large, beyond the range that it was drawn from: nobody must be right there.
     Whether kernels that change nothing on ordinary inputs do anything at all, shows here."""
 
+    MILD = 9
+    """Twice as large; inputs from 0 or −1 to 1, half: for references that do not stand more."""
+    RESAMPLED = 10
+    """Rows along the first dimension that has some, drawn from the same rows again: one comes twice, another never."""
+
 
 CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED))
 """Those on which an answer must be right."""
 
-TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS})
+TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED})
 """In which values are equal: which of them a sort or a top-k counts as the first is nobody's fault."""
+
+FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 
 SPIKE = -16.0
 SPIKES = 1 / 16
@@ -53,15 +62,19 @@ def applied(variant: Variant, value: Any) -> Any:
     if variant == Variant.OWN:
         return value
     if isinstance(value, torch.Tensor):
-        return _changed(variant, value) if value.is_floating_point() and value.numel() else value
+        if not value.is_floating_point() or not value.numel():
+            return value
+        changed = _changed(variant, value)
+        return changed if variant not in CHECKED or domain.keeps_structure(value, changed) else value
     if isinstance(value, list | tuple):
         return type(value)(applied(variant, item) for item in value)
     return {key: applied(variant, item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
-    if variant == Variant.SCALED:
-        return x / 8 if x.min() >= 0 and x.max() <= 1 else x * 8
+    if variant in FACTORS:
+        small = (x.min() >= 0 and x.max() <= 1) or domain.is_bounded(x)
+        return x / FACTORS[variant] if small else x * FACTORS[variant]
     if variant == Variant.HEAVY_TAILED:
         return x**3
     if variant == Variant.SIGN_MIXED:
@@ -70,6 +83,8 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return torch.where(torch.rand_like(x) < 0.1, x, torch.zeros_like(x))
     if variant == Variant.CONSTANT_ROWS:
         return _with_constant_rows(x)
+    if variant == Variant.RESAMPLED:
+        return _resampled(x)
     if variant == Variant.EDGES:
         return _with_edges(x)
     if variant == Variant.SPIKED:
@@ -84,6 +99,14 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
 
 def _spread(x: torch.Tensor) -> torch.Tensor:
     return torch.randint(0, x.numel() // 3, (3,), device=x.device) + torch.arange(3, device=x.device) * (x.numel() // 3)
+
+
+def _resampled(x: torch.Tensor) -> torch.Tensor:
+    dimension = next((place for place, size in enumerate(x.shape) if size > 1), None)
+    if dimension is None:
+        return x
+    size = x.shape[dimension]
+    return x.index_select(dimension, torch.randint(0, size, (size,), device=x.device))
 
 
 def _with_edges(x: torch.Tensor) -> torch.Tensor:

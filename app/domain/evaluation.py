@@ -79,7 +79,8 @@ class Trial:
     """Its name, of a problem by cases."""
     variant: str = "own"
     """Change made to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`, `sign_mixed`, `sparse`,
-    `constant_rows`, `nonfinite`, `edges`; only variants that the reference itself survives are used."""
+    `constant_rows`, `nonfinite`, `edges`, `mild`, `resampled`; only variants inside the problem's domain are used, see
+    Correctness.excused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +117,9 @@ class Correctness:
     truth: str = "fp64"
     """How the expected outputs were computed: `fp64`; `fp64, casts lifted` where the problem's code asks for narrower
     types; `fp32, casts lifted, TF32 off` or `the reference's own precision` where it does not run in fp64."""
+    excused: tuple[str, ...] = ()
+    """Variants of the inputs on which no answer had to be right, because the reference shows that they are outside the
+    problem's domain: `scaled: the reference's answer is 7.0e+17 times as large as on the problem's own inputs`."""
     null_answers: tuple[str, ...] = ()
     """Trivial answers within tolerance: `zeros`, `mean`, `another_call`."""
     insensitive_to: tuple[str, ...] = ()

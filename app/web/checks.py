@@ -16,6 +16,8 @@ VARIANTS = {
     "constant_rows": "every row a constant",
     "nonfinite": "with NaN and infinities",
     "edges": "small but at the ends",
+    "mild": "the same, doubled or halved",
+    "resampled": "some rows twice, others never",
 }
 """What was done to the inputs of a call, in words."""
 

@@ -173,7 +173,15 @@ def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:
     before = compare.usual(usual.float()[None], usual[None])
     assert before.rms == pytest.approx(float(usual.square().mean().sqrt()))
     assert 0 < before.error < 1e-7
-    assert compare.survived(baseline, expected, before) == [True, False, False, False]
+    assert [not each for each in compare.objections(baseline, expected, before)] == [True, False, False, False]
+
+
+def test_an_answer_that_explodes_is_of_another_problem() -> None:
+    usual = _exact()
+    before = compare.usual(usual.float()[None], usual[None])
+    [said] = compare.objections(usual.float()[None] * 1e15, usual[None] * 1e15, before)
+    assert said == "the reference's answer is 1.0e+15 times as large as on the problem's own inputs"
+    assert compare.objections(usual.float()[None] * 1e15, usual[None] * 1e15, before, ceiling=False) == [""]
 
 
 def test_the_rules_of_others_are_asked_call_by_call() -> None:

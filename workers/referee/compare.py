@@ -30,8 +30,8 @@ against it: errors are measured against no less than this share of what answers 
 compared.  Of the mean of a million normal values one call in 150 was wrong otherwise, whoever computed it."""
 
 SURVIVES = 10.0
-FADED = 1e-3
-"""See `survived`."""
+FADED, EXPLODED = 1e-3, 1e3
+"""See `objections`."""
 
 GROSS_L2 = 2e-2
 GROSS_MAX = 1e6
@@ -186,17 +186,32 @@ def usual(values: torch.Tensor, expected: torch.Tensor) -> Usual:
     return Usual(rms=rms, error=_finite(error))
 
 
-def survived(baseline: torch.Tensor, expected: torch.Tensor, before: Usual) -> list[bool]:
-    """Per call, whether the reference can be asked about unusual inputs: its own precision must do about as well on
-    them as on the usual ones, and its answer must not have vanished, against which every rounding error is large.
+def objections(baseline: torch.Tensor, expected: torch.Tensor, before: Usual, *, ceiling: bool = True) -> list[str]:
+    """Per call, why the reference cannot be asked about unusual inputs, in words; nothing where it can.  Its own
+    precision must do about as well on them as on the usual ones, and its answer must be of the same order: against one
+    that has vanished every rounding error is large, and one that has exploded is of another problem.
 
-    `baseline`, `expected`: (calls, elements) of unusual calls; `before`: the same output of a usual one."""
+    `baseline`, `expected`: (calls, elements) of unusual calls; `before`: the same output of a usual one; `ceiling`:
+    whether an answer may explode."""
     if not (baseline.is_floating_point() or baseline.is_complex()):
-        return [True] * len(baseline)
+        return [""] * len(baseline)
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
     limit = SURVIVES * max(before.error, floor / CLOSE[0])
     table = _known((baseline, expected), more=[_rms(expected)])
-    return [bad == 0 and l2 <= limit and here >= FADED * before.rms for l2, _, bad, here in table]
+    most = EXPLODED * before.rms if ceiling and before.rms else math.inf
+    return [_objection(bad, l2, limit, here, before.rms, most) for l2, _, bad, here in table]
+
+
+def _objection(bad: float, l2: float, limit: float, here: float, usual: float, most: float) -> str:
+    if bad or not math.isfinite(l2):
+        return "the reference's answer is not finite in its own precision"
+    if l2 > limit:
+        return f"the reference's own answer errs by {l2:.1e}, on the problem's own inputs by at most {limit:.1e}"
+    if here < FADED * usual or here > most:
+        return (
+            f"the reference's answer is {here / max(usual, 1e-300):.1e} times as large as on the problem's own inputs"
+        )
+    return ""
 
 
 def _rms(values: torch.Tensor) -> torch.Tensor:

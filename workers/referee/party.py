@@ -240,6 +240,12 @@ class Seat:
         """Bytes of the device that describing the problem takes, as the reference estimates them; 0 where it cannot."""
         return self.ask(Command.SIZE, timeout_s, seed=seed)[0]
 
+    def ask_for_text(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, str]:
+        """The same, with the text that the answer comes with."""
+        with self.party.lock:
+            number, length = self.ask(command, timeout_s, **numbers)
+            return number, wire.get_text(self.party.mailbox, length)
+
     def describe(self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True) -> spec.Spec:
         """Have the reference build its model under `seed`, or turn to that case, and say what it takes and gives.
 

@@ -49,6 +49,8 @@ class Record:
         self.deterministic: bool | None = None
         self.propagates_nonfinite: bool | None = None
         self.null_answers: tuple[str, ...] = ()
+        self.excused: list[str] = []
+        """Variants of the inputs that are outside the problem's domain, and why."""
         self._spec = agreed
         self._place = place
         self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
@@ -176,7 +178,7 @@ class Record:
             precision_class=None if self.failed else compare.precision_class(self._worst_l2),
             peer_rules=tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._peers.items()),
             tolerance="fp64" if self.rule.tolerance is None else "rtol={:g},atol={:g}".format(*self.rule.tolerance),
-            truth=self._spec.truth,
+            truth=self._spec.truth, excused=tuple(dict.fromkeys(self.excused)) if self._spec.case is None else (),
         )  # fmt: skip
 
 

@@ -210,7 +210,8 @@ class Trials:
         with reference_side():
             self.reference.wait_for_readers()
             mask = sum(1 << variant for variant in wanted)
-            made, _ = self.reference.ask(Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=mask, seed=seed)
+            made, refused = self.reference.ask_for_text(Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=mask, seed=seed)
+        self.record.excused += refused.splitlines()
         return made
 
     def _show(self, batch: Batch, place: int) -> None:

@@ -59,7 +59,7 @@ def unusual(trials: Trials, variant: Variant, usual_batch: Batch) -> Batch | Non
     if batch is None:
         return None
     before = usual(trials, usual_batch)
-    return batch if _survived(trials, batch, before)[0] else None
+    return None if _objections(trials, batch, before, ceiling=variant in CHECKED)[0] else batch
 
 
 def _try_some(trials: Trials, variants: Sequence[Variant], before: list[compare.Usual]) -> None:
@@ -67,25 +67,33 @@ def _try_some(trials: Trials, variants: Sequence[Variant], before: list[compare.
     if batch is None:
         return
     ordered = not any(map(_is_index, trials.place.outputs.leaves))
-    survived = _survived(trials, batch, before)
+    objections = _objections(trials, batch, before)
+    trials.record.excused += [
+        f"{variant.name.lower()}: {objection}"
+        for variant, objection in zip(batch.variants, objections, strict=True)
+        if objection
+    ]
     trials.step_aside()
-    fit = [slot for slot, variant in enumerate(batch.variants) if survived[slot] and (ordered or variant not in TIED)]
+    fit = [
+        slot for slot, variant in enumerate(batch.variants) if not objections[slot] and (ordered or variant not in TIED)
+    ]
     if fit:
         trials.verify(trials.run_candidate(batch.only(fit), 0, len(fit)))
 
 
-def _survived(trials: Trials, batch: Batch, before: list[compare.Usual]) -> list[bool]:
-    """Whether the reference did, by input set."""
-    found: list[bool] = []
+def _objections(trials: Trials, batch: Batch, before: list[compare.Usual], *, ceiling: bool = True) -> list[str]:
+    """Why the reference cannot be asked about an input set, one by one; nothing where it can."""
+    found: list[str] = []
     at_once = trials.record.calls_at_once
     for start in range(0, batch.slots, at_once):
         trials.step_aside()
         truth = trials.truth([(batch, start, min(at_once, batch.slots - start))])
         per_output = [
-            compare.survived(baseline, expected, each) for expected, baseline, each in zip(*truth, before, strict=True)
+            compare.objections(baseline, expected, each, ceiling=ceiling)
+            for expected, baseline, each in zip(*truth, before, strict=True)
         ]
-        found += [all(calls) for calls in zip(*per_output, strict=True)]
-    return found or [True] * batch.slots
+        found += [next(filter(None, calls), "") for calls in zip(*per_output, strict=True)]
+    return found or [""] * batch.slots
 
 
 def _is_index(output: spec.Node) -> bool:

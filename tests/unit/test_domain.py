@@ -1,0 +1,66 @@
+"""Changed inputs stay in a problem's domain, or are not used."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from workers import domain, truth
+from workers.variants import CHECKED, Variant, applied
+
+
+def _covariance() -> torch.Tensor:
+    x = torch.randn(3, 16, 64)
+    return x @ x.mT / 64 + 0.1 * torch.eye(16)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("variant", CHECKED, ids=lambda variant: variant.name)
+def test_structure_is_kept(variant: Variant) -> None:
+    changed = applied(variant, _covariance())
+    assert not torch.linalg.cholesky_ex(changed).info.any()
+    assert torch.allclose(changed, changed.mT)
+    edges = applied(variant, torch.randn(63).sort().values)
+    assert (edges[1:] >= edges[:-1]).all()
+    shares = applied(variant, torch.randn(30, 40).softmax(-1))
+    assert torch.allclose(shares.sum(-1), torch.ones(30), atol=1e-2)
+    keys = applied(variant, torch.nn.functional.normalize(torch.randn(30, 40), dim=-1))
+    assert torch.allclose(torch.linalg.vector_norm(keys, dim=-1), torch.ones(30), atol=1e-2)
+    mask = applied(variant, torch.ones(9, 9).tril())
+    assert not mask.triu(1).any()
+    assert set(applied(variant, (torch.rand(900) < 0.5).float()).tolist()) <= {0.0, 1.0}
+    assert (applied(variant, -torch.rand(500)) <= 0).all()
+    assert applied(variant, torch.randn(500).cos()).abs().max() <= 1
+
+
+def test_ordinary_inputs_are_changed_by_each_variant() -> None:
+    x = torch.randn(40, 50)
+    assert not any(torch.equal(applied(variant, x), x) for variant in CHECKED)
+
+
+def _objection(call: Any, usual: list[Any], changed: list[Any]) -> str:
+    found = [domain.moved(call, truth.widened(x), call(truth.widened(x))) for x in (changed, usual)]
+    return domain.objection(*found)
+
+
+def test_an_answer_that_moves_no_more_than_its_inputs_is_in_the_domain() -> None:
+    def softmax(inputs: list[Any]) -> torch.Tensor:
+        return torch.softmax(inputs[0], -1)
+
+    for dtype in (torch.float32, torch.bfloat16):
+        usual = torch.randn(32, 256).to(dtype)
+        assert _objection(softmax, [usual], [usual * 2]) == ""
+
+
+def test_a_recurrence_that_amplifies_roundings_is_not() -> None:
+    def logistic(inputs: list[Any]) -> torch.Tensor:
+        [x] = inputs
+        for _ in range(60):
+            x = 3.9 * x * (1 - x) if bool((inputs[0] > 0.5).all()) else 0.5 * x
+        return x
+
+    assert _objection(logistic, [torch.rand(64) * 0.4], [torch.rand(64) * 0.3 + 0.6]).startswith("roundings of")

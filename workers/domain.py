@@ -1,0 +1,145 @@
+"""GENERATE: are changed inputs (workers/variants.py) still in a problem's domain?
+
+Structure that a problem's own inputs have must be kept: edges stay sorted, a covariance stays positive definite, a
+probability stays one.  And the reference must be well conditioned there: roundings of the inputs must move its answer
+by no more than a few times what they move themselves, or what they move the answer to the problem's own inputs.
+
+It does not guard against a domain that no single tensor shows (an index that must lie within another tensor's values):
+there the reference itself fails, or its answer is not finite, vanishes or explodes (workers/referee/compare.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from workers import spec
+from workers.rounding import errors, is_inexact, unit
+
+AMPLIFIES = 4.0
+"""An answer may move so many times as far as its inputs do, or as the answer to the problem's own inputs does."""
+
+QUIET = 2e-3
+"""What an answer may move in any case, in relative L2: a tenth of what is refused on changed inputs (GROSS_L2)."""
+
+BOUND_REACHED = 0.95
+
+LARGEST_MATRIX = 2048
+"""Rows of a matrix that is still asked whether it is positive definite: a factorisation."""
+
+Trait = Callable[[torch.Tensor], bool]
+
+
+def _is_sorted(x: torch.Tensor) -> bool:
+    if not x.dim() or x.shape[-1] < 4:
+        return False
+    steps = x[..., 1:] - x[..., :-1]
+    return bool((steps >= 0).all() | (steps <= 0).all()) and bool((steps != 0).any())
+
+
+def _is_square(x: torch.Tensor) -> bool:
+    return x.dim() >= 2 and x.shape[-1] == x.shape[-2] > 1
+
+
+def _is_symmetric(x: torch.Tensor) -> bool:
+    return _is_square(x) and bool(((x - x.mT).abs() <= 1e-5 * x.abs().amax()).all())
+
+
+def _is_positive_definite(x: torch.Tensor) -> bool:
+    if not _is_symmetric(x) or x.shape[-1] > LARGEST_MATRIX:
+        return False
+    return not bool(torch.linalg.cholesky_ex(x.double()).info.any())
+
+
+def _is_lower(x: torch.Tensor) -> bool:
+    return _is_square(x) and not bool(x.triu(1).any())
+
+
+def _is_upper(x: torch.Tensor) -> bool:
+    return _is_square(x) and not bool(x.tril(-1).any())
+
+
+def _are_shares(x: torch.Tensor) -> bool:
+    if not x.dim() or x.shape[-1] < 2:
+        return False
+    return bool((x >= 0).all()) and bool(((x.double().sum(-1) - 1).abs() < 1e-2).all())
+
+
+def _has_unit_rows(x: torch.Tensor) -> bool:
+    if not x.dim() or x.shape[-1] < 2:
+        return False
+    return bool(((torch.linalg.vector_norm(x.double(), dim=-1) - 1).abs() < 1e-2).all())
+
+
+def _is_not_negative(x: torch.Tensor) -> bool:
+    return bool((x >= 0).all())
+
+
+def _is_not_positive(x: torch.Tensor) -> bool:
+    return bool((x <= 0).all())
+
+
+def _is_whole(x: torch.Tensor) -> bool:
+    return bool((x == x.round()).all())
+
+
+def is_bounded(x: torch.Tensor) -> bool:
+    """Whether values lie between −1 and 1, as far as these bounds: a cosine, a number drawn between them."""
+    return BOUND_REACHED < float(x.abs().amax()) <= 1
+
+
+TRAITS: tuple[Trait, ...] = (
+    _is_sorted, _is_symmetric, _is_positive_definite, _is_lower, _is_upper, _are_shares, _has_unit_rows,
+    _is_not_negative, _is_not_positive, _is_whole, is_bounded,
+)  # fmt: skip
+"""Kept where a tensor has them.  A zero among positive numbers is no other domain: a kernel must not divide by it
+where the reference does not, and where the reference does, its answer is not finite."""
+
+
+def keeps_structure(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether a changed tensor has all the traits that it had."""
+    wide, changed = (x.float() if x.itemsize == 1 else x for x in (before, after))
+    return all(trait(changed) for trait in TRAITS if trait(wide))
+
+
+def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> tuple[float, float]:
+    """By how much roundings of the inputs move them, and the answer, in relative L2: (inputs, answer).
+
+    `call` gives the answer to inputs as wide as these; `inputs`: wide copies that say their narrower type
+    (workers.truth.widened), which the call may change; `answer`: to the inputs as they are."""
+    sizes = [unit(_type(x)) for x in spec.values(inputs) if isinstance(x, torch.Tensor) and is_inexact(x.dtype)]
+    if not sizes:
+        return 0.0, 0.0
+    after = call(_jittered(inputs))
+    pairs = zip(spec.values(after), spec.values(answer), strict=True)
+    far = [errors(mine, theirs)[0] for mine, theirs in pairs if isinstance(mine, torch.Tensor)]
+    return max(sizes), max(far, default=0.0)
+
+
+def _type(x: torch.Tensor) -> torch.dtype:
+    found: torch.dtype = getattr(x, "_nominal", x.dtype)
+    return found
+
+
+def _jittered(value: Any) -> Any:
+    """With an error of half a rounding on average; numbers that are whole stay as they are."""
+    if isinstance(value, torch.Tensor):
+        if not value.is_floating_point() or not value.numel() or _is_whole(value):
+            return value.clone()
+        jittered = value * (1 + unit(_type(value)) * (2 * torch.rand_like(value) - 1))
+        jittered._nominal = _type(value)  # type: ignore[attr-defined]
+        return jittered
+    if isinstance(value, list | tuple):
+        return type(value)(map(_jittered, value))
+    return {key: _jittered(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:
+    """Why changed inputs are outside the domain, in words; nothing where they are not.
+
+    `here`, `usual`: by how much roundings move inputs and answer, of the changed inputs and of the problem's own."""
+    (inputs, answer), (_, own) = here, usual
+    if answer <= max(QUIET, AMPLIFIES * max(inputs, own)):
+        return ""
+    return f"roundings of {inputs:.1e} move the answer by {answer:.1e}, on the problem's own inputs by {own:.1e}"
