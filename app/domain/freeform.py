@@ -16,12 +16,18 @@ MOST_DEPTH = 32
 """Lists and objects inside each other in one free-form field.  Settings of published harnesses have three or four."""
 MOST_BODY_DEPTH = 40
 """The same for a whole body: a free-form field lies at most five levels below its beginning."""
+MOST_VALUES = 8_000_000
+"""Brackets, braces and commas of a body, those in its texts among them: 64 MB of sources have some four million.  A
+body of nothing else takes ten seconds to decode, in which a server answers nobody."""
 CUT = "… (nested too deep)"
 """Stands for what lies below MOST_DEPTH levels in a value that is shown."""
 
 
 def load(body: bytes) -> Any:
-    """The JSON of a request's body.  Raises RequestError where it is none, has no finite number, or is too deep."""
+    """The JSON of a request's body.  Raises RequestError where it is none, has no finite number, is too deep, or has
+    more than MOST_VALUES values."""
+    if sum(map(body.count, (b"[", b"{", b","))) > MOST_VALUES:
+        raise RequestError(f"body: expected at most {MOST_VALUES} brackets and commas, got more")
     try:
         value = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError as error:

@@ -13,7 +13,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from app import broker
 from app.settings import Settings
 from app.store.session import Database
-from app.web import api, errors, filters, headers, identity, kernelgym, live, navigation, trainers
+from app.web import api, errors, filters, headers, identity, kernelgym, live, navigation, sizes, trainers
 from app.web.intake import Intake
 from app.web.pages import (
     admin,
@@ -53,9 +53,6 @@ PAGES = (
 )
 """Modules with a blueprint each."""
 
-LARGEST_BODY_BYTES = 64 << 20
-"""Of a request: more is answered with 413.  Two sources of the largest size (app.domain.request) fit."""
-
 
 class _Web(flask.Flask):
     """Flask whose templates make every printed string safe to look at, and refuse unknown names."""
@@ -69,7 +66,6 @@ def create_app(settings: Settings) -> flask.Flask:
         raise ValueError("database_url: expected postgresql+psycopg://…, got nothing")
     app = _Web(__name__)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # of the default provider: keys keep the documented order
-    app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY_BYTES
     database = Database(settings.database_url)
     app.extensions["assay"] = {"settings": settings, "database": database, "watch": Watch(database)}
     if settings.broker_url is not None:
@@ -82,6 +78,7 @@ def create_app(settings: Settings) -> flask.Flask:
     live.install(app, app.extensions["assay"]["database"])
     navigation.install(app)
     app.register_blueprint(api.blueprint)
+    sizes.install(app)
     identity.install(app)
     headers.install(app)
     errors.install(app)

@@ -15,6 +15,7 @@ from werkzeug.exceptions import HTTPException
 from app.store.codec import CodecError
 from app.store.session import DatabaseUnavailableError
 from app.web.identity import guard
+from app.web.waiting import StoppingError
 
 RETRY_S = 5
 """When to come back after a 503, in seconds: PostgreSQL restarts faster."""
@@ -28,6 +29,7 @@ def install(app: flask.Flask) -> None:
     app.register_error_handler(guard.LoginRequiredError, _login_required)
     app.register_error_handler(DatabaseUnavailableError, _unavailable)
     app.register_error_handler(CodecError, _unreadable)
+    app.register_error_handler(StoppingError, _stopping)
 
 
 def as_json(status: int, kind: str, message: str, **details: object) -> flask.Response:
@@ -80,6 +82,13 @@ def _unavailable(error: DatabaseUnavailableError) -> flask.Response:
         page = _answer(
             503, "The database is not reachable", "PostgreSQL does not answer. Nothing is lost: try again soon."
         )
+    page.headers["Retry-After"] = str(RETRY_S)
+    return page
+
+
+def _stopping(error: StoppingError) -> flask.Response:
+    """For whoever waited for a job: it goes on, and the same request finds it again."""
+    page = as_json(503, "stopping", f"{error}: the job goes on, send the same request again", retry_after_s=RETRY_S)
     page.headers["Retry-After"] = str(RETRY_S)
     return page
 

@@ -53,6 +53,13 @@ class Feed:
         self._versions = dict.fromkeys(live.TOPICS, 0)
         self._streams = 0
         self._listening = False
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End every stream: this server is about to stop, and the pages come back by themselves."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
 
     def version(self, topics: tuple[str, ...]) -> int | None:
         """Grows whenever one of the topics is announced; None where nobody listens."""
@@ -75,7 +82,7 @@ class Feed:
                 self._listening = True
                 threading.Thread(target=self._listen, name="live", daemon=True).start()
         try:
-            while time.monotonic() < end:
+            while time.monotonic() < end and not self._stopping:
                 now = self._await(topics, seen)
                 yield f"data: {now}\n\n" if now != seen else ": nothing new\n\n"
                 seen = now
@@ -86,7 +93,7 @@ class Feed:
 
     def _await(self, topics: tuple[str, ...], seen: int) -> int:
         with self._changed:
-            self._changed.wait_for(lambda: self._sum(topics) != seen, timeout=BEAT_S)
+            self._changed.wait_for(lambda: self._stopping or self._sum(topics) != seen, timeout=BEAT_S)
             return self._sum(topics)
 
     def _sum(self, topics: tuple[str, ...]) -> int:

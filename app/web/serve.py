@@ -14,22 +14,27 @@ import os
 import signal
 import socket
 import sys
+import time
 
 import click
-from gevent import monkey, pool, pywsgi
+import flask
+from gevent import monkey, pool
 from gevent import signal_handler as on_signal
 
 from app.settings import ServicesNotRunningError, Settings, located
 from app.store import users
 from app.store.session import Database
 from app.telemetry import logs, tracing
-from app.web import addresses, create_app
+from app.web import addresses, connections, create_app
 
 MODULE = "app.web.serve"
 CONNECTIONS = 4_000
-"""Requests at once; further connections wait in the kernel's queue."""
+"""Connections at once; further ones wait in the kernel's queue."""
 STOP_S = 10.0
 """What is under way when the server is stopped may take this long to end, in seconds."""
+LINGER_S = 1.0
+"""A server that stops goes on answering on open connections for at least this long, in seconds: a client that has just
+sent a request down one would take its end for the answer."""
 
 _log = logging.getLogger(MODULE)
 
@@ -50,17 +55,42 @@ def main(host: str, port: int) -> None:
         app = create_app(settings)
     except (ValueError, ServicesNotRunningError, OSError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
-    server = pywsgi.WSGIServer((host, port), app, spawn=pool.Pool(CONNECTIONS), log=None, error_log=_log, backlog=1024)
+    server = connections.Server(
+        (host, port),
+        app,
+        spawn=pool.Pool(CONNECTIONS),
+        error_log=_log,
+        backlog=1024,
+        per_address=None if settings.trusted_proxies else connections.PER_ADDRESS,
+    )
     server.init_socket()
     # Connections inherit it.  A response is sent in two parts, head and body, and without it the second waits until the
     # client acknowledges the first, which a client does 40 ms later.
     server.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for number in (signal.SIGTERM, signal.SIGINT):
-        on_signal(number, server.stop, STOP_S)
+        on_signal(number, stop, server, app)
     # What is there now stays: a page that makes tens of thousands of objects need not have it searched for garbage.
     gc.collect()
     gc.freeze()
-    server.serve_forever()
+    server.serve_forever(stop_timeout=STOP_S)
+
+
+def stop(server: connections.Server, app: flask.Flask) -> None:
+    """Take no more connections, send away those who wait for a job (503, or what there is), let the rest finish.
+
+    A second signal ends the server at once."""
+    if server.stopping:
+        server.stop(0)
+        return
+    server.stopping = True
+    server.stop_accepting()
+    server.socket.close()  # a client that comes now is refused, which every client tries again
+    app.extensions["assay"]["watch"].stop()
+    app.extensions["assay.live"]["feed"].stop()
+    begun = time.monotonic()
+    while (passed_s := time.monotonic() - begun) < STOP_S and (server.busy.count or passed_s < LINGER_S):
+        time.sleep(0.02)
+    server.stop(0)
 
 
 def check_closed(settings: Settings, host: str) -> None:

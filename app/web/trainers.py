@@ -28,6 +28,7 @@ from app.web.api import evaluations
 from app.web.api.operation import refuse
 from app.web.identity import requires
 from app.web.kernelgym import places
+from app.web.sizes import large
 
 blueprint = flask.Blueprint("trainers", __name__, url_prefix="/compat")
 
@@ -67,6 +68,7 @@ def _bad(error: ValueError) -> flask.Response:
 
 @blueprint.post("/openrlhf/get_reward")
 @requires("submit")
+@large
 def openrlhf() -> flask.Response:
     """Rewards, correctness as the 0-to-1 score of its dynamic filter, and numbers for its log."""
     asked = _read(Asked)
@@ -86,6 +88,7 @@ def openrlhf() -> flask.Response:
 
 @blueprint.post("/slime/reward")
 @requires("submit")
+@large
 def slime() -> flask.Response:
     """One score, with what it was made of."""
     sample = _read(Sample)

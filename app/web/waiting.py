@@ -12,7 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
 from uuid import UUID
 
 from app.domain.job import TERMINAL
@@ -28,7 +27,31 @@ LINGER_S = 5.0
 """The connection is kept this long after the last waiter has gone, in seconds."""
 RETRY_S = 0.5
 
-Ended: TypeAlias = "queue.SimpleQueue[UUID]"
+
+class StoppingError(RuntimeError):
+    """This server is about to stop: whoever waits asks again, and another one answers."""
+
+
+class Ended:
+    """The jobs of one waiter, as they end."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[UUID | None] = queue.SimpleQueue()
+
+    def put(self, job_id: UUID | None) -> None:
+        """A job has ended; None where the server stops."""
+        self._queue.put(job_id)
+
+    def next(self, timeout_s: float) -> UUID | None:
+        """A job that has ended, within `timeout_s` seconds; None where there was none.  Raises StoppingError."""
+        try:
+            job_id = self._queue.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            return None
+        if job_id is None:
+            self._queue.put(None)  # for every further call
+            raise StoppingError("the server is stopping")
+        return job_id
 
 
 class Watch:
@@ -40,24 +63,23 @@ class Watch:
         self._waiters: defaultdict[UUID, set[Ended]] = defaultdict(set)
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
+        self._stopping = False
 
     def over(self, job_id: UUID, timeout_s: float) -> bool:
-        """Whether the job is over, or does not exist, within `timeout_s` seconds.  Raises DatabaseUnavailableError."""
+        """Whether the job is over, or does not exist, within `timeout_s` seconds.
+
+        Raises DatabaseUnavailableError, and StoppingError where it is not over and this server stops."""
         with self.ends([job_id]) as ended:
-            if self._looked([job_id]):
-                return True
-            try:
-                ended.get(timeout=max(0.0, timeout_s))
-            except queue.Empty:
-                return False
-            return True
+            return bool(self._looked([job_id])) or ended.next(timeout_s) is not None
 
     @contextmanager
     def ends(self, job_ids: Iterable[UUID]) -> Iterator[Ended]:
         """A queue into which each of the jobs is put when it ends from here on; perhaps more than once."""
-        ended: Ended = queue.SimpleQueue()
+        ended = Ended()
         chosen = set(job_ids)
         with self._lock:
+            if self._stopping:
+                ended.put(None)
             for job_id in chosen:
                 self._waiters[job_id].add(ended)
             if self._thread is None and not self._closed.is_set():
@@ -71,6 +93,14 @@ class Watch:
                     self._waiters[job_id].discard(ended)
                     if not self._waiters[job_id]:
                         del self._waiters[job_id]
+
+    def stop(self) -> None:
+        """Wake everybody who waits, now and from here on: they get a StoppingError."""
+        with self._lock:
+            self._stopping = True
+            for waiters in self._waiters.values():
+                for ended in waiters:
+                    ended.put(None)
 
     def close(self) -> None:
         """Stop listening.  Who still waits is woken by their own time limit."""

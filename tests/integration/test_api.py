@@ -25,7 +25,7 @@ from app.export import jobs as making
 from app.settings import Settings
 from app.store import evaluations, jobs, tables, tokens, users
 from app.store.session import Database
-from app.web import create_app
+from app.web import create_app, sizes
 from app.web.api import document, schemas
 
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -195,6 +195,30 @@ def test_deep_settings_that_are_stored_already_break_no_list(
 def test_a_number_beyond_every_float_is_refused(site: FlaskClient) -> None:
     body = '{"name": "d", "settings": {"a": 1e999}}'
     assert site.post("/v1/runs", data=body, content_type="application/json").status_code == 400
+
+
+def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Flask]) -> None:
+    app = made()
+    large = {rule.rule for rule in app.url_map.iter_rules() if sizes.of(app.view_functions[rule.endpoint]) > 4 << 20}
+    assert {path for path in large if not path.startswith("/kernelgym")} == {
+        "/v1/evaluations",
+        "/v1/evaluations:batch",
+        "/v1/problems",
+        "/v1/reward",
+        "/v1/trajectories",
+        "/v1/trajectories/<uuid:trajectory_id>/turns",
+        "/compat/openrlhf/get_reward",
+        "/compat/slime/reward",
+        "/evaluate",
+        "/evaluate/batch",
+        "/workflow/submit",
+        "/debug/validate",
+    }
+    body = b'{"job_ids":[' + b"[]," * (1 << 20) + b"[]]}"
+    for path in ("/v1/evaluations:results", "/v1/evaluations:wait", "/v1/runs", "/v1/exports"):
+        answer = app.test_client().post(path, data=body, content_type="application/json")
+        assert (answer.status_code, answer.json["error"]["kind"]) == (413, "request_entity_too_large"), path
+    assert app.test_client().post("/login", data={"name": "a" * (3 << 20)}).status_code == 413
 
 
 def test_one_key_at_once_is_one_job(made: Callable[..., flask.Flask], database: Database) -> None:
@@ -368,9 +392,9 @@ def test_what_cannot_be_done_says_what_was_expected(site: FlaskClient, body: str
     assert said in refused.json["error"]["message"]
 
 
-def test_other_refusals(site: FlaskClient) -> None:
+def test_other_refusals(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert site.post("/v1/evaluations", data="x" * 1000, content_type="text/csv").status_code == 415
-    site.application.config["MAX_CONTENT_LENGTH"] = 1000
+    monkeypatch.setattr(sizes, "LARGEST_BODY_BYTES", 1000)
     large = site.post("/v1/evaluations", json=BODY | {"candidate": "c" * 2000})
     assert (large.status_code, large.json["error"]["kind"]) == (413, "request_entity_too_large")
     for path in (f"/v1/evaluations/{uuid4()}", f"/v1/problems/{uuid4()}", "/v1/nothing"):

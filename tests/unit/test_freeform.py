@@ -55,3 +55,9 @@ def test_what_is_stored_already_is_cut() -> None:
     shown = json.dumps(freeform.cut(nested(900)))
     assert freeform.CUT in json.loads(f"[{shown}]", parse_float=float).__repr__()
     assert shown.count("{") == freeform.MOST_DEPTH
+
+
+def test_a_body_of_brackets_is_refused_before_it_is_decoded() -> None:
+    with pytest.raises(RequestError, match="brackets and commas"):
+        freeform.load(b"[" + b"[]," * 4_000_000 + b"[]]")
+    assert len(freeform.load(b"[" + b"1," * 1_000_000 + b"1]")) == 1_000_001

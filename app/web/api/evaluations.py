@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import queue
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -56,6 +55,7 @@ class WaitQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     body=EvaluationBody,
     answers={202: Accepted, 200: Accepted},
     refusals=(409, 413, 429),
+    large=True,
 )
 def submit(body: EvaluationBody) -> flask.Response:
     """Have a candidate evaluated: 202, or 200 where the same submission, or the same idempotency key, is known."""
@@ -67,7 +67,15 @@ def submit(body: EvaluationBody) -> flask.Response:
     return answer(told, 200 if receipt.known else 202, Location=told["url"])
 
 
-@operation("POST", "/evaluations:batch", Scope.SUBMIT, body=BatchBody, answers={202: BatchAnswer}, refusals=(413, 429))
+@operation(
+    "POST",
+    "/evaluations:batch",
+    Scope.SUBMIT,
+    body=BatchBody,
+    answers={202: BatchAnswer},
+    refusals=(413, 429),
+    large=True,
+)
 def submit_batch(body: BatchBody) -> flask.Response:
     """Have up to 1,000 candidates evaluated.  Each item is an EvaluationBody and gets its own answer, in order."""
     requests: dict[int, Request] = {}
@@ -110,11 +118,8 @@ def wait_many(body: WaitBody) -> flask.Response:
     with context.watch().ends(body.job_ids) as ended:
         over = _over(body.job_ids)
         if not over and body.wait:
-            try:
-                ended.get(timeout=body.wait)
+            if ended.next(body.wait) is not None:
                 time.sleep(TOGETHER_S)
-            except queue.Empty:
-                pass
             over = _over(body.job_ids)
     return answer({"over": [{"job_id": job_id, "state": state} for job_id, state in over.items()]})
 

@@ -10,9 +10,9 @@ to come back, which an EventSource does by itself after any other ending."""
 from __future__ import annotations
 
 import json
-import queue
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from app.store import jobs
 from app.store.session import Database
 from app.web import context
 from app.web.api.operation import operation
-from app.web.waiting import Watch
+from app.web.waiting import Ended, StoppingError, Watch
 
 MOST_JOBS = 100
 """More do not fit into a URL that every server and proxy takes; `POST /v1/evaluations:wait` waits for a thousand."""
@@ -81,7 +81,7 @@ def _events(database: Database, watch: Watch, job_ids: list[UUID]) -> Iterator[s
     until = time.monotonic() + LONGEST_S
     beat_at = time.monotonic() + BEAT_S
     yield "retry: 2000\n\n"
-    with watch.ends(job_ids) as ended:
+    with watch.ends(job_ids) as ended, suppress(StoppingError):  # a client of the stream comes back by itself
         while time.monotonic() < until:
             yield from _changes(database, job_ids, told)
             if all(told.get(job_id) in TERMINAL for job_id in job_ids):
@@ -106,14 +106,11 @@ def _changes(database: Database, job_ids: list[UUID], told: dict[UUID, JobState]
         yield _event("progress", {"over": sum(state in TERMINAL for state in told.values()), "total": len(job_ids)})
 
 
-def _next(ended: queue.SimpleQueue[UUID]) -> None:
+def _next(ended: Ended) -> None:
     """Until a job has ended, or it is time to look which have begun; ends that come together are told together."""
-    try:
-        ended.get(timeout=LOOK_S)
-        while True:
-            ended.get_nowait()
-    except queue.Empty:
-        return
+    timeout_s = LOOK_S
+    while ended.next(timeout_s) is not None:
+        timeout_s = 0.0
 
 
 def _event(name: str, data: dict[str, object]) -> str:

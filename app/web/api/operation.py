@@ -17,7 +17,7 @@ from werkzeug.exceptions import BadRequest, UnsupportedMediaType
 from app.domain import freeform
 from app.domain.request import RequestError
 from app.domain.user import Scope
-from app.web import errors
+from app.web import errors, sizes
 from app.web.identity import requires
 
 blueprint = flask.Blueprint("api", __name__, url_prefix="/v1")
@@ -58,8 +58,11 @@ def operation(
     query: type[msgspec.Struct] | None = None,
     refusals: tuple[int, ...] = (),
     media: str = "application/json",
+    large: bool = False,
 ) -> Callable[[View], View]:
-    """Register a view.  It gets its body and its query, decoded, as `body` and `query`; path parameters by name."""
+    """Register a view.  It gets its body and its query, decoded, as `body` and `query`; path parameters by name.
+
+    `large` takes bodies with sources (app.web.sizes)."""
 
     def decorate(view: View) -> View:
         def handle(**arguments: Any) -> flask.Response:
@@ -72,6 +75,8 @@ def operation(
             except RequestError as error:
                 raise BadRequest(str(error)) from error
 
+        if large:
+            sizes.large(handle)
         name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}"
         OPERATIONS[name] = Operation(
             method=method,

@@ -54,7 +54,9 @@ class ProblemQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     limit: Limit = 50
 
 
-@operation("POST", "/problems", Scope.SUBMIT, body=ProblemBody, answers={201: ProblemAnswer}, refusals=(413,))
+@operation(
+    "POST", "/problems", Scope.SUBMIT, body=ProblemBody, answers={201: ProblemAnswer}, refusals=(413,), large=True
+)
 def create(body: ProblemBody) -> flask.Response:
     """Store a problem; the same again is the same problem."""
     problem = schemas.problem(body)

@@ -28,6 +28,7 @@ _RETRY_S = 5
     body=RewardBody,
     answers={200: RewardAnswer},
     refusals=(409, 413, 429, 503, 504),
+    large=True,
 )
 def score(body: RewardBody) -> flask.Response:
     """The reward of a candidate, once it is evaluated.

@@ -122,6 +122,7 @@ class TrajectoryQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     body=TrajectoryBody,
     answers={201: TrajectoryAnswer},
     refusals=(409, 413, 429),
+    large=True,
 )
 def create(body: TrajectoryBody) -> flask.Response:
     """Store a trajectory, and have the candidate of every turn that has one evaluated."""
@@ -171,6 +172,7 @@ def read(trajectory_id: UUID) -> flask.Response:
     body=AppendBody,
     answers={201: TurnAnswer},
     refusals=(404, 409, 413, 429),
+    large=True,
 )
 def append(trajectory_id: UUID, body: AppendBody) -> flask.Response:
     """Append a turn, and have its candidate evaluated."""

@@ -21,6 +21,7 @@ from app.web import context
 from app.web.identity import current_user, requires
 from app.web.kernelgym import answers, requests
 from app.web.kernelgym.requests import EvaluationRequest
+from app.web.sizes import large
 
 blueprint = flask.Blueprint("service", __name__)
 mounted = flask.Blueprint("mounted", __name__)
@@ -198,6 +199,7 @@ def clear_errors(code_hash: str) -> Response:
 
 @blueprint.post("/debug/validate")
 @requires("submit")
+@large
 def validate() -> Response:
     """Whether the sources parse and define what they must; nothing is evaluated."""
     body = requests.read(flask.request.get_data(), EvaluationRequest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -20,6 +21,8 @@ from app.web.api import evaluations, pressure
 from app.web.identity import current_user, requires
 from app.web.kernelgym import answers, failures, places, requests
 from app.web.kernelgym.requests import EvaluationRequest
+from app.web.sizes import large
+from app.web.waiting import StoppingError
 
 blueprint = flask.Blueprint("tasks", __name__)
 
@@ -33,6 +36,7 @@ GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 @blueprint.post("/evaluate")
 @requires("submit")
+@large
 def evaluate() -> Response:
     """Evaluate one candidate; the result, once there is one.  `?wait=SECONDS` holds shorter, 0 not at all."""
     wanted, hold_s = requests.read(flask.request.get_data(), EvaluationRequest), _hold_s()
@@ -45,6 +49,7 @@ def evaluate() -> Response:
 
 @blueprint.post("/evaluate/batch")
 @requires("submit")
+@large
 def evaluate_batch() -> Response:
     """Evaluate up to a hundred at once, side by side; results in the order of the tasks."""
     batch = requests.read(flask.request.get_data(), requests.Batch)
@@ -60,6 +65,7 @@ def evaluate_batch() -> Response:
 
 @blueprint.post("/workflow/submit")
 @requires("submit")
+@large
 def submit_workflow() -> Response:
     """The same as `/evaluate`, with the fields in a payload."""
     body = requests.read(flask.request.get_data(), requests.WorkflowSubmission)
@@ -166,10 +172,12 @@ def _hold_s() -> float:
 
 
 def _held(tasks: Sequence[Task], hold_s: float) -> Sequence[answers.Result]:
-    """Results once all are over, or when the request has been held for long enough."""
+    """Results once all are over, when the request has been held for long enough, or when this server stops: the
+    published client looks for what is `processing` until a server answers again."""
     until = time.monotonic() + hold_s
-    for task in tasks:
-        context.watch().over(task.job_id, until - time.monotonic())
+    with suppress(StoppingError):
+        for task in tasks:
+            context.watch().over(task.job_id, until - time.monotonic())
     return [_result(task) for task in tasks]
 
 

@@ -1,0 +1,262 @@
+"""BROWSE: connections of the web server, and what one of them may cost.
+
+A client that opens connections and says nothing, half a header, or a body byte by byte holds a place among the
+server's; so each step has a time, and each address a share of the places.  An ambiguous request (two lengths, a length
+beside a transfer coding) is refused: a proxy in front might see other requests in it than this server does.
+
+    accept       at most `per_address` connections of one address: more are told 503 and closed
+    header       HEADER_S from its first byte, or from the connection's beginning, to its last
+    keep-alive   IDLE_S between two requests: longer than the clients' own 15 to 30 s, so that they are who closes
+    body         BODY_S and a second more for every BODY_BYTES_PER_S bytes
+    response     SEND_S for each piece that the client takes
+
+It does not guard against many addresses at once, which is a proxy's or a firewall's to do."""
+
+from __future__ import annotations
+
+import errno
+import io
+import logging
+import re
+import socket
+import time
+from collections import Counter
+from typing import Any
+
+from gevent import pywsgi
+
+HEADER_S = 10.0
+IDLE_S = 75.0
+BODY_S = 20.0
+BODY_BYTES_PER_S = 256 << 10
+SEND_S = 60.0
+PER_ADDRESS = 2_000
+"""A trainer with its rollouts on one host holds hundreds."""
+DISCARDED_BYTES = 64 << 20
+"""Of a body that nothing reads, so that its sender gets to read the answer; past it the connection is closed."""
+REFUSAL_S = 1.0
+"""For a refused connection to take its answer."""
+RETRY_S = 5
+"""When to come back after a 503, in seconds."""
+
+_access = logging.getLogger("app.web.access")
+_QUIET = ("/healthz", "/static/")
+"""Paths that are asked all the time and say nothing: not logged."""
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def _bare(status: str, *headers: str) -> bytes:
+    lines = (f"HTTP/1.1 {status}", *headers, "Connection: close", "Content-Length: 0", "", "")
+    return "\r\n".join(lines).encode()
+
+
+_TOO_MANY = _bare("503 Service Unavailable", f"Retry-After: {RETRY_S}")
+_LATE = _bare("408 Request Timeout")
+
+
+class AmbiguousError(ValueError):
+    """A request that two servers could read as two different ones."""
+
+
+class _Timed(io.RawIOBase):
+    """Bytes of a socket until a deadline that is moved from step to step (time.monotonic)."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.deadline = time.monotonic() + HEADER_S
+        self.received = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """What has arrived.  Raises TimeoutError after the deadline, where nothing has."""
+        self._socket.settimeout(max(0.001, self.deadline - time.monotonic()))
+        count = self._socket.recv_into(buffer)
+        self.received += count
+        return count
+
+
+class _Input(pywsgi.Input):  # type: ignore[misc]
+    """The body of a request.  `broken` once its end cannot be found any more."""
+
+    broken = False
+
+    def read(self, length: int | None = None) -> bytes:
+        try:
+            data: bytes = super().read(length)
+        except OSError:
+            self.broken = True
+            raise
+        return data
+
+    def readline(self, size: int | None = None) -> bytes:
+        try:
+            data: bytes = super().readline(size)
+        except OSError:
+            self.broken = True
+            raise
+        return data
+
+    def _discard(self) -> None:
+        """Read what the application did not, up to DISCARDED_BYTES."""
+        if self.socket is not None:  # the sender waits for a word before the body, and got the answer in its place
+            self.broken = True
+            return
+        left = DISCARDED_BYTES
+        try:
+            while not self.broken and (data := self.read(min(left, 16 << 10))):
+                left -= len(data)
+                if left <= 0:
+                    self.broken = True
+        except OSError:
+            self.broken = True
+
+
+class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
+    """One connection, request by request."""
+
+    wsgi_input: Any
+
+    def __init__(self, sock: socket.socket, address: Any, server: Server) -> None:
+        self._timed = _Timed(sock)
+        super().__init__(sock, address, server, rfile=io.BufferedReader(self._timed))
+
+    def read_requestline(self) -> str:
+        """Its first byte may be long in coming where the connection was used before."""
+        if self.requestline is not None:
+            self._timed.deadline = time.monotonic() + IDLE_S
+            self.rfile.peek(1)
+            self._timed.deadline = time.monotonic() + HEADER_S
+        line: str = super().read_requestline()
+        return line
+
+    def MessageClass(self, *args: Any) -> Any:  # noqa: N802 (gevent's name)
+        """The header.  Raises AmbiguousError."""
+        headers = super().MessageClass(*args)
+        _check_framing(headers, self.request_version)
+        return headers
+
+    def get_environ(self) -> dict[str, Any]:
+        """As gevent's, with a body that has a time."""
+        environ: dict[str, Any] = super().get_environ()
+        given = self.wsgi_input
+        self.wsgi_input = _Input(given.rfile, given.content_length, given.socket, given.chunked_input)
+        if environ["wsgi.input"] is given:
+            environ["wsgi.input"] = self.wsgi_input
+        self._timed.deadline = time.monotonic() + BODY_S + (self.content_length or 0) / BODY_BYTES_PER_S
+        return environ
+
+    def handle_one_response(self) -> None:
+        """Counted, so that a server that stops waits for it."""
+        with self.server.busy:
+            super().handle_one_response()
+        if self.wsgi_input.broken:
+            self.close_connection = True
+
+    def finalize_headers(self) -> None:
+        """A server that stops says that the connection ends."""
+        if self.server.stopping:
+            self.close_connection = True
+            self.response_headers.append((b"Connection", b"close"))
+        super().finalize_headers()
+
+    def _sendall(self, data: bytes) -> None:
+        self.socket.settimeout(SEND_S)
+        try:
+            super()._sendall(data)
+        except TimeoutError as error:  # gevent is silent about connections that the client has left
+            raise ConnectionResetError(errno.ECONNRESET, f"nothing was taken for {SEND_S:g} s") from error
+
+    def _handle_client_error(self, ex: Exception) -> tuple[str, bytes]:
+        if isinstance(ex, TimeoutError):
+            return "408", _LATE
+        if isinstance(ex, OSError):
+            return "400", b""
+        refused: tuple[str, bytes] = super()._handle_client_error(ex)
+        return refused
+
+    def log_request(self) -> None:
+        """One line for each answer."""
+        path = self.path or ""
+        if path.startswith(_QUIET):
+            return
+        seconds = (self.time_finish or time.time()) - self.time_start
+        status = (self._orig_status or "000").split()[0]
+        asked = f"{self.command} {path}".encode("unicode_escape").decode()
+        host = self.client_address[0] if isinstance(self.client_address, tuple) else "unix"
+        _access.info("%s %s %s %d B %.3f s", host, asked, status, self.response_length or 0, seconds)
+
+
+class Busy:
+    """How many requests are being answered."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+
+
+class Server(pywsgi.WSGIServer):  # type: ignore[misc]
+    """gevent's, with a share of its places for each address (None: no limit, as behind a proxy)."""
+
+    handler_class = Handler
+
+    def __init__(self, *args: Any, per_address: int | None = PER_ADDRESS, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.busy = Busy()
+        self.stopping = False
+        self._per_address = per_address
+        self._held: Counter[str] = Counter()
+
+    def handle(self, sock: socket.socket, address: Any) -> None:
+        """Serve a connection, or refuse it."""
+        host = str(address[0]) if isinstance(address, tuple) and address else "unix"
+        if self._per_address is not None and self._held[host] >= self._per_address:
+            _refuse(sock)
+            return
+        self._held[host] += 1
+        try:
+            super().handle(sock, address)
+        finally:
+            self._held[host] -= 1
+            if not self._held[host]:
+                del self._held[host]
+
+
+def _refuse(sock: socket.socket) -> None:
+    """Say so, and wait until it was taken: what is closed with bytes unread is reset, and the answer lost."""
+    sock.settimeout(REFUSAL_S)
+    try:
+        sock.sendall(_TOO_MANY)
+        sock.shutdown(socket.SHUT_WR)
+        until = time.monotonic() + REFUSAL_S
+        while sock.recv(16 << 10) and time.monotonic() < until:
+            pass
+    except OSError:
+        return
+
+
+def _check_framing(headers: Any, version: str | None) -> None:
+    """Raise AmbiguousError where the end of the body could be read in two ways (RFC 9112 §6.3)."""
+    if headers.defects:  # what stands below a line that is no header was not read as one
+        raise AmbiguousError("expected lines of the form `name: value`")
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or "\n" in value or "\r" in value:
+            raise AmbiguousError(f"header {name!r}: expected a token and one line")
+    lengths = headers.get_all("Content-Length") or []
+    codings = headers.get_all("Transfer-Encoding") or []
+    if len(lengths) > 1 or not all(each.isascii() and each.isdigit() for each in lengths):
+        raise AmbiguousError(f"Content-Length: expected one number, got {', '.join(lengths)}")
+    if not codings:
+        return
+    if [each.strip().lower() for each in codings] != ["chunked"] or version != "HTTP/1.1":
+        raise AmbiguousError(
+            f"Transfer-Encoding: expected 'chunked' in HTTP/1.1, got {', '.join(codings)} in {version}"
+        )
+    if lengths:
+        raise AmbiguousError("expected one of Content-Length and Transfer-Encoding, got both")
