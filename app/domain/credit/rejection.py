@@ -1,0 +1,162 @@
+"""Turns left out of training: void turns, uniform groups, mismatch rejection (MRS), veto, profiling-based (PRS)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import stdev
+
+from app.domain import prs
+from app.domain.credit.turns import CreditError, TokenRatios, Turn, by_trajectory
+
+LEAST_STD = 1e-3
+"""Groups whose last rewards have a smaller unbiased standard deviation are left out (KernelGYM's unified_filter)."""
+LEAST_LOG = -20.0
+MOST_LOG = 20.0
+"""Log ratios are clamped to these before exp, as in KernelGYM and SkyRL."""
+LEAST_COVERAGE = 1e-8
+"""Coverage is raised to this before its logarithm is taken."""
+
+
+def void(rewards: Sequence[float | None]) -> list[bool]:
+    """Whether each turn of a trajectory is void: a reward of 0 or less after a turn with a positive one.
+
+    Source: `MultiTurnRequest.finalize` of KernelGYM (`mask_void_turn`, on by default).  Effect: a turn that breaks a
+    working kernel is not pushed down itself.  A missing reward is neither void nor positive."""
+    found, positive = [], False
+    for reward in rewards:
+        found.append(positive and reward is not None and reward <= 0)
+        positive = positive or (reward is not None and reward > 0)
+    return found
+
+
+def uniform_groups(turns: Iterable[Turn], least_std: float = LEAST_STD) -> set[object]:
+    """Prompts whose trajectories end with equal rewards (unbiased std below `least_std`): no gradient comes from them.
+
+    A prompt with fewer than two known last rewards is not judged.  Source: KernelGYM's unified_filter, with
+    IS_GET_LAST_TURN."""
+    last: dict[object, list[float]] = {}
+    for (group, _), members in by_trajectory(turns).items():
+        final = members[-1]
+        reward = final.reward if final.trainable else 0.0
+        if reward is not None:
+            last.setdefault(group, []).append(reward)
+    return {group for group, rewards in last.items() if len(rewards) > 1 and stdev(rewards) < least_std}
+
+
+class Level(StrEnum):
+    """Unit whose ratio π_train / π_rollout is compared with the bounds; names of KernelGYM's `rollout_rs`."""
+
+    TURN = "turn"
+    """Product of the turn's token ratios."""
+    TURN_GEOMETRIC = "turn_geo"
+    """Geometric mean over the turn's tokens."""
+    SEQUENCE = "sequence"
+    """Product over all tokens of the trajectory."""
+    GEOMETRIC = "geometric"
+    """Geometric mean over all tokens of the trajectory: Dr. Kernel's MRS."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """Mismatch rejection with the bounds of Dr. Kernel's scripts (eq. 6), both inclusive."""
+
+    level: Level = Level.GEOMETRIC
+    lower: float = 0.999
+    upper: float = 1.001
+    veto: float | None = 1e-4
+    """Turns with a token ratio strictly below it are left out; None: no veto."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lower <= self.upper or (self.veto is not None and self.veto <= 0):
+            raise CreditError(f"mismatch: expected 0 < lower <= upper and veto > 0, got {self}")
+
+
+def train_over_rollout(ratios: Sequence[TokenRatios], *, geometric: bool) -> float:
+    """Ratio π_train / π_rollout of some turns together: product or geometric mean over tokens; 1 without tokens."""
+    total = sum(one.log_sum for one in ratios)
+    if geometric:
+        total /= max(1, sum(one.tokens for one in ratios))
+    return math.exp(min(MOST_LOG, max(LEAST_LOG, total)))
+
+
+def mismatched(members: Sequence[Turn], mismatch: Mismatch) -> list[bool]:
+    """Whether each turn of a trajectory is rejected.  Raises CreditError for a turn without recorded ratios.
+
+    Turns that are not trainable have no tokens in the ratio.  Source: `compute_rollout_rejection_mask` of KernelGYM
+    (drkernel/verl_patch/trainer/code/ppo/mismatch_helper.py)."""
+    ratios = [_ratios(turn) for turn in members]
+    if mismatch.level in {Level.SEQUENCE, Level.GEOMETRIC}:
+        whole = train_over_rollout(ratios, geometric=mismatch.level is Level.GEOMETRIC)
+        values = [whole] * len(members)
+    else:
+        geometric = mismatch.level is Level.TURN_GEOMETRIC
+        values = [train_over_rollout([one], geometric=geometric) for one in ratios]
+    return [not mismatch.lower <= value <= mismatch.upper for value in values]
+
+
+def vetoed(turn: Turn, mismatch: Mismatch) -> bool:
+    """Whether one token of the turn has a ratio π_train / π_rollout strictly below the veto."""
+    ratios = _ratios(turn)
+    return mismatch.veto is not None and ratios.tokens > 0 and ratios.log_least < math.log(mismatch.veto)
+
+
+def _ratios(turn: Turn) -> TokenRatios:
+    if turn.ratios is None:
+        raise CreditError(f"{turn.trajectory!r}[{turn.index}]: expected recorded log probabilities, got none")
+    return turn.ratios if turn.trainable else TokenRatios(log_sum=0.0, tokens=0, log_least=0.0)
+
+
+class CoverageOf(StrEnum):
+    """Coverage that a turn's chance depends on."""
+
+    TURN = "turn"
+    GEOMETRIC = "geometric"
+    """Geometric mean over the trajectory's turns that are still trained on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiling:
+    """Profiling-based rejection sampling: Dr. Kernel eq. 9, applied to correct turns only, as its code does."""
+
+    tau: float = prs.TAU
+    scale: float = prs.SCALE
+    coverage_of: CoverageOf = CoverageOf.TURN
+    draw: prs.Draw = prs.Draw.TURN
+    """The code draws per turn in both modes, although its metrics assume one draw per trajectory."""
+    least_speedup: float | None = None
+    """Turns at least this fast are kept whatever their coverage."""
+    rounded: bool = False
+    """Round coverage to two decimals first, as KernelGYM's reward manager does."""
+    seed: int = 0
+
+
+def keep_chances(members: Sequence[Turn], kept: Sequence[bool], profiling: Profiling) -> list[float]:
+    """Chance of each turn of a trajectory to stay; 1 for turns that are not correct.  A missing profile covers 0.
+
+    Source: `compute_rollout_rejection_mask` of KernelGYM (drkernel/kernel/rewards/coverage_helper.py)."""
+    coverages = [turn.coverage or 0.0 for turn in members]
+    if profiling.rounded:
+        coverages = [round(value, 2) for value in coverages]
+    if profiling.coverage_of is CoverageOf.GEOMETRIC:
+        logs = [math.log(max(value, LEAST_COVERAGE)) for value, stays in zip(coverages, kept, strict=True) if stays]
+        coverages = [math.exp(sum(logs) / max(1, len(logs)))] * len(members)
+    ramp = prs.Ramp.SOFT if profiling.scale else prs.Ramp.HARD
+    found = []
+    for turn, coverage in zip(members, coverages, strict=True):
+        chance = prs.probability(coverage, ramp=ramp, tau=profiling.tau, scale=profiling.scale)
+        fast = profiling.least_speedup is not None and (turn.speedup or 0.0) >= profiling.least_speedup
+        found.append(1.0 if fast or not turn.correct else chance)
+    return found
+
+
+def drawn_out(members: Sequence[Turn], kept: Sequence[bool], profiling: Profiling) -> list[bool]:
+    """Whether each turn of a trajectory is rejected by its draw, which depends on the seed and its name alone."""
+    found = []
+    for turn, chance in zip(members, keep_chances(members, kept, profiling), strict=True):
+        name = f"{turn.group}:{turn.trajectory}"
+        key = name if profiling.draw is prs.Draw.TRAJECTORY else f"{name}:{turn.index}"
+        found.append(prs.uniform(profiling.seed, key) >= chance)
+    return found
