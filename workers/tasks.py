@@ -24,7 +24,7 @@ from app.domain import source
 from app.domain.device import Place
 from app.domain.verdict import Subject, Verdict
 from app.settings import Settings
-from app.store import claims, devices, evaluations, jobs
+from app.store import checks, claims, devices, evaluations, jobs
 from app.store.session import Connection, Database, DatabaseUnavailableError
 from app.telemetry import logs, tracing
 from workers import isolate
@@ -185,8 +185,10 @@ class Evaluator:
         return self._isolator.run(lease.job)
 
     def _stored(self, connection: Connection, lease: jobs.Lease, measured: isolate.Measured, verdict: Verdict) -> Any:
-        """The id of the evaluation, None where the lease is lost."""
+        """The id of the evaluation, or of the problem's check; None where the lease is lost."""
         devices.note_success(connection, self._place)
+        if lease.job.options.check:
+            return checks.add(connection, lease, evaluation=measured.evaluation, verdict=verdict)
         return evaluations.add(
             connection, lease, worker=lease.owner, evaluation=measured.evaluation, verdict=verdict,
             timeline=measured.timeline,

@@ -38,6 +38,7 @@ VERBS = {
     "reproduce": "reproduce",
     "report": "report",
     "import": "imports",
+    "problems": "problems",
     "workers": "workers",
     "user": "user",
     "token": "token",

@@ -111,6 +111,9 @@ class JobOptions:
     cases: bool = False
     """The problem is a list of cases with their answers, `get_cases()`, and has no model that one could time.  The
     workflow `kernel_simple` says so."""
+    check: bool = False
+    """The candidate is the problem's own reference: what comes out is stored as a check of the problem, not as an
+    attempt.  The workflow `problem_check` says so, and nobody else may."""
 
     def __post_init__(self) -> None:
         if (self.rtol is None) != (self.atol is None):

@@ -27,7 +27,10 @@ OFF = 0.03
 SHOWN_CHARS = 120
 """Of an error's message, in a line of a table."""
 
-OURS = frozenset({"our_fault", "no_room"})
+OUTCOMES = ("passed", "accused", "invalid", "our fault", "blamed")
+
+OUR_FAULT = "our_fault"
+OURS = frozenset({OUR_FAULT, "no_room"})
 """Error kinds that are a fault of the evaluation, never of the problem."""
 
 TOO_LARGE = "problem_too_large"
@@ -91,8 +94,8 @@ class Row:
 
     @property
     def outcome(self) -> str:
-        """`passed`, `accused` (passed and not clean), `invalid`, `our fault`, or `blamed`: a status that holds a
-        failure against a candidate that is the reference."""
+        """One of `OUTCOMES`: `passed`, `accused` (passed and not clean), `invalid`, `our fault`, or `blamed`: a status
+        that holds a failure against a candidate that is the reference."""
         if self.status == Status.PASSED:
             return "passed" if self.verdict == Label.CLEAN else "accused"
         if self.status == Status.INVALID:
@@ -119,6 +122,20 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
         error_kind=error.kind if error else None, error=error.message if error else None,
         stage_ms=dict(evaluation.stage_ms),
     )  # fmt: skip
+
+
+def fault(problem: Problem, kind: str, message: str) -> Row:
+    """Of a job that failed, or did not come to its end."""
+    return Row(
+        name=problem.name, level=problem.level, status=str(Status.INVALID), verdict=str(Label.CLEAN),
+        error_kind=OUR_FAULT, error=f"{kind}: {message}",
+    )  # fmt: skip
+
+
+def read(stored: dict[str, Any]) -> Row:
+    """A row from JSON; fields of another version are left out."""
+    known = {name: value for name, value in stored.items() if name in Row.__dataclass_fields__}
+    return Row(**{**known, "findings": tuple(known.get("findings", ()))})
 
 
 def line(row: Row) -> str:

@@ -49,6 +49,10 @@ SIGNS = {
     "wrong": ("bad", "cross"),
     "not_attempted": ("", "void"),
     "no code": ("", "void"),
+    # a problem against itself
+    "accused": ("bad", "warning"),
+    "blamed": ("bad", "cross"),
+    "our fault": ("warn", "question"),
 }
 """Value → tone (a CSS class) and icon (a symbol in static/icons.svg)."""
 

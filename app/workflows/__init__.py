@@ -7,9 +7,10 @@ from functools import cache
 from typing import Protocol
 
 from app import plugins
-from app.domain.request import PlannedJob, Request
+from app.domain.request import PlannedJob, Request, RequestError
 from app.workflows.kernel_simple import KernelSimple
 from app.workflows.kernelbench import KernelBench
+from app.workflows.problem_check import ProblemCheck
 
 
 class Workflow(Protocol):
@@ -21,9 +22,11 @@ class Workflow(Protocol):
 
 
 CASES = "kernel_simple"
+CHECK = "problem_check"
 BUILTIN: dict[str, Workflow] = {
     "kernelbench": KernelBench(),
     CASES: KernelSimple(),
+    CHECK: ProblemCheck(),
 }
 
 
@@ -38,6 +41,8 @@ def plan(request: Request) -> tuple[PlannedJob, ...]:
 
     Labels of trainers, imports and datasets name a problem and no workflow: one that gives cases and no model is
     planned as such by default."""
+    if request.options.check:
+        raise RequestError(f"options.check: expected false: the workflow {CHECK!r} sets it")
     usual = request.workflow == Request.workflow
     name = CASES if usual and request.problem.is_by_cases else request.workflow
     return plugins.find("workflows", known(), name).plan(request)

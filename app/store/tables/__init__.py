@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.store.tables.base import metadata
+from app.store.tables.checks import problem_checks
 from app.store.tables.core import (
     api_tokens,
     audit_events,
@@ -52,6 +53,7 @@ __all__ = [
     "login_failures",
     "metadata",
     "preferences",
+    "problem_checks",
     "problem_features",
     "problems",
     "profiles",

@@ -252,6 +252,8 @@ def _fingerprint(request: Request) -> str:
     """What the key stands for: everything that is evaluated, and on what.  What came later counts where it is not
     as it always was, so that a key that was used before an upgrade stands for the same after it."""
     options = msgspec.to_builtins(request.options)
+    for name in schemas.SET_BY_WORKFLOWS:
+        del options[name]
     usual = {"workflow": schemas.WORKFLOW, "cases": False, "entry_point": "Model"}
     later = {
         "workflow": request.workflow,

@@ -56,11 +56,15 @@ class ProblemBody(Struct, forbid_unknown_fields=True, kw_only=True):
     entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")] = "Model"
 
 
+SET_BY_WORKFLOWS = frozenset({"check"})
+"""Options that nobody chooses."""
+
 Options = msgspec.defstruct(
     "Options",
     [
         (each.name, get_type_hints(JobOptions)[each.name] | None, None)  # None: as usual
         for each in dataclasses.fields(JobOptions)
+        if each.name not in SET_BY_WORKFLOWS
     ],
     forbid_unknown_fields=True,
     kw_only=True,

@@ -13,6 +13,7 @@ from werkzeug.exceptions import BadRequest
 
 from app.domain import where
 from app.domain.metrics import Share
+from app.store import checks
 from app.store.browse import problems
 from app.store.browse.runs import Counts
 from app.web import code, context, live, plots, tabular
@@ -181,10 +182,13 @@ def _body(problem_id: UUID) -> str:
     with context.database().snapshot() as connection:
         problem = problems.read(connection, problem_id) or context.missing("problem", problem_id)
         found = problems.results(connection, problem, latest=LATEST)
+        checked = checks.of_problem(connection, problem_id)
     counts = found.row.counts
     return flask.render_template(
         "_problem.html",
         page=found,
+        checks=checked,
+        source_set=problem.source_set,
         line=_line(found.row),
         correct=Share(count=counts.correct, of=counts.attempts),
         hacks=Share(count=counts.hacks, of=counts.attempts),

@@ -1,0 +1,200 @@
+"""`assay problems`: which problems there are, and which of them can be evaluated on a device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import click
+from rich.table import Table
+
+from app import enqueue, route
+from app.cli import failures, queue, render, services
+from app.client import Client
+from app.domain import kernelbench, sweep
+from app.domain.job import REWARD_BUDGET_S, Priority
+from app.domain.problem import Problem
+from app.domain.request import Request, RequestError
+from app.settings import Settings
+from app.store import checks
+from app.workflows import CHECK
+
+
+@click.group("problems", short_help="Check which problems can be evaluated on a device.")
+def command() -> None:
+    """Check which problems can be evaluated on a device, before somebody trains on them.
+
+    \b
+    assay problems check --from ~/KernelBench --gpu h200
+    assay problems check --source-set kernelbench --level 1 --gpu h200
+    """
+
+
+@command.command("check")
+@click.option("--from", "directory", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Problems of a KernelBench checkout, or a folder with level1 …, which are stored, too.")  # fmt: skip
+@click.option("--source-set", help="Problems that are here already, of this source set.")
+@click.option("--level", "levels", type=int, multiple=True, help="Only of this level; may be given several times.")
+@click.option("--name", default="", help="Only those whose name contains this.")
+@click.option("--gpu", default="cpu", show_default=True, help=f"Kind of device: {', '.join(route.DEVICE_CLASSES)}.")
+@click.option("--timing-budget", "budget_s", type=click.FloatRange(0, 600), default=REWARD_BUDGET_S, show_default=True,
+              help="For timing each, in seconds; 0 checks correctness alone.")  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Check again what was checked before on that kind of device.")
+@click.option("--json", "as_json", is_flag=True, help="Print rows and summary as JSON.")
+@services.weak_sandbox_option
+@click.pass_context
+def check(
+    ctx: click.Context,
+    /,
+    directory: Path | None,
+    source_set: str | None,
+    levels: tuple[int, ...],
+    name: str,
+    gpu: str,
+    budget_s: float,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Evaluate every problem against itself: its reference is also the candidate, under the policy anything-correct.
+
+    Such a candidate must be passed and clean, with a speedup whose interval holds 1.0.  Whatever else comes out is the
+    problem's (`invalid`: it is random, too large for the device, lacks a package …) or a fault of the evaluation, and
+    is named.  Results are kept on each problem's page, apart from attempts: no figure and no dataset counts them.
+
+    Workers of that kind of device do the work; without one on the CPU, one is started for as long as it takes.
+    Interrupted and started again, it goes on where it was.  Exit code 0: every problem passed or is invalid for a
+    reason of its own; 1: some did not; 3: some failed by our fault.
+
+    \b
+    assay problems check --from ~/KernelBench --level 1 --level 2 --gpu h200
+    assay problems check --source-set kernelbench --gpu h100 --json > checks.json
+    """
+    settings: Settings = ctx.obj
+    if (directory is None) == (source_set is None):
+        raise failures.BadInputError("expected one of --from and --source-set")
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        client = stack.enter_context(services.client(settings))
+        chosen = _chosen(client, directory, source_set, levels, name)
+        job_ids = _submit(client, chosen, gpu, budget_s, fresh=fresh)
+        worker = stack.enter_context(services.Worker(settings, client, gpu))
+        rows = _gathered(client, job_ids, worker)
+    said = sweep.summary(rows, time.perf_counter() - began)
+    if as_json:
+        render.json_out({"rows": [asdict(row) | {"outcome": row.outcome} for row in rows], "summary": said})
+    else:
+        _print(rows, said)
+    ctx.exit(_exit_code(rows))
+
+
+def _chosen(
+    client: Client, directory: Path | None, source_set: str | None, levels: Sequence[int], name: str
+) -> list[Problem]:
+    """The problems to check, in order.  Raises BadInputError where there is none."""
+    if directory is not None:
+        try:
+            files = kernelbench.problem_files(directory)
+            found = [kernelbench.problem(path, level) for (level, _), path in files.items()]
+        except kernelbench.CheckoutError as error:
+            raise failures.BadInputError(str(error)) from error
+        found = [each for each in found if not levels or each.level in levels]
+        found = [each for each in found if name.lower() in each.name.lower()]
+    else:
+        with client.database.begin() as connection:
+            found = checks.problems(connection, source_set=source_set, levels=levels, name=name)
+    with_model = [each for each in found if not each.is_by_cases]
+    if not with_model:
+        what = f"source set {source_set!r}" if source_set is not None else str(directory)
+        others = f" ({len(found)} by cases, which have no model)" if found else ""
+        raise failures.BadInputError(f"{what}: expected problems to check, found none{others}")
+    if len(found) > len(with_model):
+        render.err().print(f"left out: {len(found) - len(with_model)} problems by cases, which have no model")
+    return with_model
+
+
+def _submit(client: Client, chosen: Sequence[Problem], gpu: str, budget_s: float, *, fresh: bool) -> list[UUID]:
+    requests = [
+        Request(
+            problem=problem, candidate=None, backend=sweep.BACKEND, device_class=gpu, options=sweep.options(budget_s),
+            priority=Priority.LOW, fresh=fresh, workflow=CHECK,
+        )
+        for problem in chosen
+    ]  # fmt: skip
+    try:
+        return enqueue.enqueue(client.database, client.broker, requests)
+    except RequestError as error:
+        raise failures.BadInputError(str(error)) from error
+
+
+def _gathered(client: Client, job_ids: Sequence[UUID], worker: services.Worker) -> list[sweep.Row]:
+    """Rows in the order of the jobs, each of which is waited for; remarks as they come."""
+    found: dict[UUID, sweep.Row] = {}
+    with render.progress("checking") as bar:
+        task = bar.add_task("problems", total=len(set(job_ids)))
+        for job_id in queue.over(client, job_ids, worker.check):
+            with client.database.begin() as connection:
+                found |= checks.of_jobs(connection, [job_id])
+            bar.advance(task)
+            if found[job_id].outcome != "passed" and bar.console.is_terminal:
+                bar.console.print(render.safe(sweep.line(found[job_id])), markup=False)
+    return [found[job_id] for job_id in dict.fromkeys(job_ids)]
+
+
+def _exit_code(rows: Sequence[sweep.Row]) -> int:
+    outcomes = {row.outcome for row in rows}
+    if "our fault" in outcomes:
+        return failures.INFRASTRUCTURE
+    return failures.NO if outcomes & {"accused", "blamed"} else failures.OK
+
+
+def _print(rows: Sequence[sweep.Row], said: dict[str, Any]) -> None:
+    """A line a problem, then the summary."""
+    out = render.out()
+    columns = ("level", "problem", "outcome", "took", "speedup over itself", "reference", "of the roofline", "why")
+    table = Table(*columns, box=None, pad_edge=False, header_style="dim")
+    for row in rows:
+        table.add_row(
+            "–" if row.level is None else str(row.level), render.safe(row.name), _word(row.outcome),
+            "–" if row.seconds is None else f"{row.seconds:.1f} s", _speedup(row),
+            "–" if row.reference_us is None else f"{row.reference_us:,.0f} µs",
+            "–" if row.roofline_share is None else f"{row.roofline_share:.0%}", render.safe(_why(row)),
+        )  # fmt: skip
+    out.print(table)
+    out.print()
+    for line in _summary(said):
+        out.print(line, markup=False)
+
+
+def _word(outcome: str) -> str:
+    style = {"passed": "green", "invalid": "yellow"}.get(outcome, "red")
+    return f"[{style}]{outcome}[/]"
+
+
+def _speedup(row: sweep.Row) -> str:
+    if row.speedup is None:
+        return "–"
+    off = "" if row.holds_one else " (1.0 is outside)"
+    return f"{row.speedup:.3f} \\[{row.ci_low:.3f}, {row.ci_high:.3f}]{off}"
+
+
+def _why(row: sweep.Row) -> str:
+    if row.error_kind:
+        return f"{row.error_kind}: {' '.join((row.error or '').split())[: sweep.SHOWN_CHARS]}"
+    return ", ".join(row.findings)
+
+
+def _summary(said: dict[str, Any]) -> Iterator[str]:
+    yield f"{said['problems']} problems: {said['clean']} passed and clean of {said['passed']} passed"
+    yield f"{said['one_in_interval']} of {said['timed']} timed have 1.0 in their interval"
+    for kind, count in said["kinds"].items():
+        yield f"{count} × {kind}"
+    for outcome in ("accused", "blamed", "our fault"):
+        if said[outcome]:
+            yield f"{outcome}: {', '.join(map(render.safe, said[outcome]))}"
+    if said["per_minute"]:
+        yield f"{said['seconds']:.0f} s, {said['per_minute']:.0f} problems a minute"

@@ -1,0 +1,118 @@
+"""STORE: checks of problems: the latest of each problem and device class.  Not evaluations: no page, figure or dataset
+counts a reference among the attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from app.domain import ids, sweep
+from app.domain.evaluation import Evaluation
+from app.domain.job import JobState
+from app.domain.problem import Problem
+from app.domain.verdict import Verdict
+from app.store import codec, jobs, tables
+
+_c = tables.problem_checks.c
+_p = tables.problems.c
+_j = tables.jobs.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One problem on one device class."""
+
+    problem_id: UUID
+    device_class: str
+    device_name: str
+    job_id: UUID
+    checked_at: datetime
+    protocol: str
+    row: sweep.Row
+
+
+def add(connection: sa.Connection, lease: jobs.Lease, *, evaluation: Evaluation, verdict: Verdict) -> UUID | None:
+    """Store what came out of a claim and finish its job, all or nothing in the caller's transaction.
+
+    None, and nothing is stored, where the lease is lost."""
+    finished = jobs.finish(connection, lease)
+    if finished is None:
+        return None
+    found = connection.execute(
+        sa.select(_p.problem_id, _p.name, _p.level)
+        .select_from(tables.jobs.join(tables.problems))
+        .where(_j.job_id == lease.job.job_id)
+    ).one()
+    problem = Problem(name=found.name, level=found.level, reference=lease.job.reference)
+    row = sweep.row(problem, evaluation, verdict, finished.total_ms / 1000)
+    check_id = ids.new_id()
+    values = {
+        "problem_id": found.problem_id,
+        "job_id": lease.job.job_id,
+        "device_class": evaluation.environment.device_class,
+        "device_name": evaluation.environment.device_name,
+        "outcome": row.outcome,
+        "protocol": evaluation.protocol,
+        "row": codec.plain(asdict(row)),
+        "checked_at": sa.func.now(),
+    }
+    statement = insert(tables.problem_checks).values(problem_check_id=check_id, **values)
+    newest = statement.on_conflict_do_update(index_elements=["problem_id", "device_class"], set_=values)
+    stored: UUID = connection.execute(newest.returning(_c.problem_check_id)).scalar_one()
+    return stored
+
+
+def of_problem(connection: sa.Connection, problem_id: UUID) -> list[Check]:
+    """The latest on each device class, by its name."""
+    query = sa.select(tables.problem_checks).where(_c.problem_id == problem_id).order_by(_c.device_class)
+    return [_check(found) for found in connection.execute(query)]
+
+
+def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sweep.Row]:
+    """What is known of the problems of those of the jobs that are over; of a job that failed, its fault.  A job that
+    finished earlier has the newest check of its problem and device class."""
+    same = sa.and_(
+        _c.problem_id == _j.problem_id, _c.device_class == _j.device_class, _j.state == JobState.FINISHED
+    )  # fmt: skip
+    query = (
+        sa.select(_j.job_id, _j.state, _j.error_kind, _j.error_message, _p.name, _p.level, _c.row)
+        .select_from(tables.jobs.join(tables.problems).outerjoin(tables.problem_checks, same))
+        .where(jobs.id_in(job_ids))
+    )
+    return {found.job_id: _row(found) for found in connection.execute(query)}
+
+
+def problems(
+    connection: sa.Connection, *, source_set: str | None, levels: Sequence[int] = (), name: str = ""
+) -> list[Problem]:
+    """Problems of a source set, some levels (none: all) and names that contain `name`, in that order."""
+    conditions = [_p.name.icontains(name, autoescape=True)] if name else []
+    conditions += [_p.source_set == source_set] if source_set is not None else []
+    conditions += [_p.level.in_(levels)] if levels else []
+    query = sa.select(tables.problems).where(*conditions)
+    found = connection.execute(query.order_by(_p.source_set, _p.level.nulls_last(), _p.name, _p.problem_id))
+    return [
+        Problem(
+            name=row.name, reference=row.reference, source_set=row.source_set, level=row.level,
+            entry_point=row.entry_point,
+        )
+        for row in found
+    ]  # fmt: skip
+
+
+def _check(found: Any) -> Check:
+    fields = {name: value for name, value in found._mapping.items() if name in Check.__dataclass_fields__}
+    return Check(**{**fields, "row": sweep.read(found.row)})
+
+
+def _row(found: Any) -> sweep.Row:
+    if found.row is not None:
+        return sweep.read(found.row)
+    kind = found.error_kind if found.state == JobState.FAILED else str(found.state)
+    return sweep.fault(Problem(name=found.name, level=found.level, reference=b""), kind, found.error_message or "")
