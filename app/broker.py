@@ -17,7 +17,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 from kombu.exceptions import BatchPublishError, OperationalError  # type: ignore[attr-defined]  # the stubs are of 5.6
 
-from app import route
+from app import route, transport
 from app.domain.job import BASELINES, JobOptions
 
 MARGIN_S = 180
@@ -104,6 +104,11 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
         },
     )
     return app
+
+
+def refused() -> int:
+    """Messages that this process has refused since it began: in a queue of ours, and not of our making."""
+    return transport.refusals.total
 
 
 def publish(app: Celery, messages: Sequence[Message]) -> None:

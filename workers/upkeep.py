@@ -82,6 +82,7 @@ class Upkeep:
                 device_class=self._place.device_class,
                 device_index=self._place.index,
                 worker=self._worker,
+                refused=messages.refused(),
             )
         if self._intake.set(found not in CLOSED):
             _log.warning("%s is %s: %s", self._place, found, "taking jobs" if self._intake.open else "no new jobs")

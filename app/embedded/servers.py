@@ -194,6 +194,7 @@ class Valkey:
             "appendonly yes",
             'save ""',
             "maxmemory-policy noeviction",
+            "proto-max-bulk-len 1mb",  # of one message; ours have 1 KB, and a worker reads each whole
             f"requirepass {self._password}",
         ]
         with self.log.open("ab") as log:

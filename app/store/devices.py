@@ -44,6 +44,8 @@ class Device:
     changed_at: datetime | None = None
     faults: int = 0
     """Evaluations in a row that failed by our fault; see `note_fault`."""
+    refused_messages: int = 0
+    """Since its worker began."""
 
     @property
     def device(self) -> str:
@@ -73,8 +75,12 @@ class UnknownDeviceError(LookupError):
     """No device of that name was ever registered."""
 
 
-def register(connection: sa.Connection, *, node: str, device_class: str, device_index: int, worker: str) -> DeviceState:
+def register(
+    connection: sa.Connection, *, node: str, device_class: str, device_index: int, worker: str, refused: int = 0
+) -> DeviceState:
     """A worker serves the device and is alive: its first word and every heartbeat.  The device's state after that.
+
+    `refused`: messages that it has refused since it began (app/transport.py).
 
     States that people set (`draining`, `quarantined`) stay."""
     place = Place(device_class=device_class, node=node, index=device_index)
@@ -82,7 +88,7 @@ def register(connection: sa.Connection, *, node: str, device_class: str, device_
     online = sa.case((_d.state == "offline", "online"), else_=_d.state)
     statement = statement.on_conflict_do_update(
         index_elements=["node", "device_class", "device_index"],
-        set_={"worker": worker, "heartbeat_at": sa.func.now(), "state": online},
+        set_={"worker": worker, "heartbeat_at": sa.func.now(), "state": online, "refused_messages": refused},
     )
     return DeviceState(connection.execute(statement.returning(_d.state)).scalar_one())
 
@@ -175,7 +181,7 @@ def listed(connection: sa.Connection) -> list[Device]:
     state = sa.case((sa.and_(_d.state == "online", silent), "offline"), else_=_d.state).label("state")
     where = (_d.device_id, _d.node, _d.device_class, _d.device_index)
     faults = sa.func.cardinality(_d.faults).label("faults")
-    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at, faults)
+    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at, faults, _d.refused_messages)
     query = sa.select(*where, *heard, _d.reason, _d.changed_by, _d.changed_at).order_by(
         _d.device_class, _d.node, _d.device_index
     )

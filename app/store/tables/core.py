@@ -138,6 +138,7 @@ devices = sa.Table(
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("faults", ARRAY(sa.Text), nullable=False, server_default="{}"),  # see app.store.devices.note_fault
+    sa.Column("refused_messages", sa.BigInteger, nullable=False, server_default="0"),  # since its worker began
     sa.Column("reason", sa.Text),  # why it is draining or quarantined, and who said so
     sa.Column("changed_by", sa.Text),
     sa.Column("changed_at", sa.DateTime(timezone=True)),
