@@ -91,16 +91,36 @@ def message(job_id: str, queue: str) -> dict[str, Any]:
         "content-encoding": "utf-8",
         "content-type": "application/json",
         "headers": {
-            "lang": "py", "task": route.EVALUATE, "id": job_id, "shadow": None, "eta": None, "expires": None,
-            "group": None, "group_index": None, "retries": 0, "timelimit": [None, None], "root_id": job_id,
-            "parent_id": None, "argsrepr": job_id, "kwargsrepr": "", "origin": "assay", "ignore_result": True,
-            "replaced_task_nesting": 0, "stamped_headers": None, "stamps": {},
+            "lang": "py",
+            "task": route.EVALUATE,
+            "id": job_id,
+            "shadow": None,
+            "eta": None,
+            "expires": None,
+            "group": None,
+            "group_index": None,
+            "retries": 0,
+            "timelimit": [None, None],
+            "root_id": job_id,
+            "parent_id": None,
+            "argsrepr": job_id,
+            "kwargsrepr": "",
+            "origin": "assay",
+            "ignore_result": True,
+            "replaced_task_nesting": 0,
+            "stamped_headers": None,
+            "stamps": {},
         },
         "properties": {
-            "correlation_id": job_id, "reply_to": "", "delivery_mode": 2, "priority": 0, "body_encoding": "base64",
-            "delivery_info": {"exchange": "", "routing_key": queue}, "delivery_tag": str(uuid4()),
+            "correlation_id": job_id,
+            "reply_to": "",
+            "delivery_mode": 2,
+            "priority": 0,
+            "body_encoding": "base64",
+            "delivery_info": {"exchange": "", "routing_key": queue},
+            "delivery_tag": str(uuid4()),
         },
-    }  # fmt: skip
+    }
 
 
 class QoS(_QoS):  # type: ignore[misc]

@@ -190,9 +190,13 @@ class Evaluator:
         if lease.job.options.check:
             return checks.add(connection, lease, evaluation=measured.evaluation, verdict=verdict)
         return evaluations.add(
-            connection, lease, worker=lease.owner, evaluation=measured.evaluation, verdict=verdict,
+            connection,
+            lease,
+            worker=lease.owner,
+            evaluation=measured.evaluation,
+            verdict=verdict,
             timeline=measured.timeline,
-        )  # fmt: skip
+        )
 
     def _stopped(self, lease: jobs.Lease, heartbeat: Heartbeat) -> None:
         """After the isolator was stopped: by whoever asked for it, or because the lease was lost."""
@@ -223,9 +227,7 @@ class Evaluator:
         message = source.printable(str(error))
 
         def act(connection: Connection) -> str | None:
-            faults = devices.note_fault(
-                connection, self._place, str(lease.job.job_id) if error.begun else lease.owner
-            )  # fmt: skip
+            faults = devices.note_fault(connection, self._place, str(lease.job.job_id) if error.begun else lease.owner)
             if faults >= max(FAULTS_IN_A_ROW, FAULTS_PER_SLOT * self._slots):
                 reason = f"{faults} evaluations in a row failed by our fault; the last: {message}"
                 devices.quarantine_at(connection, self._place, reason=reason, changed_by=f"worker {lease.owner}")

@@ -249,16 +249,19 @@ def _work(client: Client) -> Checks:
             )  # fmt: skip
         elif device.faults:
             yield Check(
-                name=f"device {device.device}", outcome=Outcome.WARN,
+                name=f"device {device.device}",
+                outcome=Outcome.WARN,
                 found=f"{device.faults} evaluations in a row failed by our fault, none has succeeded since",
                 todo="read its worker's log; after some more it is quarantined",
-            )  # fmt: skip
+            )
     refused = sum(device.refused_messages for device in listed)
     if refused:
         yield Check(
-            name="messages", outcome=Outcome.WARN, found=f"{refused} refused by workers: not of Assay's making",
+            name="messages",
+            outcome=Outcome.WARN,
+            found=f"{refused} refused by workers: not of Assay's making",
             todo="see who else writes to Redis (ASSAY_BROKER_URL), and the workers' logs",
-        )  # fmt: skip
+        )
     for backlog in waiting:
         served = any(_serves(device, backlog) for device in online)
         queue = route.queue_for(backlog.device_class, backlog.device)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261123r"
-down_revision = "20261123i"
+down_revision = "20261123p"
 branch_labels = None
 depends_on = None
 

@@ -140,9 +140,13 @@ def valkey(settings: Settings) -> Iterator[redis.Redis]:
 
 
 def test_a_poisoned_broker_costs_nothing_but_time(
-    client: Client, settings: Settings, valkey: redis.Redis, start_worker: Start, tmp_path: Path,
+    client: Client,
+    settings: Settings,
+    valkey: redis.Redis,
+    start_worker: Start,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     marker = tmp_path / "executed"
     pickled = ours(
