@@ -14,7 +14,7 @@ from app import export, formats
 from app.cli import failures, render, services
 from app.domain import where as filters
 from app.domain.near_duplicates import Similarity
-from app.domain.prs import Draw, Ramp
+from app.domain.prs import Coverage, Draw, Ramp, Ratio
 from app.domain.selection import BestOf, Context, Key, Kind, PairOf, Reasoning, Spec, Stale, Turns
 from app.settings import Settings
 
@@ -65,11 +65,20 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Of minhash; by default 0.8.")
 @click.option("--prs", type=_choice(Ramp), help="Profiling-based rejection sampling.")
 @click.option("--prs-draw", type=_choice(Draw), help="One draw per turn (default) or per trajectory.")
+@click.option("--prs-tau", type=float, help="Coverage below which no turn stays; by default 0.3.")
+@click.option("--prs-scale", type=click.FloatRange(0, min_open=True), help="Width of the soft ramp; by default 0.1.")
+@click.option(
+    "--prs-ratio", type=_choice(Ratio), help="A turn's own coverage, or the geometric mean of its trajectory."
+)
+@click.option("--prs-coverage", type=_choice(Coverage), help="Coverage by time (default) or by launches.")
+@click.option("--prs-speedup", type=float, help="From this speedup on a turn stays, whatever its coverage.")
 @click.option("--context", type=_choice(Context), help="Earlier answers that rows may show; by default clean.")
 @click.option("--turns", type=_choice(Turns), help="Which turns of a trajectory.")
 @click.option("--delta", type=float, help="Of `improving`: least gain beyond the noise, 0.05 for 5 %.")
 @click.option("--min-return", type=float, help="Of `return_to_go`.")
-@click.option("--gamma", type=click.FloatRange(0, 1), help="Discount of returns; by default 0.4.")
+@click.option(
+    "--gamma", type=click.FloatRange(0, 1), help="Discount of returns; by default 0.4 of Kevin's score, 1 of others."
+)
 @click.option("--best-of", type=_choice(BestOf), help="Which samples of a problem.")
 @click.option("--k", type=click.IntRange(1), help="Of `top_k` and `epsilon_best`.")
 @click.option("--key", type=_choice(Key), help="What better means; by default speedup_ci_low.")

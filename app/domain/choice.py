@@ -11,6 +11,7 @@ from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from app.domain import metrics, prs, reward
+from app.domain.evaluation import Status
 from app.domain.selection import DEFAULT_TURNS, BestOf, Context, Key, Kind, PairOf, Spec, Turns
 from app.domain.verdict import Label
 
@@ -49,7 +50,11 @@ class Attempt(NamedTuple):
     protocol: str
     baseline: str
     prompt: str | None
-    """Hash of the opening prompt; None for a later turn, which no other attempt can answer."""
+    """Hash of everything before its answer: attempts with the same answer the same history.  None where not read."""
+    status: str
+    """Of its evaluation; `no_code` of an answer without one."""
+    compiled: bool
+    coverage_count: float | None
 
     @property
     def succeeded(self) -> bool:
@@ -83,12 +88,13 @@ def score(attempt: Attempt, key: Key) -> float:
 def measures(attempt: Attempt) -> reward.Measures:
     """Inputs of the rewards."""
     return reward.Measures(
-        completed=attempt.correct,
-        compiled=attempt.correct,
+        completed=reward.completed(attempt.status),
+        compiled=attempt.compiled,
         correct=attempt.correct,
         hacked=attempt.label == Label.HACK,
         speedup=attempt.speedup,
         coverage_time=attempt.coverage_time,
+        coverage_count=attempt.coverage_count,
     )
 
 
@@ -110,15 +116,23 @@ def trajectories(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
     return found
 
 
-def survives_prs(attempt: Attempt, spec: Spec) -> bool:
-    """Whether profiling-based rejection sampling keeps it."""
+def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> bool:
+    """Whether profiling-based rejection sampling keeps it; `dialogue`: all turns of its trajectory."""
     if spec.prs is None or not attempt.succeeded:
         return True
+    if spec.prs_speedup is not None and (attempt.speedup or 0.0) >= spec.prs_speedup:
+        return True
+    if spec.prs_ratio is prs.Ratio.GEOMETRIC:
+        coverage: float | None = prs.geometric([_coverage(one, spec) for one in dialogue])
+    else:
+        coverage = _coverage(attempt, spec)
     alone = attempt.trajectory_id is None or spec.prs_draw is prs.Draw.TURN
     key = f"{attempt.trajectory_id}:{attempt.turn}:{attempt.evaluation_id}" if alone else attempt.trajectory_id
-    return prs.keeps(
-        attempt.coverage_time, seed=spec.seed, key=str(key), ramp=spec.prs, tau=spec.prs_tau, scale=spec.prs_scale
-    )
+    return prs.keeps(coverage, seed=spec.seed, key=str(key), ramp=spec.prs, tau=spec.prs_tau, scale=spec.prs_scale)
+
+
+def _coverage(attempt: Attempt, spec: Spec) -> float | None:
+    return attempt.coverage_count if spec.prs_coverage is prs.Coverage.NUMBER else attempt.coverage_time
 
 
 def with_fit_history(turns: Sequence[Attempt], passing: set[int], context: Context) -> set[int]:
@@ -189,9 +203,34 @@ def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind
             ]
 
 
-def returns(turns: Sequence[Attempt], gamma: float) -> list[float]:
-    """Kevin's discounted return of every turn."""
-    return metrics.returns_to_go([kevin(turn) for turn in turns], gamma)
+KEVIN = "kevin"
+SCORES = (KEVIN, *reward.REWARDS)
+"""Every reward that rows have, by name."""
+NO_CODE = "no_code"
+"""Status of an answer without code, whose rewards are all 0."""
+
+
+def scores(attempt: Attempt) -> dict[str, float]:
+    """Each reward of one turn, with its standard options.  An answer without code has 0 of each."""
+    if attempt.status == NO_CODE:
+        return dict.fromkeys(SCORES, 0.0)
+    found = measures(attempt)
+    return {KEVIN: kevin(attempt)} | {name: each(found, reward.STANDARD) for name, each in reward.REWARDS.items()}
+
+
+def returns(turns: Sequence[Attempt], gamma: float | None, name: str = KEVIN) -> list[float]:
+    """Discounted return of every turn by that reward: Σ_{v ≥ t} γ^{v−t} S_v over the numbers of turns.
+
+    A turn that is not there, or failed by the service's fault, adds nothing and counts as a step.  `gamma` None: 0.4
+    for Kevin's score, 1 for all others."""
+    if gamma is None:
+        gamma = metrics.KEVIN_GAMMA if name == KEVIN else 1.0
+    numbers = [turn.turn if turn.turn is not None else place for place, turn in enumerate(turns)]
+    earned = [0.0] * (max(numbers, default=-1) + 1)
+    for number, turn in zip(numbers, turns, strict=True):
+        earned[number] = scores(turn)[name] if turn.status != Status.INVALID else 0.0
+    ahead = metrics.returns_to_go(earned, gamma)
+    return [ahead[number] for number in numbers]
 
 
 def kevin(attempt: Attempt) -> float:
@@ -240,8 +279,8 @@ def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
 
 
 def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> list[Pair]:
-    """For each chosen answer, worse answers to the same prompt of the same cell: of each sort at most
-    `pairs_per_chosen`, drawn by the seed.  A later turn answers a history that is its own, and has none."""
+    """For each chosen answer, worse answers to the same history of the same cell: of each sort at most
+    `pairs_per_chosen`, drawn by the seed."""
     found: list[Pair] = []
     for better in chosen:
         if better.prompt is None:

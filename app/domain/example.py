@@ -140,10 +140,10 @@ class Extra(NamedTuple):
     pass_rate: float | None = None
     """Share of correct and clean attempts, for a prompt."""
     attempts: int | None = None
-    kevin_score: float | None = None
-    kevin_return: float | None = None
-    dr_kernel: float | None = None
-    dr_kernel_pr: float | None = None
+    rewards: tuple[float, ...] | None = None
+    """Of a turn: each of `app.domain.choice.SCORES`, in order."""
+    returns: tuple[float, ...] | None = None
+    """The same, from this turn on."""
     beside: tuple[Beside, ...] = ()
 
 
@@ -291,7 +291,8 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
             raise Unfit(f"secret: {one.secret}")
         sanitized |= one.sanitized
     if shows_source(turns, kind):
-        assert code is not None
+        if code is None:
+            raise Unfit("there is neither code nor a conversation")
         history, reply, answered = prompt, Said("assistant", fence(code)), ()
     if reasoning is not Reasoning.KEEP:
         history, reply = _thinking(history, reply, reasoning)

@@ -9,6 +9,8 @@ are what pairs and advantages are made of."""
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
 from enum import StrEnum
 
 TAU = 0.3
@@ -22,6 +24,27 @@ class Ramp(StrEnum):
     """The clipped ramp."""
     HARD = "hard"
     """Keep from τ on, drop below: worse in the paper's ablation."""
+
+
+class Ratio(StrEnum):
+    """Coverage that a turn is judged by.  Source: `coverage_rs` of Dr. Kernel's `coverage_helper.py`."""
+
+    TURN = "turn"
+    """Its own."""
+    GEOMETRIC = "geometric"
+    """The geometric mean over all turns of its trajectory, wrong ones included."""
+
+
+class Coverage(StrEnum):
+    """Measure of coverage."""
+
+    TIME = "time_coverage"
+    NUMBER = "number_coverage"
+    """By launches."""
+
+
+LEAST = 1e-8
+"""Coverage that a turn without any counts as in a geometric mean."""
 
 
 class Draw(StrEnum):
@@ -38,6 +61,13 @@ def probability(coverage: float | None, *, ramp: Ramp = Ramp.SOFT, tau: float = 
     if ramp is Ramp.HARD:
         return float(ratio >= tau)
     return min(1.0, max(0.0, (ratio - tau) / scale))
+
+
+def geometric(coverages: Sequence[float | None]) -> float:
+    """Geometric mean over the turns of a trajectory; a turn without coverage counts as LEAST.  ValueError for none."""
+    if not coverages:
+        raise ValueError("expected the coverage of at least one turn, got none")
+    return math.exp(math.fsum(math.log(max(one or 0.0, LEAST)) for one in coverages) / len(coverages))
 
 
 def uniform(seed: int, key: str) -> float:

@@ -149,7 +149,7 @@ def measures(result: Mapping[str, Any]) -> Measures | None:
     if not result["valid"]:
         return None
     return Measures(
-        completed=result["status"] not in {Status.COMPILE_ERROR, Status.TIMEOUT},
+        completed=completed(result["status"]),
         compiled=result["compiled"],
         correct=result["correct"],
         hacked=result["verdict"] == Label.HACK,
@@ -157,6 +157,11 @@ def measures(result: Mapping[str, Any]) -> Measures | None:
         coverage_time=result["coverage_time"],
         coverage_count=result["coverage_count"],
     )
+
+
+def completed(status: str) -> bool:
+    """Whether an evaluation of that status came to an end of its own."""
+    return status not in {Status.COMPILE_ERROR, Status.TIMEOUT}
 
 
 def every(result: Mapping[str, Any]) -> dict[str, float]:

@@ -28,9 +28,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.domain.metrics import KEVIN_GAMMA
 from app.domain.near_duplicates import Similarity
-from app.domain.prs import SCALE, TAU, Draw, Ramp
+from app.domain.prs import SCALE, TAU, Coverage, Draw, Ramp, Ratio
 
 
 class Kind(StrEnum):
@@ -211,6 +210,10 @@ class Spec:
     prs_draw: Draw = Draw.TURN
     prs_tau: float = TAU
     prs_scale: float = SCALE
+    prs_ratio: Ratio = Ratio.TURN
+    prs_coverage: Coverage = Coverage.TIME
+    prs_speedup: float | None = None
+    """From this speedup on a turn stays, whatever its coverage."""
     context: Context | None = None
     """None: `clean`, but `wrong` for the turns `repair`, which follow wrong ones."""
     turns: Turns | None = None
@@ -218,7 +221,8 @@ class Spec:
     delta: float = 0.0
     """Least relative gain beyond the noise, for `improving`."""
     min_return: float = 0.0
-    gamma: float = KEVIN_GAMMA
+    gamma: float | None = None
+    """Discount of returns; None: of each reward its own, 0.4 of Kevin's score, 1 of all others."""
     best_of: BestOf = BestOf.ALL
     k: int = 1
     key: Key = Key.SPEEDUP_CI_LOW
@@ -247,7 +251,7 @@ class Spec:
         _require("val_fraction", 0 <= self.val_fraction < 1, "0 ≤ fraction < 1", self.val_fraction)
         _require("jaccard", 0 < self.jaccard <= 1, "0 < similarity ≤ 1", self.jaccard)
         _require("balance", 0 <= self.balance <= 1, "0 ≤ balance ≤ 1", self.balance)
-        _require("gamma", 0 <= self.gamma <= 1, "0 ≤ gamma ≤ 1", self.gamma)
+        _require("gamma", self.gamma is None or 0 <= self.gamma <= 1, "0 ≤ gamma ≤ 1", self.gamma)
         _require("prs_scale", self.prs_scale > 0, "a scale above 0", self.prs_scale)
         for name in ("k", "pairs_per_chosen"):
             _require(name, getattr(self, name) >= 1, "at least 1", getattr(self, name))
@@ -261,6 +265,7 @@ class Spec:
             "delta",
             "min_return",
             "threshold",
+            "prs_speedup",
         ):
             value = getattr(self, name)
             _require(name, value is None or math.isfinite(value), "a finite number", value)
@@ -276,3 +281,26 @@ def _require(name: str, holds: bool, expected: str, came: object) -> None:
 
 DEFAULT_TURNS = {Kind.TRAJECTORY: Turns.BEST, Kind.MASKED: Turns.IMPROVING}
 """Every other kind takes all turns unless told otherwise."""
+
+_CHOSEN = (
+    "reviewed_above", "min_speedup", "max_speedup", "min_coverage", "similarity", "jaccard", "prs", "prs_draw",
+    "prs_tau", "prs_scale", "prs_ratio", "prs_coverage", "prs_speedup", "turns", "delta", "min_return", "best_of",
+    "k", "key", "threshold", "epsilon", "max_per_problem", "max_per_family", "balance",
+)  # fmt: skip
+"""Of kinds whose attempts are chosen from."""
+
+
+def inapplicable(spec: Spec, kind: Kind) -> list[str]:
+    """Settings that were given and mean nothing for rows of this kind."""
+    applies = dict.fromkeys(_CHOSEN, not kind.takes_all)
+    applies |= {
+        "extraction": kind.shows_answer and kind is not Kind.REWARDS,
+        "context": kind.shows_history,
+        "reasoning": kind.shows_answer,
+        "gamma": kind is Kind.REWARDS or spec.turns is Turns.RETURN_TO_GO,
+        "pairs": kind is Kind.PAIRS,
+        "pairs_per_chosen": kind is Kind.PAIRS,
+        "pass_rate": kind is Kind.RL_PROMPTS,
+    }
+    default = Spec()
+    return [name for name, does in applies.items() if not does and getattr(spec, name) != getattr(default, name)]

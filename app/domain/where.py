@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -102,6 +102,9 @@ FIELDS: dict[str, Field] = {
     "job_id": Field(kind=Kind.ID, doc="id of the job"),
     "evaluation_id": Field(kind=Kind.ID, doc="id of the evaluation"),
 }
+
+ON_DEVICE = ("gpu", "device")
+"""Fields of where an evaluation ran, which an answer without code has not."""
 
 Value: TypeAlias = bool | int | float | str | datetime | UUID | None
 
@@ -195,6 +198,25 @@ def unparse(expression: Expression) -> str:
             return " and ".join(_nested(operand, (And, Or)) for operand in operands)
         case Or(operands=operands):
             return " or ".join(_nested(operand, (Or,)) for operand in operands)
+
+
+def without(expression: Expression, fields: Collection[str]) -> Expression:
+    """The filter without its comparisons of these fields: what it says of rows that have none of them."""
+    found = _without(expression, fields)
+    return Everything() if found is None else found
+
+
+def _without(expression: Expression, fields: Collection[str]) -> Expression | None:
+    match expression:
+        case And(operands=operands) | Or(operands=operands):
+            kept = [one for one in (_without(operand, fields) for operand in operands) if one is not None]
+            return None if not kept else kept[0] if len(kept) == 1 else type(expression)(operands=tuple(kept))
+        case Not(operand=operand):
+            inner = _without(operand, fields)
+            return None if inner is None else Not(operand=inner)
+        case Compare(field=field) | OneOf(field=field):
+            return None if field in fields else expression
+    return expression
 
 
 def names(expression: Expression) -> frozenset[str]:

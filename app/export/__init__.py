@@ -199,7 +199,9 @@ def _stages(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
         low, high = spec.pass_rate or (0, 1)
         rules["choice"] = f"one row a problem and backend, pass rate {low:g} to {high:g}"
     counts = chosen.funnel.left()
-    stages = [Stage(stage="snapshot", rows=counts[0], rule="attempts that have an evaluation")]
+    stages = [
+        Stage(stage="snapshot", rows=counts[0], rule="attempts that have an evaluation, and answers without code")
+    ]
     named = zip(chosen.stages, counts[1:], strict=True)
     stages += [Stage(stage=name, rows=count, rule=rules[name]) for name, count in named]
     rule = f"rows of kind {draft.kind}: the conversation is whole, holds no secret, quotes nothing held out"
@@ -371,7 +373,8 @@ def _publish(database: Database, root: Path, out: Path, manifest: Manifest) -> N
 def _evaluation_ids(root: Path, manifest: Manifest) -> Iterator[str]:
     for file in manifest.files:
         if file.path.startswith(f"{LINEAGE_STEM}-"):
-            yield from pq.read_table(root / file.path, columns=["evaluation_id"]).column(0).to_pylist()
+            # an answer without code has no evaluation
+            yield from pq.read_table(root / file.path, columns=["evaluation_id"]).column(0).drop_null().to_pylist()
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

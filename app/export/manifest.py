@@ -20,8 +20,10 @@ METRICS = {
     "reference_us, candidate_us": "microseconds per call on the referee's clock, mean of the fastest third of blocks",
     "coverage_time": "share of kernel time in kernels that the candidate brought",
     "correct": "every verified call, timed ones included, agreed with the fp64 reference",
-    "pass_rate": "correct and clean attempts over all valid and judged attempts of a problem",
+    "pass_rate": "correct and clean attempts over all attempts of a problem in one language: first answers that were "
+    "evaluated and judged, and first answers without code; later turns are none",
     "kevin_return": "discounted sum of 0.3·correct + speedup over this turn and those after it (arXiv 2507.11948)",
+    "return_*": "discounted sum of the reward over this turn and those after it; discount 1 unless `gamma` says",
 }
 """Definitions that travel with the numbers; `baseline` says what the reference was run as."""
 

@@ -34,6 +34,9 @@ TEXT_ROWS = 500
 
 QUOTES = "quotes held-out"
 
+NOWHERE = "none"
+"""In counts: device and protocol of answers without code."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -205,13 +208,16 @@ def _extra(*values: Any) -> Extra:
     """From the columns of a plan, in which tuples are lists and `Beside` is a struct."""
     found = dict(zip(Extra._fields, values, strict=True))
     found["beside"] = tuple(Beside(**one) for one in found["beside"] or ())
-    found["train"] = None if found["train"] is None else tuple(found["train"])
+    for name in ("train", "rewards", "returns"):
+        found[name] = None if found[name] is None else tuple(found[name])
     return Extra(**found)
 
 
 def _require_numbers(plan: pa.Table) -> None:
     """No NaN leaves: a trainer that meets one fails hours later."""
     for name, column in zip(plan.schema.names, plan.columns, strict=True):
+        if pa.types.is_list(column.type):
+            column = pc.list_flatten(column)
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
             raise ValueError(f"{name}: expected finite numbers, got one that is not")
 
@@ -258,14 +264,14 @@ def _counted(example: Example) -> tuple[str, ...]:
     """Values of _COUNTED: most rows of a problem share them, so that they are counted together."""
     facts = example.facts
     return (
-        f"{facts.device_class}\t{facts.device_name}",
+        f"{facts.device_class or NOWHERE}\t{facts.device_name or NOWHERE}",
         facts.source_set,
         facts.model or "unknown",
         f"{facts.problem_licence or 'unknown'} / {facts.model_licence or 'unknown'}",
         example.prompt_source,
         facts.problem_id,
         facts.family,
-        facts.protocol,
+        facts.protocol or NOWHERE,
         str(example.sanitized),
     )
 

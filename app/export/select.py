@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from app.domain import choice, reward
+from app.domain import choice
 from app.domain.choice import Attempt
 from app.domain.decontamination import Match
 from app.domain.example import Beside, Extra
 from app.domain.near_duplicates import Member, Search, Similarity
 from app.domain.selection import Kind, Learns, PairOf, Spec
 from app.domain.split import split_of
+from app.domain.verdict import Label
 from app.store import samples
 from app.store.samples import PASSED, Condition
 
@@ -50,13 +51,21 @@ _EXTRA = [
     ("train", pa.list_(pa.int32())),
     ("pass_rate", pa.float64()),
     ("attempts", pa.int32()),
-    ("kevin_score", pa.float64()),
-    ("kevin_return", pa.float64()),
-    ("dr_kernel", pa.float64()),
-    ("dr_kernel_pr", pa.float64()),
+    ("rewards", pa.list_(pa.float64())),
+    ("returns", pa.list_(pa.float64())),
     ("beside", pa.list_(pa.struct([(name, pa.string()) for name in Beside._fields]))),
 ]
-_WORKING = ("stage", "teachable", "believed", "signature", "prompt", "normalised", "renamed", "source_bytes")
+_WORKING = (
+    "stage",
+    "teachable",
+    "believed",
+    "compiled",
+    "signature",
+    "prompt",
+    "normalised",
+    "renamed",
+    "source_bytes",
+)
 FACTS = [one for one in samples.SCHEMA if one.name not in _WORKING]
 PLAN = pa.schema(
     [
@@ -215,13 +224,20 @@ class Selector:
             return self._prompts(survivors, verdict)
         if self.kind is Kind.REWARDS:
             return self._rewards(attempts, survivors)
-        kept = [one for one in survivors if choice.survives_prs(one, self.spec)]
-        verdict.drop(_without(survivors, kept), PRS, None)
         dialogues = choice.trajectories(attempts)
+        kept = self._sampled(dialogues, survivors)
+        verdict.drop(_without(survivors, kept), PRS, None)
         fit = self._fit(dialogues, kept)
         shown = [one for one in kept if one.place in fit]
         verdict.drop(_without(kept, shown), CONTEXT, f"an earlier answer is not fit for a context ({self._context})")
         return self._chosen(attempts, dialogues, shown, fit, prints, verdict)
+
+    def _sampled(self, dialogues: list[list[Attempt]], survivors: list[Attempt]) -> list[Attempt]:
+        if self.spec.prs is None:
+            return survivors
+        alive = {one.place for one in survivors}
+        kept = (one for turns in dialogues for one in turns if choice.survives_prs(one, self.spec, turns))
+        return [one for one in kept if one.place in alive]
 
     @property
     def _context(self) -> str:
@@ -343,16 +359,23 @@ class Selector:
         return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
 
     def _prompts(self, survivors: list[Attempt], verdict: _Verdict) -> list[Pick]:
-        """One row a problem and backend, shown under the prompt that it was first tried with."""
+        """One row a problem and backend, shown under the prompt that it was first tried with.
+
+        An attempt is an answer to a prompt: a first turn, or a candidate that came alone.  Later turns answer what came
+        before them, and are none.  Answers without code are attempts that failed."""
         picks = []
-        for backend in sorted({one.backend for one in survivors}):
-            tried = [one for one in survivors if one.backend == backend]
-            rate = sum(one.succeeded for one in tried) / len(tried)
+        later = [one for one in survivors if one.turn]
+        verdict.drop(later, CHOICE, "a later turn is no attempt of the prompt")
+        first = _without(survivors, later)
+        for backend in sorted({one.backend for one in first}):
+            tried = [one for one in first if one.backend == backend]
+            rate = sum(one.correct and one.label == Label.CLEAN for one in tried) / len(tried)
             low, high = self.spec.pass_rate or (0.0, 1.0)
             if not low <= rate <= high:
                 verdict.drop(tried, CHOICE, f"pass rate {rate:.3f}")
                 continue
-            shown = next((one for one in tried if one.trajectory_id and one.prompt), tried[0])
+            prompted = [one for one in tried if one.trajectory_id] or tried
+            shown = next((one for one in prompted if one.evaluation_id), prompted[0])
             verdict.drop(_without(tried, [shown]), CHOICE, "one row a problem")
             others = tuple(("attempt", one) for one in tried if one is not shown)
             picks.append(Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried)), beside=others))
@@ -362,16 +385,14 @@ class Selector:
         wanted = {one.place for one in survivors}
         picks = []
         for turns in choice.trajectories(attempts):
-            for turn, ahead in zip(turns, choice.returns(turns, self.spec.gamma), strict=True):
+            if not any(turn.place in wanted for turn in turns):
+                continue
+            ahead = zip(*(choice.returns(turns, self.spec.gamma, name) for name in choice.SCORES), strict=True)
+            for number, (turn, returns) in enumerate(zip(turns, ahead, strict=True)):
                 if turn.place in wanted:
-                    measures = choice.measures(turn)
-                    extra = Extra(
-                        kevin_score=choice.kevin(turn),
-                        kevin_return=ahead,
-                        dr_kernel=reward.dr_kernel(measures),
-                        dr_kernel_pr=reward.dr_kernel_pr(measures),
-                    )
-                    picks.append(Pick(turn, extra=extra))
+                    extra = Extra(rewards=tuple(choice.scores(turn).values()), returns=returns)
+                    unlisted = (("return", one) for one in turns[number + 1 :] if one.place not in wanted)
+                    picks.append(Pick(turn, extra=extra, beside=tuple(unlisted)))
         return picks
 
     def _plan(self, table: pa.Table, picks: list[Pick], splits: list[str]) -> pa.Table:
@@ -446,9 +467,11 @@ def _attempts(table: pa.Table) -> list[Attempt]:
         "evaluation_id", "problem_id", "trajectory_id", "turn", "stage", "teachable", "believed", "correct", "verdict",
         "speedup",
         "speedup_ci_low", "speedup_ci_high", "candidate_us", "coverage_time", "source_bytes", "source_sha256",
-        "backend", "device_class", "protocol", "baseline", "prompt",
+        "backend", "device_class", "protocol", "baseline", "prompt", "status", "compiled", "coverage_count",
     ]  # fmt: skip
-    return list(map(Attempt, range(len(table)), *(table.column(name).to_pylist() for name in names)))
+    columns = {name: table.column(name) for name in names}
+    columns["source_sha256"] = columns["source_sha256"].fill_null("")  # an answer without code has none
+    return list(map(Attempt, range(len(table)), *(column.to_pylist() for column in columns.values())))
 
 
 def _named_beside(table: pa.Table, picks: list[Pick]) -> list[Pick]:

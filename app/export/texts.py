@@ -51,16 +51,19 @@ class Library:
         )
         self._sources = _kept(
             self._sources,
-            {candidate_id for _, candidate_id, *where in attempts if self._shows_source(*where)},
+            {candidate_id for _, candidate_id, *where in attempts if candidate_id and self._shows_source(*where)},
             lambda ids: _texts(stored.sources(connection, ids)),
         )
 
-    def of(self, facts: Facts, candidate_id: str) -> Texts:
-        """Of one attempt.  Raises Unfit where something was deleted since it was chosen."""
+    def of(self, facts: Facts, candidate_id: str | None) -> Texts:
+        """Of one attempt; an answer without code has no candidate.
+
+        Raises Unfit where something was deleted since it was chosen."""
         try:
             turns = self._shown(facts.trajectory_id, facts.turn)
             reference = self._references[facts.problem_id]
-            source = self._sources[candidate_id] if self._all_sources or shows_source(turns, self._kind) else None
+            wanted = self._all_sources or shows_source(turns, self._kind)
+            source = self._sources[candidate_id] if candidate_id and wanted else None
         except KeyError as error:
             raise Unfit(f"{HOLE}: {error} is not stored any more") from error
         return Texts(reference=reference, source=source, turns=turns)

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from app import formats
 from app.domain.decontamination import Index, Match
-from app.domain.selection import Kind, Spec, Stale
+from app.domain.selection import Kind, Spec, Stale, inapplicable
 from app.export import prepare, select
 from app.export.companion import Companion, frugal
 from app.export.files import DECISIONS_STEM, write_columns
@@ -88,6 +88,9 @@ def kind_of(spec: Spec) -> Kind:
     kind = spec.kind or known[0]
     if kind not in known:
         raise ExportError(f"format {spec.format}: expected a kind of {', '.join(known)}, got {kind}")
+    if useless := inapplicable(spec, kind):
+        given = ", ".join(f"{name} = {getattr(spec, name)}" for name in useless)
+        raise ExportError(f"kind {kind}: expected no setting that does not apply to such rows, got {given}")
     return kind
 
 

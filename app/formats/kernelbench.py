@@ -44,7 +44,7 @@ class KernelBenchResults(Rows):
         runtime_ms = facts.candidate_us / 1000 if counts and facts.candidate_us is not None else -1.0
         return {
             "problem": _number(facts.problem),
-            "compiled": facts.status not in ("compile_error", "invalid"),
+            "compiled": facts.status not in ("compile_error", "invalid", "no_code"),
             "correctness": counts,
             "metadata": {
                 "hardware": facts.device_name,

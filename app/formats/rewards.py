@@ -6,9 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.domain.choice import KEVIN, SCORES
 from app.domain.example import Example
 from app.domain.selection import Kind
 from app.formats.base import MESSAGES, PROVENANCE, Rows, provenance
+
+_COLUMNS = {name: "kevin_score" if name == KEVIN else f"reward_{name}" for name in SCORES}
+_RETURNS = {name: "kevin_return" if name == KEVIN else f"return_{name}" for name in SCORES}
 
 
 class Rewards(Rows):
@@ -22,10 +26,8 @@ class Rewards(Rows):
             ("prompt", MESSAGES),
             ("completion", pa.string()),
             ("code", pa.string()),
-            ("reward_dr_kernel", pa.float64()),
-            ("reward_dr_kernel_pr", pa.float64()),
-            ("kevin_score", pa.float64()),
-            ("kevin_return", pa.float64()),
+            *((_COLUMNS[name], pa.float64()) for name in SCORES),
+            *((_RETURNS[name], pa.float64()) for name in SCORES),
             ("correct", pa.bool_()),
             ("measured_speedup", pa.float64()),
             *PROVENANCE,
@@ -34,15 +36,17 @@ class Rewards(Rows):
 
     def render(self, example: Example) -> dict[str, Any]:
         """Everything that is known of one turn."""
-        extra = example.extra
-        return provenance(example) | {
-            "prompt": list(example.history),
-            "completion": example.answer,
-            "code": example.source,
-            "reward_dr_kernel": extra.dr_kernel,
-            "reward_dr_kernel_pr": extra.dr_kernel_pr,
-            "kevin_score": extra.kevin_score,
-            "kevin_return": extra.kevin_return,
-            "correct": example.facts.correct,
-            "measured_speedup": example.facts.measured_speedup,
-        }
+        rewards = dict(zip(_COLUMNS.values(), example.extra.rewards or (), strict=True))
+        returns = dict(zip(_RETURNS.values(), example.extra.returns or (), strict=True))
+        return (
+            provenance(example)
+            | rewards
+            | returns
+            | {
+                "prompt": list(example.history),
+                "completion": example.answer,
+                "code": example.source,
+                "correct": example.facts.correct,
+                "measured_speedup": example.facts.measured_speedup,
+            }
+        )

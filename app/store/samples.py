@@ -20,7 +20,7 @@ from app.domain.family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
 from app.domain.selection import ALL_DEVICES, Kind, Spec
 from app.domain.verdict import Label
-from app.store import copying, rows, where
+from app.store import copying, rows, silent, where
 from app.store.tables import (
     candidate_features,
     candidates,
@@ -66,6 +66,8 @@ class Condition:
     keeps: sa.ColumnElement[bool]
     rule: str
     """For people."""
+    of_silence: sa.ColumnElement[bool] | None = None
+    """The same of an answer without code; None where it keeps each."""
 
 
 class Problem(NamedTuple):
@@ -132,11 +134,18 @@ def conditions(
     named = filters.names(expression)
     measured = evaluations.c
     stages = [
-        Condition(name="where", keeps=where.compile(expression), rule=filters.unparse(expression) or "everything")
+        Condition(
+            name="where",
+            keeps=where.compile(expression),
+            rule=filters.unparse(expression) or "everything",
+            of_silence=where.compile(filters.without(expression, filters.ON_DEVICE)),
+        )
     ]
+    refused = None if kind.takes_all else sa.false()
 
     def stage(name: str, keeps: sa.ColumnElement[bool], rule: str) -> None:
-        stages.append(Condition(name=name, keeps=keeps, rule=rule))
+        refuses = name == (JUDGED if named & {"correct", "status"} else "correct")
+        stages.append(Condition(name=name, keeps=keeps, rule=rule, of_silence=refused if refuses else None))
 
     stage("valid", measured.valid, "our own faults and broken problems are never training data")
     if device is not None:
@@ -171,7 +180,8 @@ def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
         found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
     if spec.max_tokens is not None:
         rule = f"at most {spec.max_tokens} tokens, counted by {spec.tokenizer}"
-        found.append(Condition(name=TOKENS, keeps=spec.max_tokens >= _TOKENS, rule=rule))
+        short = spec.max_tokens >= _TOKENS
+        found.append(Condition(name=TOKENS, keeps=short, rule=rule, of_silence=short))
     return found
 
 
@@ -196,15 +206,20 @@ _problems = _narrow(
     reference_bytes=sa.func.octet_length(problems.c.reference),
 ).subquery("problems")
 _own_bytes = sa.func.octet_length(turns.c.messages_json) + sa.func.octet_length(turns.c.response)
+_asked, _answered = (sa.func.md5(column, type_=sa.Text) for column in (turns.c.messages_json, turns.c.response))
+_before = sa.func.string_agg(_asked + _answered, "", type_=sa.Text).over(
+    partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, -1)
+)
 _turns = _narrow(
     turns,
-    *("turn_id", "trajectory_id", "turn_index", "job_id"),
-    opening=sa.case((turns.c.turn_index == 0, sa.func.md5(turns.c.messages_json))),
+    *("turn_id", "trajectory_id", "turn_index", "job_id", "created_at"),
+    unprompted=sa.and_(turns.c.turn_index == 0, turns.c.messages_json == "[]"),
+    opening=sa.func.md5(sa.func.coalesce(_before, "", type_=sa.Text) + _asked),
     said_bytes=sa.func.sum(_own_bytes).over(
         partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, 0)
     ),
 ).subquery("turns")
-"""With the bytes of the conversation up to each turn."""
+"""With the bytes of the conversation up to each turn, and a hash of all that stands before its answer (`opening`)."""
 _BYTES = sa.case(
     (turns.c.turn_id.is_not(None), _turns.c.said_bytes),
     else_=_candidates.c.source_bytes + _problems.c.reference_bytes + 600,
@@ -241,6 +256,7 @@ _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
         "baseline": pa.string(),
         "protocol": pa.string(),
         "status": pa.string(),
+        "compiled": pa.bool_(),
         "correct": pa.bool_(),
         "verdict": pa.string(),
         "reviewed": pa.bool_(),
@@ -284,7 +300,7 @@ def attempts(
     prompts: bool,
     replay: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Every attempt older than `as_of`, ordered by family, problem, trajectory and turn.
+    """Every attempt older than `as_of`, answers without code too, ordered by family, problem, trajectory and turn.
 
     `signatures` asks for those of attempts that pass, `prompts` for a hash of what opened each conversation: both cost.
     `replay` reads verdicts and reviews as they were at `as_of`, not as they are."""
@@ -318,13 +334,12 @@ def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
     dropped = ((sa.not_(sa.func.coalesce(kept, sa.false())), place) for place, kept in enumerate(keeps))
     teaching = [kept for one, kept in zip(stages, keeps, strict=True) if one.name in (EXTRACTION, TOKENS)]
     columns = {name: _narrowed(column, standing_in) for name, (column, _) in (_NARROW | _EXTRA).items()}
+    unprompted = sa.or_(_turns.c.turn_id.is_(None), _turns.c.unprompted)
     query = sa.select(
         *(column.label(name) for name, column in columns.items()),
-        evaluations.c.created_at,
-        candidate_features.c.signature,
-        sa.case((_turns.c.turn_id.is_(None), "template " + _candidates.c.backend), else_=_turns.c.opening).label(
-            "prompt"
-        ),
+        evaluations.c.created_at.label("created_at"),
+        candidate_features.c.signature.label("signature"),
+        sa.case((unprompted, "template " + _candidates.c.backend), else_=_turns.c.opening).label("prompt"),
         sa.case(*dropped, else_=PASSED).label("stage"),
         sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
         sa.func.coalesce(sa.and_(evaluations.c.valid, verdict.c.fresh), sa.false()).label("believed"),
@@ -333,7 +348,16 @@ def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
     for table, same in _BESIDE:
         joined = joined.outerjoin(table, same)
     chosen = query.select_from(_narrowed(joined, standing_in)).where(evaluations.c.created_at < as_of)
-    return chosen.offset(0).subquery("judged")
+    silences = silent.attempts(
+        dict(chosen.selected_columns.items()),
+        [sa.true() if one.of_silence is None else one.of_silence for one in stages],
+        _turns,
+        _FAMILY,
+        _BESIDE[0][1],
+        passed=PASSED,
+        as_of=as_of,
+    )
+    return sa.union_all(chosen, silences).subquery("judged")
 
 
 def _narrowed(expression: _Element, standing_in: Mapping[sa.Table, sa.Subquery]) -> _Element:
@@ -352,7 +376,9 @@ def _narrowed(expression: _Element, standing_in: Mapping[sa.Table, sa.Subquery])
 def count(connection: sa.Connection, as_of: datetime) -> int:
     """Attempts older than `as_of`: for progress."""
     query = sa.select(sa.func.count()).select_from(evaluations.outerjoin(turns, turns.c.job_id == evaluations.c.job_id))
-    return int(connection.execute(query.where(evaluations.c.created_at < as_of)).scalar_one())
+    silences = sa.select(sa.func.count()).where(turns.c.job_id.is_(None), turns.c.created_at < as_of)
+    evaluated = connection.execute(query.where(evaluations.c.created_at < as_of)).scalar_one()
+    return int(evaluated + connection.execute(silences).scalar_one())
 
 
 def _as_it_was(as_of: datetime) -> str:

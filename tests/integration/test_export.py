@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from dataset_seed import CORRECT_AND_CLEAN
 
 from app import export as exporting
+from app import formats
 from app.domain.near_duplicates import Similarity
 from app.domain.where import WhereError
 from app.embedded import Services
@@ -40,7 +41,8 @@ def own(database: Database) -> Database:
 
 
 def make(database: Database, out: Path, where: str = "", layout: str = "trl_sft", **options: Any) -> dict[str, Any]:
-    options = {"similarity": "raw"} | options
+    if not formats.find(layout).kinds[0].takes_all:
+        options = {"similarity": "raw"} | options
     spec = exporting.spec_of({"format": layout, "where": where} | options)
     manifest = exporting.export(database, spec, out)
     stored: dict[str, Any] = json.loads((out / "manifest.json").read_text())

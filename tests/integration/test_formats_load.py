@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,7 +49,9 @@ def make(datasets: Any, services: Services, tmp_path_factory: pytest.TempPathFac
 
         def one(name: str, kind: Kind | None = None, val_fraction: float = 0.4) -> Path:
             folder = root / f"{name}-{kind}"
-            spec = Spec(format=name, kind=kind, similarity=Similarity.RAW, val_fraction=val_fraction)
+            chosen = not (kind or formats.find(name).kinds[0]).takes_all
+            spec = Spec(format=name, kind=kind, val_fraction=val_fraction)
+            spec = replace(spec, similarity=Similarity.RAW) if chosen else spec
             if not folder.exists():
                 export.export(database, spec, folder)
             return folder
@@ -100,7 +103,7 @@ def test_datasets_tells_exports_of_one_name_and_size_apart(
 ) -> None:
     first = make("openrlhf_prompts")
     with dataset_seed.filled(services) as database:  # the same but for ids
-        spec = Spec(format="openrlhf_prompts", similarity=Similarity.RAW, val_fraction=0.4)
+        spec = Spec(format="openrlhf_prompts", val_fraction=0.4)
         export.export(database, spec, tmp_path / first.name)
     for folder in (first, tmp_path / first.name):
         assert list(datasets.load_dataset(str(folder))["train"]) == stored(folder)

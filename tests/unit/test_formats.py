@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from app import formats
 from app.domain import example as examples
 from app.domain import ids
+from app.domain.choice import SCORES
 from app.domain.example import Example, Exchange, Extra, Facts, Said, Text, Texts, Unfit
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
@@ -164,7 +165,7 @@ def shown(kind: Kind) -> Example:
         Kind.LABELLED: Extra(label=False),
         Kind.MASKED: Extra(train=(1,)),
         Kind.RL_PROMPTS: Extra(pass_rate=0.5, attempts=4),
-        Kind.REWARDS: Extra(kevin_score=2.3, kevin_return=2.3, dr_kernel=3.0, dr_kernel_pr=3.0),
+        Kind.REWARDS: Extra(rewards=(2.3,) * len(SCORES), returns=(3.3,) * len(SCORES)),
     }
     example = replace(dialogue(), kind=kind, extra=extras.get(kind, Extra()))
     return replace(example, rejected=Said("assistant", "slow"), rejected_facts=FACTS) if kind is Kind.PAIRS else example

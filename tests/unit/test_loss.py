@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from test_formats import FACTS
 
 from app import formats
+from app.domain import choice
 from app.domain import example as examples
 from app.domain.example import Exchange, Extra, Text, Texts
 from app.domain.near_duplicates import Similarity, fingerprint
 from app.domain.selection import Kind, Learns, Spec
 from app.export.manifest import spec_of
 from app.export.select import PLAN, Selector, stage_names
+from app.export.work import ExportError, kind_of
 from app.integrations import trl
 from app.store.samples import PASSED, SCHEMA, Condition
 
@@ -40,7 +42,8 @@ def attempts(*turns: str, trajectory: str = "t", problem: str = "p") -> list[dic
             "speedup_ci_high": speedup and speedup * 1.02, "coverage_time": 0.9, "teachable": True, "believed": True,
             "device_class": "h200", "protocol": "assay-1", "baseline": "eager",
             "stage": CORRECT if speedup is None else PASSED if label == "clean" else CLEAN,
-            "prompt": "opening" if number == 0 else None,
+            "prompt": "opening" if number == 0 else f"{trajectory} {number}", "compiled": speedup is not None,
+            "status": "incorrect" if speedup is None else "passed",
         }  # fmt: skip
         found.append(values)
     return found
@@ -63,7 +66,7 @@ def answers(plan: list[dict[str, Any]]) -> list[str]:
     return sorted(row["evaluation_id"] for row in plan)
 
 
-def roles(row: Mapping[str, Any]) -> dict[str, str]:
+def roles(row: Mapping[str, Any]) -> dict[str | None, str]:
     return {one["evaluation_id"]: one["role"] for one in row["beside"]}
 
 
@@ -152,13 +155,93 @@ def test_what_a_cap_drops_of_a_dialogue_is_dropped_whole() -> None:
     assert (stages["t0"], stages["t1"]) == ("choice", "choice")
 
 
-def test_a_prompt_rests_on_every_attempt_of_its_pass_rate() -> None:
-    rows = [one for name in "tuv" for one in attempts("1.0" if name == "t" else "wrong", trajectory=name)]
-    for row in rows:
-        row["stage"] = PASSED
-    [row], _ = select(rows, Kind.RL_PROMPTS)
-    assert (row["pass_rate"], row["attempts"]) == (pytest.approx(1 / 3), 3)
-    assert roles(row) == {"u0": "attempt", "v0": "attempt"}
+def all_passed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As the stages of kinds that take everything leave them."""
+    return [row | {"stage": PASSED} for row in rows]
+
+
+def silent(number: int, trajectory: str) -> dict[str, Any]:
+    """An answer without code."""
+    [row] = attempts("wrong", trajectory=trajectory)
+    absent = dict.fromkeys(("evaluation_id", "verdict_id", "source_sha256", "device_class", "protocol", "verdict"))
+    return row | absent | {"turn": number, "turn_id": f"silent-{trajectory}{number}", "status": "no_code"}
+
+
+def test_a_pass_rate_is_of_clean_first_answers_and_counts_those_without_code() -> None:
+    rows = [
+        *attempts("1.0", "2.0"),
+        *attempts("wrong", "1.0", trajectory="u"),
+        *attempts("suspect", trajectory="v"),
+        silent(0, "w"),
+    ]
+    [row], stages = select(all_passed(rows), Kind.RL_PROMPTS)
+    assert (row["evaluation_id"], row["pass_rate"], row["attempts"]) == ("t0", pytest.approx(1 / 4), 4)
+    assert roles(row) == {"u0": "attempt", "v0": "attempt", None: "attempt"}
+    assert stages["t1"] == "choice"
+
+
+def test_a_prompt_that_nothing_but_silence_answered_is_a_row() -> None:
+    [row], _ = select(all_passed([silent(0, "w")]), Kind.RL_PROMPTS)
+    assert (row["evaluation_id"], row["pass_rate"], row["turn_id"]) == (None, 0.0, "silent-w0")
+
+
+def test_turns_without_code_have_a_reward_of_0_and_a_row() -> None:
+    rows = attempts("0.5", "wrong", "3.0")
+    rows[1] = silent(1, "t")
+    plan, _ = select(all_passed(rows), Kind.REWARDS)
+    assert [row["returns"][0] for row in plan] == [pytest.approx(1.328), pytest.approx(1.32), pytest.approx(3.3)]
+    assert plan[1]["rewards"] == [0.0] * len(choice.SCORES)
+    rows[2]["stage"] = 0  # the filter leaves it out, and the return still rests on it
+    plan, _ = select([*all_passed(rows[:2]), rows[2]], Kind.REWARDS)
+    assert plan[0]["returns"][0] == pytest.approx(1.328)
+    assert [roles(row) for row in plan] == [{"t2": "return"}] * 2
+
+
+def test_a_turn_without_code_is_a_wrong_answer_of_a_context() -> None:
+    rows = [silent(0, "t"), attempts("wrong", "1.0")[1]]
+    rows[0]["stage"] = CORRECT
+    assert answers(select(rows)[0]) == []
+    assert answers(select(rows, context="wrong")[0]) == ["t1"]
+
+
+def test_pairs_are_made_at_every_turn_with_the_same_history() -> None:
+    better, worse = attempts("1.0", "2.0"), attempts("1.0", "wrong", trajectory="u")
+    for row in (better[1], worse[1]):
+        row["prompt"] = "same history"
+    plan, _ = select(better + worse, Kind.PAIRS)
+    assert [(row["evaluation_id"], row["rejected_evaluation_id"], row["why"]) for row in plan] == [
+        ("t1", "u1", "correct_wrong")
+    ]
+    assert roles(plan[0]) == {"t0": "context"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (Kind.RL_PROMPTS, {"min_speedup": 1.1}),
+        (Kind.RL_PROMPTS, {"prs": "soft"}),
+        (Kind.RL_PROMPTS, {"best_of": "top_k"}),
+        (Kind.RL_PROMPTS, {"similarity": "raw"}),
+        (Kind.RL_PROMPTS, {"context": "any"}),
+        (Kind.REWARDS, {"max_per_family": 3}),
+        (Kind.SINGLE, {"context": "wrong"}),
+        (Kind.TURN, {"pass_rate": (0.1, 0.9)}),
+        (Kind.TURN, {"pairs_per_chosen": 2}),
+        (Kind.TURN, {"gamma": 0.9}),
+    ],
+)
+def test_a_setting_that_does_not_apply_is_an_error(kind: Kind, given: dict[str, Any]) -> None:
+    name = next(each for each, layout in formats.BUILTIN.items() if kind in layout.kinds)
+    with pytest.raises(ExportError, match=f"kind {kind}: .* got {next(iter(given))} = "):
+        kind_of(spec_of({"format": name, "kind": kind} | given))
+    assert kind_of(spec_of({"format": name, "kind": kind, "seed": 3, "device": "all", "max_tokens": 9})) is kind
+
+
+def test_settings_that_apply_are_taken() -> None:
+    for given in ({"turns": "return_to_go", "gamma": 0.9}, {"context": "any", "prs": "soft", "min_speedup": 1.0}):
+        assert kind_of(spec_of(given)) is Kind.TURN
+    assert kind_of(spec_of({"format": "verl_rl", "pass_rate": (0.0, 0.9)})) is Kind.RL_PROMPTS
+    assert kind_of(spec_of({"format": "rewards", "gamma": 0.9})) is Kind.REWARDS
 
 
 # --- near-duplicates --------------------------------------------------------------------------------------------------

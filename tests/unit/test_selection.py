@@ -26,7 +26,8 @@ def attempt(place: int, speedup: float | None = None, *, width: float = 0.05, **
         "ci_low": speedup and speedup * (1 - width), "ci_high": speedup and speedup * (1 + width),
         "candidate_us": speedup and 100 / speedup, "coverage_time": 0.9, "source_bytes": 100,
         "source_sha256": f"s{place:03}", "backend": "triton", "prompt": "same",
-        "device_class": "h200", "protocol": "7", "baseline": "eager",
+        "device_class": "h200", "protocol": "7", "baseline": "eager", "compiled": correct, "coverage_count": 0.5,
+        "status": "passed" if correct else "incorrect",
     }  # fmt: skip
     return Attempt(**values | said)
 
@@ -103,11 +104,48 @@ def test_prs_follows_equation_9() -> None:
 def test_prs_draws_by_seed_and_spares_failures() -> None:
     kept = sum(prs.keeps(0.35, seed=1, key=str(n)) for n in range(4000))
     assert 1850 < kept < 2150
-    assert choice.survives_prs(attempt(0, coverage_time=0.0), Spec(prs=Ramp.SOFT))
+    failed = attempt(0, coverage_time=0.0)
+    assert choice.survives_prs(failed, Spec(prs=Ramp.SOFT), [failed])
     turns = [attempt(n, 1.0, coverage_time=0.35) for n in range(40)]
-    together = {choice.survives_prs(one, Spec(prs=Ramp.SOFT, prs_draw=Draw.TRAJECTORY)) for one in turns}
-    apart = {choice.survives_prs(one, Spec(prs=Ramp.SOFT)) for one in turns}
+    together = {choice.survives_prs(one, Spec(prs=Ramp.SOFT, prs_draw=Draw.TRAJECTORY), turns) for one in turns}
+    apart = {choice.survives_prs(one, Spec(prs=Ramp.SOFT), turns) for one in turns}
     assert (len(together), len(apart)) == (1, 2)
+
+
+def kept_by_prs(turns: list[Attempt], **options: Any) -> list[int]:
+    spec = Spec(prs=Ramp.HARD, **options)
+    return [one.place for one in turns if choice.survives_prs(one, spec, turns)]
+
+
+def test_prs_judges_a_turn_by_its_own_or_by_its_trajectorys_coverage() -> None:
+    assert prs.geometric([0.2, 0.8]) == pytest.approx(0.4)
+    assert prs.geometric([1.0, 0.0]) == pytest.approx(1e-4)  # √(1 · 1e-8)
+    turns = [attempt(0, 1.0, coverage_time=0.2), attempt(1, 1.0, coverage_time=0.8)]
+    assert kept_by_prs(turns) == [1]
+    assert kept_by_prs(turns, prs_ratio=prs.Ratio.GEOMETRIC) == [0, 1]
+    wrong = attempt(2, coverage_time=None)
+    assert kept_by_prs([*turns, wrong], prs_ratio=prs.Ratio.GEOMETRIC) == [2], "a wrong turn is in the mean, and stays"
+
+
+def test_prs_spares_the_fast_and_may_count_launches() -> None:
+    turns = [attempt(0, 1.0, coverage_time=0.1), attempt(1, 1.0, coverage_time=0.5), attempt(2, 3.0, coverage_time=0.2)]
+    assert kept_by_prs(turns, prs_speedup=3.0) == [1, 2]
+    launches = [one._replace(coverage_count=0.4 - 0.2 * one.place) for one in turns]
+    assert kept_by_prs(launches, prs_coverage=prs.Coverage.NUMBER) == [0]
+
+
+def test_returns_step_over_every_turn_and_are_of_every_reward() -> None:
+    """`.5×, no code, 3.0×`: 0.8 + 0.4² · 3.3."""
+    first, last = attempt(0, 0.5), attempt(2, 3.0)
+    silent = attempt(1)._replace(status=choice.NO_CODE)
+    for turns in ([first, silent, last], [first, attempt(1)._replace(status="invalid"), last], [first, last]):
+        assert choice.returns(turns, None)[0] == pytest.approx(1.328)
+        assert choice.returns(turns, 0.4)[-1] == pytest.approx(3.3)
+        assert choice.returns(turns, None, "dr_kernel")[0] == pytest.approx(1.5 + 4.0), "Dr. Kernel: no discount"
+        assert choice.returns(turns, 0.5, "dr_kernel")[0] == pytest.approx(1.5 + 4.0 / 4)
+    assert set(choice.scores(silent).values()) == {0.0}
+    assert choice.scores(attempt(0))["calculate_reward_like_kernel"] == -0.5
+    assert choice.scores(attempt(0, compiled=True))["calculate_reward_like_kernel"] == -0.3
 
 
 KERNEL = '''

@@ -162,3 +162,19 @@ def test_names_are_all_the_fields_mentioned() -> None:
 def test_too_long_a_filter_is_refused() -> None:
     with pytest.raises(WhereError, match="at most 4000 characters"):
         where.parse(" " * (where.MAX_LENGTH + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("gpu = h200", ""),
+        ("run = r and gpu = h200", "run = r"),
+        ("run = r and (gpu = h200 or device ~ H200) and level = 1", "run = r and level = 1"),
+        ("not (gpu = cpu)", ""),
+        ("not (gpu = cpu and level = 2)", "not level = 2"),
+        ("gpu in (h200, h100) or correct", "correct"),
+        ("speedup > 1", "speedup > 1"),
+    ],
+)
+def test_a_filter_without_some_fields_says_what_the_rest_says(text: str, left: str) -> None:
+    assert where.without(where.parse(text), where.ON_DEVICE) == where.parse(left)

@@ -19,6 +19,7 @@ from app.domain.near_duplicates import Similarity
 from app.domain.selection import BestOf, Kind, Reasoning, Spec, Stale, Turns
 from app.domain.user import Scope
 from app.export import jobs
+from app.export.work import kind_of
 from app.store import audit, export_jobs, exports
 from app.store.browse import exports as browse
 from app.store.session import DatabaseUnavailableError
@@ -298,7 +299,7 @@ def _spec(given: Any) -> Spec:
         spec = msgspec.convert(values, Spec, strict=False)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
-    formats.find(spec.format)
+    kind_of(spec)
     return spec
 
 

@@ -1,0 +1,111 @@
+"""STORE: answers without code as attempts of an export: they failed, and no evaluation says so.
+
+A turn without a job has no evaluation, device or verdict.  The filter is asked what it says of the turn without the
+comparisons of devices; everything else that an evaluation would have is absent, but that it is valid, judged and
+wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql import visitors
+from sqlalchemy.types import NullType
+
+from app.store.tables import (
+    candidate_features,
+    candidates,
+    evaluations,
+    jobs,
+    problem_features,
+    problems,
+    runs,
+    trajectories,
+    turn_features,
+    turns,
+    verdicts,
+)
+
+STATUS = "no_code"
+"""In place of an evaluation's status."""
+
+_ABSENT = {evaluations, jobs, candidates, verdicts, candidate_features, turn_features}
+
+
+def attempts(
+    columns: Mapping[str, sa.ColumnElement[Any]],
+    keeps: Sequence[sa.ColumnElement[bool]],
+    said: sa.Subquery,
+    family: sa.ColumnElement[str],
+    features: sa.ColumnElement[bool],
+    *,
+    passed: int,
+    as_of: datetime,
+) -> sa.Select[Any]:
+    """A row for every answer without code older than `as_of`, with the columns of evaluated attempts.
+
+    `columns`: name → a column of evaluated attempts, for its type; `keeps`: what each stage says of such an answer;
+    `said`: turns with `opening` and `said_bytes`; `features`: which problem features belong to a problem."""
+    dropped = [
+        (sa.not_(sa.func.coalesce(_absent(kept, said), sa.false())), place)
+        for place, kept in enumerate(keeps)
+        if not isinstance(kept, sa.True_)
+    ]
+    known: dict[str, sa.ColumnElement[Any]] = {
+        "turn_id": said.c.turn_id,
+        "trajectory_id": trajectories.c.trajectory_id,
+        "turn": said.c.turn_index,
+        "run_id": trajectories.c.run_id,
+        "backend": trajectories.c.backend,
+        "status": sa.literal(STATUS),
+        "compiled": sa.false(),
+        "correct": sa.false(),
+        "reviewed": sa.false(),
+        "problem_id": problems.c.problem_id,
+        "family": family,
+        "created_at": said.c.created_at,
+        "prompt": said.c.opening,
+        "stage": sa.case(*dropped, else_=passed) if dropped else sa.literal(passed),
+        "teachable": sa.false(),
+        "believed": sa.true(),
+    }
+    shown = (known[name] if name in known else _null(column) for name, column in columns.items())
+    source = (
+        said.join(trajectories, trajectories.c.trajectory_id == said.c.trajectory_id)
+        .join(problems, problems.c.problem_id == trajectories.c.problem_id)
+        .outerjoin(problem_features, features)
+        .outerjoin(runs, runs.c.run_id == trajectories.c.run_id)
+    )
+    query = sa.select(*(value.label(name) for name, value in zip(columns, shown, strict=True))).select_from(source)
+    return query.where(said.c.job_id.is_(None), said.c.created_at < as_of)
+
+
+def _null(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """NULL of a column's type, as far as SQLAlchemy knows it."""
+    return sa.null() if isinstance(column.type, NullType) else sa.cast(sa.null(), column.type)
+
+
+def _absent(expression: sa.ColumnElement[bool], said: sa.Subquery) -> sa.ColumnElement[bool]:
+    """The same of a turn that has no evaluation."""
+    constants: dict[sa.Column[Any], sa.ColumnElement[Any]] = {
+        evaluations.c.valid: sa.true(),
+        evaluations.c.compiled: sa.false(),
+        evaluations.c.correct: sa.false(),
+        evaluations.c.created_at: said.c.created_at,
+        candidates.c.backend: trajectories.c.backend,
+    }
+
+    def replaced(element: Any, **_: Any) -> Any:
+        if isinstance(element, sa.Subquery):
+            return said if element.name == said.name else element
+        if not isinstance(element, sa.Column):
+            return None
+        if element in constants:
+            return constants[element]
+        if element.table is turns:
+            return said.c[element.key]
+        return sa.cast(sa.null(), element.type) if element.table in _ABSENT else None
+
+    return visitors.replacement_traverse(expression, {}, replaced)
