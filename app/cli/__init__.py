@@ -37,6 +37,7 @@ VERBS = {
     "verify": "verify",
     "reproduce": "reproduce",
     "report": "report",
+    "advantages": "advantages",
     "import": "imports",
     "problems": "problems",
     "workers": "workers",

@@ -202,9 +202,7 @@ class TestRed:
         assert 0 in kept
         assert len(kept) == 2
         assert rules.kept_by_balance(rows, seed=3) == kept
-        assert {tuple(rules.kept_by_balance(rows, seed=seed)) for seed in range(40)} == {
-            (0, 1), (0, 2), (0, 3), (0, 4)
-        }  # fmt: skip
+        assert {tuple(rules.kept_by_balance(rows, seed=seed)) for seed in range(40)} == {(0, 1), (0, 2), (0, 3), (0, 4)}
 
     def test_weight(self):
         assert figures(line(2.0, name="a") + line(0.0, name="b"), "red_weight") == pytest.approx(
@@ -274,8 +272,10 @@ class TestRecipe:
         mismatch = rejection.Mismatch()
         assert rejection.mismatched(members, mismatch) == [False]
         assert rejection.vetoed(members[0], mismatch)
-        got = credit.assign([*members, *line(0.0, name="b", ratios=TokenRatios(log_sum=0.0, tokens=1, log_least=0.0))],
-                            Recipe(mismatch=mismatch))  # fmt: skip
+        got = credit.assign(
+            [*members, *line(0.0, name="b", ratios=TokenRatios(log_sum=0.0, tokens=1, log_least=0.0))],
+            Recipe(mismatch=mismatch),
+        )
         assert [one.dropped for one in got] == [Dropped.VETO, None]
 
     def test_the_veto_is_strict(self):

@@ -1,0 +1,232 @@
+"""`assay advantages`: credit of stored turns by a policy-gradient method."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+import click
+from rich.table import Table
+
+from app.cli import failures, render, services
+from app.domain import credit, reward
+from app.domain.credit import Alone, Credit, Options, Recipe, Shaping, Turn
+from app.domain.credit.rejection import Profiling
+from app.domain.evaluation import Status
+from app.settings import Settings
+from app.store import turn_rewards
+from app.store.turn_rewards import StoredTurn
+
+BYTES_A_TOKEN = 4
+"""Tokens are not stored: a response has a fourth of its UTF-8 bytes, as in exports."""
+
+_NO_CODE: Mapping[str, object] = {
+    "valid": True,
+    "status": Status.COMPILE_ERROR,
+    "compiled": False,
+    "correct": False,
+    "verdict": "clean",
+    "speedup": None,
+    "coverage_time": None,
+    "coverage_count": None,
+}
+"""Result of an answer without code: the model's own failure, like code that does not compile."""
+
+
+@click.command("advantages", short_help="Advantages of stored turns by an RL method.")
+@click.option("--run", "runs", multiple=True, help="Name of a run; may be repeated; by default all runs.")
+@click.option("--method", default="trloo", show_default=True, help="Advantage estimator; see --methods.")
+@click.option("--methods", is_flag=True, help="List the methods with formula and source.")
+@click.option("--reward", "reward_name", help="Reward of a turn; by default ASSAY_REWARD.")
+@click.option("--gamma", type=click.FloatRange(0, 1), default=1.0, show_default=True, help="Discount between turns.")
+@click.option(
+    "--shaping",
+    type=click.Choice([str(one) for one in Shaping]),
+    default="none",
+    show_default=True,
+    help="Change of rewards.",
+)
+@click.option(
+    "--alone",
+    type=click.Choice([str(one) for one in Alone]),
+    help="Advantage of a group of one; by default the method's.",
+)
+@click.option("--keep-void", is_flag=True, help="Keep turns without reward that follow a turn with a reward.")
+@click.option("--keep-uniform", is_flag=True, help="Keep prompts whose trajectories end with equal rewards.")
+@click.option("--least-group", type=click.IntRange(1), default=1, help="Trajectories that a prompt needs.")
+@click.option("--prs", is_flag=True, help="Profiling-based rejection sampling (Dr. Kernel eq. 9).")
+@click.option("--without-rejected", is_flag=True, help="Leave turns rejected by --prs out of the baseline, too.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draws of --prs.")
+@click.option("--turns", "list_turns", is_flag=True, help="List every turn, not only prompts.")
+@click.option("--json", "as_json", is_flag=True, help="Print method, options and every turn as JSON.")
+@click.pass_obj
+def command(
+    settings: Settings,
+    /,
+    runs: tuple[str, ...],
+    method: str,
+    methods: bool,
+    reward_name: str | None,
+    gamma: float,
+    shaping: str,
+    alone: str | None,
+    keep_void: bool,
+    keep_uniform: bool,
+    least_group: int,
+    prs: bool,
+    without_rejected: bool,
+    seed: int,
+    list_turns: bool,
+    as_json: bool,
+) -> None:
+    """Print advantages of stored turns: one group per run, problem and backend.
+
+    A turn whose job failed, is not over, or could not be measured has no reward and leaves its group before any
+    baseline.  An answer without code counts like one that does not compile.  Filters follow Dr. Kernel's order: void
+    turns, uniform prompts, PRS; then the advantages.
+
+    \b
+    assay advantages --run grpo-1
+    assay advantages --run grpo-1 --method grpo --gamma 0.4 --turns
+    assay advantages --run grpo-1 --prs --json | jq '.turns[] | select(.dropped == null)'
+    """
+    if methods:
+        _print_methods()
+        return
+    recipe = Recipe(
+        method=method,
+        options=Options(gamma=gamma, shaping=Shaping(shaping), alone=Alone(alone) if alone else None),
+        void_turns=not keep_void,
+        least_std=None if keep_uniform else Recipe().least_std,
+        least_group=least_group,
+        profiling=Profiling(seed=seed) if prs else None,
+        rejected_in_baseline=not without_rejected,
+    )
+    chosen = reward_name or settings.reward
+    stored = _read(settings, runs)
+    try:
+        turns = [_turn(one, chosen) for one in stored]
+        results = credit.assign(turns, recipe)
+    except (credit.CreditError, reward.UnknownRewardError) as error:
+        raise failures.BadInputError(str(error)) from error
+    if as_json:
+        render.json_out(_json(stored, results, recipe, chosen))
+    else:
+        render.out().print(_turn_table(stored, results) if list_turns else _prompt_table(stored, results))
+
+
+def _read(settings: Settings, runs: Sequence[str]) -> list[StoredTurn]:
+    with services.client(settings) as client, client.database.begin() as connection:
+        unknown = turn_rewards.missing(connection, runs)
+        stored = turn_rewards.of_runs(connection, runs)
+    if unknown:
+        raise failures.BadInputError(f"no run is named {', '.join(unknown)}")
+    if not stored:
+        raise failures.BadInputError("no run has turns")
+    cells: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
+    for one in stored:
+        if one.cell is not None:
+            cells.setdefault(_group(one), set()).add(one.cell)
+    for (run, problem, _), found in cells.items():
+        if len(found) > 1:
+            kinds = "; ".join(", ".join(cell) for cell in sorted(found))
+            raise failures.BadInputError(
+                f"run {run}, problem {problem}: expected one device class, protocol and baseline, got {kinds}"
+            )
+    return stored
+
+
+def _group(one: StoredTurn) -> tuple[str, str, str]:
+    return one.run, one.problem_id, one.backend
+
+
+def _turn(one: StoredTurn, reward_name: str) -> Turn:
+    result = one.result if one.has_code else _NO_CODE
+    measures = None if result is None else reward.measures(result)
+    return Turn(
+        group=_group(one),
+        trajectory=one.trajectory_id,
+        index=one.turn + 1,
+        reward=None if result is None else reward.score(reward_name, result),
+        tokens=max(1, one.response_bytes // BYTES_A_TOKEN),
+        correct=measures is not None and measures.credited,
+        coverage=None if measures is None else measures.coverage_time,
+        speedup=None if measures is None else measures.speedup,
+    )
+
+
+def _json(stored: Sequence[StoredTurn], results: Sequence[Credit], recipe: Recipe, reward_name: str) -> dict[str, Any]:
+    return {
+        "method": recipe.method,
+        "about": credit.METHODS[recipe.method].about,
+        "reward": reward_name,
+        "recipe": asdict(recipe),
+        "dropped": Counter(str(one.dropped) for one in results if one.dropped),
+        "turns": [
+            {
+                "run": where.run,
+                "problem": where.problem,
+                "problem_id": where.problem_id,
+                "backend": where.backend,
+                "trajectory_id": where.trajectory_id,
+                "turn": where.turn,
+                "evaluation_id": where.evaluation_id,
+                "reward": one.turn.reward,
+                "score": one.score,
+                "advantage": one.advantage,
+                "dropped": one.dropped,
+            }
+            for where, one in zip(stored, results, strict=True)
+        ],
+    }
+
+
+def _turn_table(stored: Sequence[StoredTurn], results: Sequence[Credit]) -> Table:
+    table = Table("problem", "trajectory", "turn", box=None, pad_edge=False, header_style="dim")
+    for name in ("reward", "score", "advantage"):
+        table.add_column(name, justify="right")
+    table.add_column("left out")
+    for where, one in zip(stored, results, strict=True):
+        figures = [_shown(value) for value in (one.turn.reward, one.score, one.advantage)]
+        table.add_row(
+            render.safe(where.problem), where.trajectory_id, str(where.turn), *figures, str(one.dropped or "")
+        )
+    return table
+
+
+def _prompt_table(stored: Sequence[StoredTurn], results: Sequence[Credit]) -> Table:
+    table = Table("run", "problem", box=None, pad_edge=False, header_style="dim")
+    for name in ("trajectories", "turns", "mean reward", "mean |advantage|"):
+        table.add_column(name, justify="right")
+    table.add_column("left out")
+    groups: dict[tuple[str, str, str], list[tuple[StoredTurn, Credit]]] = {}
+    for where, one in zip(stored, results, strict=True):
+        groups.setdefault(_group(where), []).append((where, one))
+    for members in groups.values():
+        dropped = Counter(str(one.dropped) for _, one in members if one.dropped)
+        used = [abs(one.advantage) for _, one in members if one.dropped is None and one.advantage is not None]
+        rewards = [one.turn.reward for _, one in members if one.turn.reward is not None]
+        table.add_row(
+            render.safe(members[0][0].run),
+            render.safe(members[0][0].problem),
+            str(len({where.trajectory_id for where, _ in members})),
+            str(len(members)),
+            _shown(fmean(rewards) if rewards else None),
+            _shown(fmean(used) if used else None),
+            ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items())),
+        )
+    return table
+
+
+def _print_methods() -> None:
+    table = Table("method", "group", "score", "advantage", box=None, pad_edge=False, header_style="dim")
+    for name, method in credit.METHODS.items():
+        table.add_row(name, str(method.grouping), str(method.score), method.about)
+    render.out().print(table)
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
