@@ -21,7 +21,7 @@ from app import route, transport
 from app.domain.job import BASELINES, JobOptions
 
 MARGIN_S = 180
-"""What a task may take beyond its job's deadline, for starting the referee and storing the result: after this the
+"""Seconds a task may take beyond its job's deadline, for starting the referee and storing the result: after this the
 worker ends the pool's process, for when other deadlines did not hold (workers/tasks.py)."""
 LONGEST_TASK_S = round(JobOptions(deadline_s=3600, call_timeout_s=3600, baselines=BASELINES).patience_s) + MARGIN_S
 """For the longest that a job may take: after this Celery ends the pool's process."""
@@ -44,7 +44,7 @@ class BrokerUnavailableError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What leaves for a job."""
+    """Message sent for a job."""
 
     job_id: UUID
     queue: str
@@ -136,7 +136,7 @@ def depth(app: Celery, queue: str) -> int:
 
 
 def describe(app: Celery) -> dict[str, Any]:
-    """What the server says of itself (Redis' INFO).  Raises BrokerUnavailableError."""
+    """Description of the server by itself (Redis' INFO).  Raises BrokerUnavailableError."""
     try:
         with app.connection_or_acquire() as connection:
             return dict(connection.default_channel.client.info())

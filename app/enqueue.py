@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What became of a request."""
+    """Answer to a request."""
 
     job_id: UUID
     known: bool
@@ -261,7 +261,7 @@ def _new_job(
 
 
 def _to_send(connection: Connection, job_ids: Sequence[UUID]) -> list[jobs.Queued]:
-    """Those of the jobs for which a message has to leave after the commit.
+    """Jobs with their queues for which a message has to leave after the commit.
 
     They are marked before it, in the transaction that stores them: a worker that is quicker than a mark afterwards
     would find the row locked, take nothing, and leave the job to the sweep."""

@@ -21,7 +21,7 @@ class PasswordError(ValueError):
 
 
 def hashed(password: str, *, name: str) -> str:
-    """What to store for the user of that name.  Raises PasswordError."""
+    """Hash to store for the user of that name.  Raises PasswordError."""
     counted = len(password.casefold().replace(name.casefold(), ""))
     if counted < LEAST_CHARACTERS:
         raise PasswordError(

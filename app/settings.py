@@ -76,23 +76,23 @@ class Settings:
     log_format: str = "plain"
     """How workers and web write their logs: `plain`, or `json` with one object a line."""
     max_queued: int = 100_000
-    """Of the web: while more jobs than this wait for a device class, the API takes no more (429)."""
+    """Web: queued jobs of a device class above which the API takes no more (429)."""
     trusted_proxies: int = 0
-    """Of the web: proxies in front of it whose X-Forwarded-For, -Proto and -Host are believed."""
+    """Web: proxies in front of it whose X-Forwarded-For, -Proto and -Host are trusted."""
     device_class: str = "cpu"
-    """Of a worker: the kind of device that it serves."""
+    """Worker: the device class that it serves."""
     device_index: int = 0
-    """Of a worker: which of the host's devices it serves."""
+    """Worker: index of its device on the host."""
     slots: int | None = None
-    """Of a worker: evaluations that it keeps in flight, only one of which times at any moment; None (`auto`): as many
+    """Worker: evaluations that it keeps in flight, only one of which times at any moment; None (`auto`): as many
     as its device is worth (`concurrency`).  More than one buys throughput on a GPU with wider intervals: the driver's
     work for one slot is felt by another's clock."""
     steady: bool = False
-    """Of a worker with a GPU: prepare candidates' processes only while nobody is timed.  Speedups repeat better, and
+    """Worker with a GPU: prepare candidates' processes only while no evaluation is timed.  Speedups repeat better, and
     there are fewer of them a minute."""
 
     allow_weak_sandbox: bool = False
-    """Of a worker: serve although its self-test says that a candidate could do what it must not."""
+    """Worker: serve although its self-test found that a candidate could perform a forbidden act."""
 
     def __post_init__(self) -> None:
         reward.parse(self.reward)

@@ -1,4 +1,4 @@
-"""What `assay user` and `assay token` share: the database alone, and secrets that reach no history and no log."""
+"""Helpers of `assay user` and `assay token`: the database alone, and secrets that reach no history and no log."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def found(connection: Connection, name: str) -> users.Account:
 
 
 def operator() -> dict[str, object]:
-    """Who runs this command, for the audit's details: the account of the machine, not a user of ours."""
+    """Operating system account that runs this command, for the audit's details; not a user of Assay."""
     return {"by": f"command line of {getpass.getuser()}"}
 
 
 def password(name: str, file: Path | None, generate: bool) -> tuple[str, str | None]:
-    """What to store, and what to show once: asked for twice, read from a file, or made up.
+    """Password to store and password to show once: asked for twice, read from a file, or made up.
 
     Never an argument: arguments are in the process list and in histories."""
     if file is not None and generate:

@@ -25,7 +25,7 @@ from app.settings import Settings
 
 REQUIRED = ("id", "reference", "candidate")
 CHOSEN = ("backend", "gpu", "device", "priority", "run", "workflow")
-"""What a line may say, and the command line says for all others."""
+"""Keys that a line may have; the command line gives them for all other lines."""
 KNOWN = (*REQUIRED, *CHOSEN)
 
 Row = dict[str, Any]
@@ -40,8 +40,8 @@ class Case:
 
     @property
     def key(self) -> Row:
-        """What makes an existing result the result of this case.  The usual workflow is not written down, as it never
-        was: results from before there were others stay good."""
+        """Key that makes an existing result the result of this case.  The default workflow is not part of it, so that
+        results without a workflow stay valid."""
         workflow = self.submission.workflow
         return {
             "id": self.case_id,
@@ -61,7 +61,7 @@ class Tally:
     reused: int = 0
     bad_lines: list[str] = field(default_factory=list)
     bad_ids: set[str] = field(default_factory=set)
-    """Of the bad lines, where they have one."""
+    """Ids of the bad lines that have one."""
     statuses: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     """Jobs that failed by our fault."""

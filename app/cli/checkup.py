@@ -1,4 +1,4 @@
-"""What `assay doctor` looks at: each check says what it found and, where that is not good, what to do."""
+"""Checks of `assay doctor`: each states its finding and, if it is not good, the remedy."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ LIBRARIES = ("celery", "redis", "sqlalchemy", "psycopg", "flask")
 KERNEL_LIBRARIES = ("torch", "triton", "numpy")
 """Needed where kernels are evaluated."""
 OLDEST_REDIS = (6, 2)
-"""What Celery 5.7 asks for."""
+"""Oldest Redis that Celery 5.7 supports."""
 OLDEST_POSTGRES = 14
 LITTLE_BYTES, TOO_LITTLE_BYTES = 5 << 30, 1 << 30
 """Free room of a disk: less than the first is a warning, less than the second a failure."""
 LITTLE_SHM_BYTES = 1 << 30
-"""Of /dev/shm, through which tensors go on the CPU device."""
+"""Size of /dev/shm below which a warning is given: tensors go through it on the CPU device."""
 CLOCK_WARN_S, CLOCK_FAIL_S = 1.0, 30.0
 """Difference to the database's clock.  Leases use the database's alone; ids and logs do not."""
 SELFTEST_TIMEOUT_S = 60.0
@@ -43,7 +43,7 @@ WEB_TIMEOUT_S = 5.0
 
 
 class Outcome(StrEnum):
-    """Of a check."""
+    """Outcome of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -143,9 +143,11 @@ def _sandbox() -> Checks:
     except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
         last = type(error).__name__ if isinstance(error, subprocess.TimeoutExpired) else done.stderr.strip()[-300:]
         yield Check(
-            name="sandbox", outcome=Outcome.FAIL, found=f"the self-test did not run: {last}",
+            name="sandbox",
+            outcome=Outcome.FAIL,
+            found=f"the self-test did not run: {last}",
             todo="this host cannot evaluate: python -m workers.sandbox.selftest",
-        )  # fmt: skip
+        )
         return
     succeeded = [act["name"] for act in report["acts"] if act["succeeded"]]
     found = f"{len(report['acts'])} forbidden acts, {len(succeeded)} succeeded; {len(report['active'])} layers in force"
@@ -164,15 +166,20 @@ def _disk(settings: Settings) -> Checks:
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     yield _judged(
-        "disk", f"{free / 1e9:.1f} GB free at {folder}", fail=free < TOO_LITTLE_BYTES, warn=free < LITTLE_BYTES,
+        "disk",
+        f"{free / 1e9:.1f} GB free at {folder}",
+        fail=free < TOO_LITTLE_BYTES,
+        warn=free < LITTLE_BYTES,
         todo="make room, or `assay db prune --profiles-older-than 30d`",
-    )  # fmt: skip
+    )
     memory = Path("/dev/shm")  # noqa: S108 (looked at, not written to)
     size = shutil.disk_usage(memory).total if memory.exists() else 0
     yield _judged(
-        "shared memory", f"{size / 1e9:.1f} GB at {memory}", warn=size < LITTLE_SHM_BYTES,
+        "shared memory",
+        f"{size / 1e9:.1f} GB at {memory}",
+        warn=size < LITTLE_SHM_BYTES,
         todo="give containers more: --shm-size 2g",
-    )  # fmt: skip
+    )
 
 
 def _database(client: Client) -> Checks:
@@ -187,24 +194,33 @@ def _database(client: Client) -> Checks:
         return
     major = int(facts.server.split(".")[0])
     yield _judged(
-        "database", f"PostgreSQL {facts.server}, {facts.size_bytes / 1e6:.0f} MB", warn=major < OLDEST_POSTGRES,
+        "database",
+        f"PostgreSQL {facts.server}, {facts.size_bytes / 1e6:.0f} MB",
+        warn=major < OLDEST_POSTGRES,
         todo=f"PostgreSQL {OLDEST_POSTGRES} or later is what is tested",
-    )  # fmt: skip
+    )
     head = migrate.head()
     yield _judged(
-        "tables", f"revision {facts.revision or 'none'}, this version wants {head}", fail=facts.revision != head,
+        "tables",
+        f"revision {facts.revision or 'none'}, this version wants {head}",
+        fail=facts.revision != head,
         todo="assay db upgrade (or a newer version of this program, if the tables are newer)",
-    )  # fmt: skip
+    )
     risky = [f"{name}={value}" for name, value in facts.settings.items() if value == "off"]
     yield _judged(
-        "durability", ", ".join(risky) or "what is committed is on disk", warn=bool(risky),
+        "durability",
+        ", ".join(risky) or "what is committed is on disk",
+        warn=bool(risky),
         todo="committed results may be lost in a crash of the machine: set it to on",
-    )  # fmt: skip
+    )
     off = abs((now - facts.now).total_seconds())
     yield _judged(
-        "clock", f"{off:.2f} s from the database's", fail=off > CLOCK_FAIL_S, warn=off > CLOCK_WARN_S,
+        "clock",
+        f"{off:.2f} s from the database's",
+        fail=off > CLOCK_FAIL_S,
+        warn=off > CLOCK_WARN_S,
         todo="synchronise the clocks of the hosts (chrony, systemd-timesyncd)",
-    )  # fmt: skip
+    )
 
 
 def _broker(client: Client) -> Checks:
@@ -243,10 +259,11 @@ def _work(client: Client) -> Checks:
     for device in listed:
         if device.state in CLOSED:
             yield Check(
-                name=f"device {device.device}", outcome=Outcome.WARN,
+                name=f"device {device.device}",
+                outcome=Outcome.WARN,
                 found=f"{device.state}: {device.reason} ({device.changed_by})",
                 todo=f"when that is mended: assay workers resume {device.device}",
-            )  # fmt: skip
+            )
         elif device.faults:
             yield Check(
                 name=f"device {device.device}",
@@ -267,9 +284,11 @@ def _work(client: Client) -> Checks:
         queue = route.queue_for(backlog.device_class, backlog.device)
         where = "pinned there" if backlog.device else f"of class {backlog.device_class}"
         yield _judged(
-            f"queue {queue}", f"{backlog.jobs} jobs wait, {'served' if served else 'nobody serves it'}",
-            fail=not served, todo=f"start or resume a worker for jobs {where}, or cancel them",
-        )  # fmt: skip
+            f"queue {queue}",
+            f"{backlog.jobs} jobs wait, {'served' if served else 'nobody serves it'}",
+            fail=not served,
+            todo=f"start or resume a worker for jobs {where}, or cancel them",
+        )
 
 
 def _serves(device: devices.Device, backlog: jobs.Backlog) -> bool:

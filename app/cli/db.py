@@ -84,8 +84,14 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
 
 
 @command.command("prune")
-@click.option("--profiles-older-than", "older_than_s", callback=_age_s, required=True, metavar="AGE",
-              help="Timelines older than that go: 12h, 30d, 8w.")  # fmt: skip
+@click.option(
+    "--profiles-older-than",
+    "older_than_s",
+    callback=_age_s,
+    required=True,
+    metavar="AGE",
+    help="Timelines older than that go: 12h, 30d, 8w.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @click.pass_obj

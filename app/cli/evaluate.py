@@ -16,8 +16,7 @@ from app.settings import Settings
 @click.argument("reference", required=False, type=queue.FILE)
 @click.argument("candidate", required=False, type=queue.FILE)
 @queue.options
-@click.option("--batch", "cases", type=queue.FILE,
-              help="Evaluate every line of this file instead; needs --out.")  # fmt: skip
+@click.option("--batch", "cases", type=queue.FILE, help="Evaluate every line of this file instead; needs --out.")
 @click.option("--pending", "waiting", is_flag=True, help="Evaluate what is queued already, after `assay import`.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the results of --batch go.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result (of --batch: the counts) as JSON.")

@@ -14,7 +14,7 @@ INFRASTRUCTURE = 3
 
 
 class BadInputError(click.ClickException):
-    """What the user gave cannot be used."""
+    """Input that cannot be used."""
 
     exit_code = USAGE
 

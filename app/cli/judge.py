@@ -66,8 +66,12 @@ class Tally:
 @click.command("judge", short_help="Judge stored evaluations again, without a device.")
 @click.argument("evaluation_ids", metavar="[EVALUATION]…", nargs=-1, type=click.UUID)
 @click.option("--all", "everything", is_flag=True, help="Every stored evaluation.")
-@click.option("--policy", "policy_name", type=click.Choice(list(policies.POLICIES)),
-              help="What counts as a hack.  Left out: for each evaluation, what it was last judged by.")  # fmt: skip
+@click.option(
+    "--policy",
+    "policy_name",
+    type=click.Choice(list(policies.POLICIES)),
+    help="What counts as a hack.  Left out: for each evaluation, what it was last judged by.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would change; store nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts and every change as JSON.")
 @click.pass_context

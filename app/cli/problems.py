@@ -36,14 +36,24 @@ def command() -> None:
 
 
 @command.command("check")
-@click.option("--from", "directory", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="Problems of a KernelBench checkout, or a folder with level1 …, which are stored, too.")  # fmt: skip
+@click.option(
+    "--from",
+    "directory",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Problems of a KernelBench checkout, or a folder with level1 …, which are stored, too.",
+)
 @click.option("--source-set", help="Problems that are here already, of this source set.")
 @click.option("--level", "levels", type=int, multiple=True, help="Only of this level; may be given several times.")
 @click.option("--name", default="", help="Only those whose name contains this.")
 @click.option("--gpu", default="cpu", show_default=True, help=f"Kind of device: {', '.join(route.DEVICE_CLASSES)}.")
-@click.option("--timing-budget", "budget_s", type=click.FloatRange(0, 600), default=REWARD_BUDGET_S, show_default=True,
-              help="For timing each, in seconds; 0 checks correctness alone.")  # fmt: skip
+@click.option(
+    "--timing-budget",
+    "budget_s",
+    type=click.FloatRange(0, 600),
+    default=REWARD_BUDGET_S,
+    show_default=True,
+    help="For timing each, in seconds; 0 checks correctness alone.",
+)
 @click.option("--fresh", is_flag=True, help="Check again what was checked before on that kind of device.")
 @click.option("--json", "as_json", is_flag=True, help="Print rows and summary as JSON.")
 @services.weak_sandbox_option
@@ -120,11 +130,17 @@ def _chosen(
 def _submit(client: Client, chosen: Sequence[Problem], gpu: str, budget_s: float, *, fresh: bool) -> list[UUID]:
     requests = [
         Request(
-            problem=problem, candidate=None, backend=sweep.BACKEND, device_class=gpu, options=sweep.options(budget_s),
-            priority=Priority.LOW, fresh=fresh, workflow=CHECK,
+            problem=problem,
+            candidate=None,
+            backend=sweep.BACKEND,
+            device_class=gpu,
+            options=sweep.options(budget_s),
+            priority=Priority.LOW,
+            fresh=fresh,
+            workflow=CHECK,
         )
         for problem in chosen
-    ]  # fmt: skip
+    ]
     try:
         return enqueue.enqueue(client.database, client.broker, requests)
     except RequestError as error:
@@ -159,11 +175,15 @@ def _print(rows: Sequence[sweep.Row], said: dict[str, Any]) -> None:
     table = Table(*columns, box=None, pad_edge=False, header_style="dim")
     for row in rows:
         table.add_row(
-            "–" if row.level is None else str(row.level), render.safe(row.name), _word(row.outcome),
-            "–" if row.seconds is None else f"{row.seconds:.1f} s", _speedup(row),
+            "–" if row.level is None else str(row.level),
+            render.safe(row.name),
+            _word(row.outcome),
+            "–" if row.seconds is None else f"{row.seconds:.1f} s",
+            _speedup(row),
             "–" if row.reference_us is None else f"{row.reference_us:,.0f} µs",
-            "–" if row.roofline_share is None else f"{row.roofline_share:.0%}", render.safe(_why(row)),
-        )  # fmt: skip
+            "–" if row.roofline_share is None else f"{row.roofline_share:.0%}",
+            render.safe(_why(row)),
+        )
     out.print(table)
     out.print()
     for line in _summary(said):

@@ -1,4 +1,4 @@
-"""What the verbs that submit and wait have in common."""
+"""Options and helpers of the verbs that submit and wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULTS = JobOptions()
 
 
 def options(function: F) -> F:
-    """What may be chosen for a candidate."""
+    """Options of a candidate."""
     for option in (
         click.option("--fresh", is_flag=True, help="Evaluate again although the same was submitted before."),
         click.option("--call-timeout", "call_timeout_s", type=float, default=_DEFAULTS.call_timeout_s,
@@ -74,7 +74,7 @@ def submission_options(function: F) -> F:
 
 
 def submission(reference: Path, candidate: Path, **chosen: Any) -> Submission:
-    """What is asked for, read from the files."""
+    """Submission read from the files."""
     named = [field.name for field in fields(JobOptions)]
     options = {name: chosen.pop(name) for name in named if name in chosen}
     return Submission(

@@ -16,7 +16,7 @@ from rich.text import Text
 from app.domain import source
 
 Result = Mapping[str, Any]
-"""What app.domain.result builds."""
+"""Result as app.domain.result builds it."""
 
 LOG_LINES = 40
 """Lines of an error's log that a person is shown; `--json` has all that is stored."""
@@ -75,7 +75,7 @@ def speedup(result: Result) -> str:
 
 
 def found(result: Result) -> str:
-    """What there is to say beyond the numbers, in one line: detectors that found something, else the error."""
+    """One line beyond the numbers: detectors that found something, else the error."""
     if result["findings"]:
         return ", ".join(dict.fromkeys(finding["detector"] for finding in result["findings"]))
     if result["error"]:

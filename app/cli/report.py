@@ -25,11 +25,21 @@ _GROUPS = ("level", "run", "model", "source_set")
 @click.option("--where", "where_text", default="", help="Which evaluations; names as in `assay export --fields`.")
 @click.option("--by", multiple=True, type=click.Choice(_GROUPS), help="Rows of the table; by default run and level.")
 @click.option("--p", "thresholds", multiple=True, type=float, help="Thresholds of fast_p; by default KernelBench's.")
-@click.option("--operator", type=click.Choice([str(each) for each in Operator]), default=">", show_default=True,
-              help="`>` as KernelBench, `>=` as Dr. Kernel.")  # fmt: skip
+@click.option(
+    "--operator",
+    type=click.Choice([str(each) for each in Operator]),
+    default=">",
+    show_default=True,
+    help="`>` as KernelBench, `>=` as Dr. Kernel.",
+)
 @click.option("--k", "ks", multiple=True, type=click.IntRange(1), help="Of unbiased pass@k; by default 1.")
-@click.option("--turn", type=click.Choice(["all", "best", "last"]), default="all", show_default=True,
-              help="Every turn is a sample, or each trajectory's best or last one.")  # fmt: skip
+@click.option(
+    "--turn",
+    type=click.Choice(["all", "best", "last"]),
+    default="all",
+    show_default=True,
+    help="Every turn is a sample, or each trajectory's best or last one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every figure with numerator, denominator and interval.")
 @click.pass_obj
 def command(

@@ -13,8 +13,14 @@ from app.settings import Settings
 
 @click.command("result", short_help="Print a job's result.")
 @click.argument("job_id", metavar="JOB", type=click.UUID)
-@click.option("--wait", "wait_s", type=click.FloatRange(0, 86_400), default=0, show_default=True,
-              help="Wait this long for it to come to its end, in seconds.")  # fmt: skip
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 86_400),
+    default=0,
+    show_default=True,
+    help="Wait this long for it to come to its end, in seconds.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @click.pass_context
 def command(ctx: click.Context, job_id: UUID, wait_s: float, as_json: bool) -> None:

@@ -27,10 +27,13 @@ def _allow_weak_sandbox(ctx: click.Context, _: click.Parameter, value: bool) -> 
 
 
 weak_sandbox_option = click.option(
-    "--allow-weak-sandbox", is_flag=True, expose_value=False, callback=_allow_weak_sandbox,
+    "--allow-weak-sandbox",
+    is_flag=True,
+    expose_value=False,
+    callback=_allow_weak_sandbox,
     help="Let a worker that is started here serve although its self-test says that a candidate could do what it must "
     "not; every evaluation says what.  Or ASSAY_ALLOW_WEAK_SANDBOX=1.",
-)  # fmt: skip
+)
 """For verbs that start workers: it goes into their settings."""
 
 

@@ -31,8 +31,13 @@ def command() -> None:
 @command.command("add")
 @click.argument("user")
 @click.argument("name")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice([str(each) for each in Scope]),
-              help="What it is good for; by default read and submit.  May be repeated.")  # fmt: skip
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice([str(each) for each in Scope]),
+    help="What it is good for; by default read and submit.  May be repeated.",
+)
 @click.option("--days", type=click.IntRange(1, 3650), help="For how long it is good; by default until it is revoked.")
 @click.pass_obj
 def add(settings: Settings, user: str, name: str, scopes: tuple[str, ...], days: int | None) -> None:

@@ -14,8 +14,11 @@ from app.cli import failures, render
 @click.command("verify", short_help="Prove that a dataset is what its manifest says.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--why", "evaluation", type=click.UUID, help="Say why this evaluation is in the dataset, or out of it.")
-@click.option("--against", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="Say how the dataset differs from this one.")  # fmt: skip
+@click.option(
+    "--against",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Say how the dataset differs from this one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.pass_context
 def command(ctx: click.Context, directory: Path, evaluation: Any, against: Path | None, as_json: bool) -> None:

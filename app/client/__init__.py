@@ -89,17 +89,17 @@ class Client:
 
     @property
     def settings(self) -> Settings:
-        """Of a client in process."""
+        """Settings of an in-process client.  Raises RuntimeError for an HTTP client."""
         return self._local.settings
 
     @property
     def database(self) -> Database:
-        """Of a client in process."""
+        """Database of an in-process client.  Raises RuntimeError for an HTTP client."""
         return self._local.database
 
     @property
     def broker(self) -> Celery:
-        """Of a client in process."""
+        """Broker of an in-process client.  Raises RuntimeError for an HTTP client."""
         return self._local.broker
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ class Client:
         return self._way.over(job_ids, timeout_s)
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
-        """What has become of the jobs so far, in the order of the ids.  Raises UnknownJobError."""
+        """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
         return self._way.results(job_ids)
 
     def cancel(self, job_id: UUID) -> JobState:

@@ -133,7 +133,7 @@ class Remote:
         return _trajectory(self._call("POST", "/v1/trajectories", body))
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
-        """As it was submitted."""
+        """The trajectory as it was submitted."""
         return _trajectory(self._call("GET", f"/v1/trajectories/{trajectory_id}", missing=LookupError))
 
     def _submit(self, batch: Sequence[Submission]) -> list[UUID]:
@@ -219,7 +219,7 @@ def _item(submission: Submission) -> dict[str, Any]:
 
 
 def _how(problem: Problem, request: Request) -> dict[str, Any]:
-    """What is as usual is left out where a server of another version may not know it."""
+    """Fields of a submission beside the candidate; those with defaults are left out, for servers of another version."""
     usual = asdict(JobOptions())
     workflow = {} if request.workflow == Request.workflow else {"workflow": request.workflow}
     return {

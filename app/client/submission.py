@@ -1,4 +1,4 @@
-"""ENQUEUE: what a submitter says, and the same for the service."""
+"""ENQUEUE: a submission, and the same as a request to the service."""
 
 from __future__ import annotations
 

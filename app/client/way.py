@@ -1,4 +1,4 @@
-"""ENQUEUE: what a client needs of the service, however it reaches it."""
+"""ENQUEUE: interface of a client to the service, over any transport."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.domain.request import Request
 from app.domain.trajectory import Run, Trajectory, Turn
 
 Result: TypeAlias = dict[str, Any]
-"""What app.domain.result builds."""
+"""Result as app.domain.result builds it."""
 
 PATIENCE_S = 60.0
 """Longest absence of the service that is sat out, in seconds: servers restart."""
@@ -32,7 +32,7 @@ class Way(Protocol):
         """Each of the jobs, once, as they come to their end.  Raises TimeoutError and UnknownJobError."""
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
-        """What has become of the jobs so far, in the order of the ids.  Raises UnknownJobError."""
+        """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
 
     def cancel(self, job_id: UUID) -> JobState:
         """The state after asking for an end.  Raises UnknownJobError."""

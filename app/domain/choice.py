@@ -272,8 +272,8 @@ def _of_cell(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
 
 
 def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
-    """Of one problem's, given the best of each cell first: of a cell as many as the balance allows, in all as many as
-    the cap allows."""
+    """Attempts of one problem, given the best of each cell first: of a cell as many as the balance allows, in all as
+    many as the cap allows."""
     allowed = _in_turn(each[: math.ceil(len(each) ** (1 - spec.balance))] for each in cells(attempts).values())
     return allowed[: spec.max_per_problem or len(allowed)]
 

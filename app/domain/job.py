@@ -40,9 +40,9 @@ class Limits:
     """How often a job is tried before it fails by our fault."""
 
     attempts: int = 3
-    """Those that ended by a fault of ours although every process of ours lived on."""
+    """Attempts that ended by an infrastructure fault although every Assay process survived."""
     interruptions: int = 10
-    """Those that were cut short by the death of a process of ours.  More than the former, because such deaths come in
+    """Attempts that were cut short by the death of an Assay process.  More than the former, because such deaths come in
     numbers (a host out of memory, a restart); not without end, because a candidate may be what kills them."""
 
 

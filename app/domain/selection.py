@@ -114,7 +114,7 @@ class Learns(StrEnum):
     ANSWER = "answer"
     """The last one."""
     MARKED = "marked"
-    """Those that carry the row's mark."""
+    """Turns that carry the row's mark."""
     EVERY = "every"
     """All that the row shows: the layout has no mask."""
 
@@ -170,7 +170,7 @@ class Reasoning(StrEnum):
 
 
 ALL_DEVICES = "all"
-"""Of `device`: rows of several device classes in one dataset, never compared with each other."""
+"""Value of `device`: rows of several device classes in one dataset, never compared with each other."""
 
 COUNTER = "utf8/4@1"
 """The token counter that needs no vocabulary: bytes of UTF-8 over four, rounded up.  An estimate."""

@@ -1,4 +1,5 @@
-"""ENQUEUE: what the trainers' reward functions share: submit, wait, and tell a fault of ours from a bad candidate."""
+"""ENQUEUE: shared part of the trainers' reward functions: submit, wait, tell a fault of the service from a bad
+candidate."""
 
 from __future__ import annotations
 

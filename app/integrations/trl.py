@@ -33,7 +33,7 @@ def reward_funcs(
     deadline_s: float = scoring.DEADLINE_S,
     timing_budget_s: float = REWARD_BUDGET_S,
 ) -> list[Callable[..., Any]]:
-    """What `reward_funcs` of a trainer takes.  Partials of a function of this module: TRL runs them concurrently, and
+    """Value of a trainer's `reward_funcs`.  Partials of a function of this module: TRL runs them concurrently, and
     its asynchronous trainer can pickle them.  `timing_budget_s`: of each evaluation; more of it, narrower intervals."""
     chosen = functools.partial(
         kernel_reward, reward=reward, gpu=gpu, url=url, deadline_s=deadline_s, timing_budget_s=timing_budget_s
