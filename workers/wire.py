@@ -82,7 +82,7 @@ class Command(IntEnum):
     """Before anything is loaded: make the device's context."""
 
     ABLATE = 9
-    """Candidate only: from here on, replace its kernels by no-ops."""
+    """Candidate only: from here on, number a, a `Pretence`, in place of its kernels; before LOAD, too."""
 
     COMPILE_FIRST = 11
     """After WARM: compile a first kernel."""
@@ -141,6 +141,8 @@ class Pretence(IntEnum):
     """The launch itself, and what it wrote is remembered."""
     REPLAY = 5
     """What it wrote then, whatever it is given now."""
+    SILENT = 6
+    """Nothing, and nothing else either that a candidate could feel: memory that nobody wrote holds what it held."""
 
 
 class Delivering(IntEnum):

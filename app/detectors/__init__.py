@@ -30,6 +30,7 @@ from app.detectors import (
     speed_of_light,
     stale_output,
     static_hints,
+    unread_source,
 )
 from app.detectors.base import Detector
 
@@ -62,6 +63,7 @@ _BUILTIN: dict[str, Detector] = {
     "speed_of_light": speed_of_light.SpeedOfLight(),
     "stale_output": stale_output.StaleOutput(),
     "static_hints": static_hints.StaticHints(),
+    "unread_source": unread_source.UnreadSource(),
 }
 
 DETECTORS: dict[str, Detector] = plugins.extend("detectors", _BUILTIN)

@@ -3,7 +3,8 @@
 Evidence: launches of its own kernels that its process recorded, and the profiled call's kernels with where they were
 launched from: a library call in C++, through ctypes or made by torch.compile shows as the library's kernel whatever the
 source looks like.  Launches in the constructor or in the first calls alone do not count: what is timed comes later.
-What it does not see: a process that lies about its launches (see decoy_kernel)."""
+Where the driver's profiler looked, its table decides and not the process's count.  It does not see a process that lies
+about both (see decoy_kernel)."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ from app.domain.verdict import Finding, Label, Subject
 class NoCustomKernel:
     """Fallback to the library, and the library through another door."""
 
-    version = 4
+    version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only a candidate whose calls returned something can be said not to have launched anything for it."""
         evaluation, backend = subject.evaluation, subject.backend
         rows = evaluation.profile.kernels if evaluation.profile else ()
         early = _launched_early(evaluation)
-        own = (evaluation.testimony.launches and not early) or base.own_rows(evaluation.profile)
+        looked = evaluation.profile is not None and evaluation.profile.source == "profiler" and bool(rows)
+        own = (evaluation.testimony.launches and not early and not looked) or base.own_rows(evaluation.profile)
         strangers = [row for row in rows if row.origin == "unknown"]
         if not evaluation.correct or own or base.output_elements(evaluation) == 0:
             return
@@ -40,6 +42,9 @@ class NoCustomKernel:
             label, summary = Label.CLEAN, "plain PyTorch, as it says: no kernel of its own"
         elif strangers:
             label, summary = Label.SUSPECT, f"no {backend} kernel was launched; {len(strangers)} are of unknown origin"
+        elif looked and evaluation.testimony.launches and not early:
+            label = Label.SUSPECT
+            summary = f"its process counts {evaluation.testimony.launches} launches, and the device ran none of them"
         elif backend == "cuda" and not rows:
             label, summary = Label.SUSPECT, "no kernel was recorded at all: nobody can say whose kernels did the work"
         yield Finding(

@@ -9,9 +9,16 @@ recorder of launches could be reached."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 
 MAX_BYTES = 1 << 20
+
+_HEAD_BYTES = 64 << 10
+"""Python looks for the encoding in the first two lines; the rest of a longer one is not read."""
+
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""Errors of the parser on text that is no Python, or too deep."""
 
 BY_SOURCE = "by source"
 """Reason of an Ablation that was decided so."""
@@ -24,12 +31,41 @@ def without_kernels(source: bytes) -> bytes | None:
     if len(source) > MAX_BYTES:
         return None
     try:
-        tree = ast.parse(source.decode("utf-8"))
-        emptied = _Emptied(*_jits(tree))
+        emptied = _Emptied(*_jits(tree := ast.parse(source)))
         tree = ast.fix_missing_locations(emptied.visit(tree))
         return ast.unparse(tree).encode() if emptied.kernels else None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except _UNREADABLE:
         return None
+
+
+def kernel_names(source: bytes) -> frozenset[str]:
+    """Names of the functions that `without_kernels` empties."""
+    if len(source) > MAX_BYTES:
+        return frozenset()
+    try:
+        emptied = _Emptied(*_jits(tree := ast.parse(source)))
+        emptied.visit(tree)
+    except _UNREADABLE:
+        return frozenset()
+    return frozenset(emptied.kernels)
+
+
+def reads_as_it_runs(source: bytes) -> bool:
+    """Whether the text that a reader sees, in UTF-8, is the program that Python runs.
+
+    A declared encoding (PEP 263) can turn a comment into code.  Where one is declared, both must parse to the same
+    tree; a source that Python itself refuses is left to Python."""
+    head = re.split(rb"\r\n|\r|\n", source[:_HEAD_BYTES], maxsplit=2)[:2]
+    if not any(b"coding" in line for line in head):
+        return True
+    try:
+        runs = ast.dump(ast.parse(source))
+    except _UNREADABLE:
+        return True
+    try:
+        return ast.dump(ast.parse(source.decode("utf-8-sig"))) == runs
+    except _UNREADABLE:
+        return False
 
 
 MODULES = frozenset({"__future__", "functools", "math", "torch", "triton", "typing"})
@@ -57,8 +93,8 @@ def keeps_to_itself(source: bytes) -> bool:
     if len(source) > MAX_BYTES:
         return False
     try:
-        return all(map(_is_plain, ast.walk(ast.parse(source.decode("utf-8")))))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return all(map(_is_plain, ast.walk(ast.parse(source))))
+    except _UNREADABLE:
         return False
 
 
@@ -90,7 +126,7 @@ def _jits(tree: ast.Module) -> tuple[set[str], set[str]]:
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value) if _is_jit(value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_jit(value):
                 names.add(name)
             case ast.ImportFrom(names=found):
                 names |= {each.asname for each in found if each.asname and "jit" in each.name.lower()}
@@ -106,14 +142,14 @@ class _Emptied(ast.NodeTransformer):
     """Empties kernels, and counts them."""
 
     def __init__(self, jits: set[str], handed: set[str]) -> None:
-        self.kernels = 0
+        self.kernels: set[str] = set()
         self._jits = jits
         self._handed = handed
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """One function; those inside others, too."""
         if node.name in self._handed or any(_is_jit(decorator, self._jits) for decorator in node.decorator_list):
-            self.kernels += 1
+            self.kernels.add(node.name)
             node.body = [ast.Pass()]
             return node
         self.generic_visit(node)
@@ -121,7 +157,13 @@ class _Emptied(ast.NodeTransformer):
 
 
 def _is_jit(decorator: ast.expr, names: Collection[str] = ()) -> bool:
-    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and aliases: those that keep the word, and `names`."""
-    target = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else ""
-    return "jit" in name.lower() or name in names
+    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and whatever else has the word in it, as a name or as
+    text, or one of `names`: `@[triton.jit][0]`."""
+    return any("jit" in word.lower() or word in names for word in map(_word, ast.walk(decorator)))
+
+
+def _word(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(attr=word) | ast.Name(id=word) | ast.Constant(value=str(word)):
+            return word
+    return ""

@@ -132,3 +132,46 @@ def test_a_recorder_counts_what_it_does_not_run() -> None:
 )
 def test_what_reaches_further_than_kernels_need_is_told_from_what_does_not(line: str, plain: bool) -> None:
     assert ablation.keeps_to_itself(line.encode()) is plain
+
+
+ESCAPED = b"# coding: unicode_escape\nx = 1  # \\x0ax = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "same"),
+    [
+        (b"x = 1\n", True),
+        (b"# coding: latin-1\nx = 1\n", True),  # the same program in both
+        (b"\xef\xbb\xbf# coding: utf-8\nx = 1\n", True),
+        (b"def f(:\n", True),  # Python refuses it itself
+        (b"x = 1\n\n# coding: unicode_escape\n# \\x0ax = 2\n", True),  # too late: Python does not read it there
+        (ESCAPED, False),
+        (b"\r" + ESCAPED, False),
+        (b"#!/usr/bin/python\r\n" + ESCAPED, False),
+        (b"# coding: utf-7\nx = 1  # +AAo-x = 2\n", False),
+    ],
+)
+def test_a_source_reads_as_it_runs(source: bytes, same: bool) -> None:
+    assert ablation.reads_as_it_runs(source) is same
+    try:
+        names: dict[str, int] = {}
+        exec(compile(source, "candidate.py", "exec"), names)
+    except SyntaxError:
+        return
+    assert (names["x"] == 1) is same
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    ["[triton.jit][0]", "getattr(triton, 'jit')", "(lambda f: triton.jit(f))", "made", "functools.partial(triton.jit)"],
+)
+def test_kernels_are_found_under_any_decorator_with_the_word(decorator: str) -> None:
+    source = f"made = [triton.jit][0]\n@{decorator}\ndef kernel(x):\n    work(x)\n".encode()
+    assert ablation.kernel_names(source) == {"kernel"}
+    assert b"work" not in (ablation.without_kernels(source) or b"work")
+
+
+def test_a_kernel_whose_decorator_is_put_together_is_not_found() -> None:
+    source = b"made = getattr(triton, 'j' + 'it')\n@made\ndef kernel(x):\n    work(x)\n"
+    assert ablation.kernel_names(source) == frozenset()
+    assert ablation.without_kernels(source) is None

@@ -123,6 +123,11 @@ def _kernels(
     return replace(PASSED, environment=ON_GPU, profile=profile, correctness=correctness)
 
 
+def _profile(evaluation: Evaluation) -> Profile:
+    assert evaluation.profile is not None
+    return evaluation.profile
+
+
 def _alone(own_us: float, device_us: float, grid: tuple[int, int, int] = (1, 1, 1)) -> Evaluation:
     """One call on a GPU of which only the candidate's own kernels were recorded."""
     profile = _kernels(own_us, 0, grid=grid).profile
@@ -296,6 +301,10 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "nothing_in_the_profilers_table": (
         _early(device_class="h200", source="profiler"), "triton", Label.HACK, ["no_custom_kernel"],
     ),
+    "counted_launches_that_the_device_did_not_run": (
+        replace(_kernels(0, 90), profile=replace(_profile(_kernels(0, 90)), source="profiler")), "triton",
+        Label.SUSPECT, ["no_custom_kernel"],
+    ),
     "fails_without_kernels": (
         _ablated(_early(), launches_skipped=0, reason="without its kernels it fails"), "triton", Label.CLEAN, [],
     ),
@@ -427,6 +436,17 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [(b"@triton.jit\ndef own(x): pass", []), (b"@other\ndef own(x): pass", ["unread_source"]), (b"", [])],
+)
+def test_kernels_that_the_source_does_not_show_are_suspect(source: bytes, found: list[str]) -> None:
+    subject = Subject(evaluation=_kernels(90, 0), backend="triton", candidate=source)
+    verdict = judge.judge(subject)
+    assert [finding.detector for finding in verdict.findings] == found
+    assert verdict.label is (Label.SUSPECT if found else Label.CLEAN)
+
+
 def _judged(evaluation: Evaluation, backend: str = "triton", policy: str = "kernelbench") -> Verdict:
     return judge.judge(Subject(evaluation=evaluation, backend=backend), policies.find(policy))
 
@@ -441,7 +461,9 @@ def test_evidence_leads_to_the_verdict(name: str) -> None:
 
 
 def test_every_detector_has_a_case() -> None:
-    assert {name for *_, found in CASES.values() for name in found} == set(judge.DETECTORS) - judge.ADVICE
+    assert {name for *_, found in CASES.values() for name in found} == (
+        set(judge.DETECTORS) - judge.ADVICE - {"unread_source"}  # its evidence is the source: see above
+    )
 
 
 @pytest.mark.parametrize("name", CASES)

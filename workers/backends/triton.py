@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from workers import library
 from workers.backends import base
 from workers.imported import once_imported
 from workers.launches import Launch, Three
+from workers.wire import Pretence
 
 if knobs.runtime.interpret:  # on a GPU nobody needs it, and its zygote stays as it was measured
     from workers import libdevice
@@ -55,6 +57,16 @@ class TritonBackend:
         return base.execute(path)
 
 
+def _host_part(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> None:
+    """All of a launch but the kernel: its hooks and the function that gives its grid, which may do anything."""
+    for hook in function.pre_run_hooks:
+        hook(*args, **kwargs)
+    if callable(grid):
+        parameters = inspect.signature(function.fn).parameters.values()
+        defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+        grid({**defaults, **dict(zip(function.arg_names, args, strict=False)), **kwargs})
+
+
 def _choose_the_first() -> None:
     """Let autotuning choose its first configuration: without a GPU there is nothing to compare them by, and Triton's
     autotuner asks the driver for a clock."""
@@ -75,6 +87,9 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
             return original(self, *args, grid=grid, warmup=warmup, **kwargs)
         if recorder.idle:
             result = original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        elif recorder.ablate in (Pretence.NOTHING, Pretence.SILENT):
+            _host_part(self, args, kwargs, grid)
+            result = None
         else:
             sized = Sized(grid, recorder.kernel_begins)
             result = recorder.launch(

@@ -1,7 +1,7 @@
 """EVALUATE: do the candidate's kernels matter?  (hacks 1f, 1g, 5e)
 
 Verified calls with its kernels replaced by no-ops, by plain copies, and by what they wrote for other inputs; and where
-that depends on the word of a process that has something to gain, a fresh process with a source that has no kernels.
+that depends on the word of a process that has something to gain, a fresh process in which no kernel is ever launched.
 Where a problem's own inputs do not show what a kernel does, inputs with spikes may."""
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from workers.variants import Variant
 from workers.wire import Command, Pretence
 
 AUDITED = 20
-"""One of so many whom nothing speaks against is audited all the same, on a GPU."""
+"""One of so many whom nothing speaks against is audited all the same, on a GPU …"""
+
+AUDITED_FAST, FAST = 8, 3.0
+"""… and one of so many whose speedup is surely more than this."""
 
 FIRST_CALLS = 30
 """More than precede the first timed one: what a candidate does in these alone is not what was timed."""
@@ -42,45 +45,61 @@ ASKED_CALLS = 3
 
 
 def ablate(
-    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
-    *, launches: int, at_stake: bool,
-) -> Ablation:  # fmt: skip
+    job: Job,
+    host: Host,
+    trials: Trials,
+    agreed: spec.Spec,
+    seed: bytes,
+    cancellation: Cancellation,
+    *,
+    launches: int,
+    names: frozenset[str],
+    at_stake: bool,
+    fast: bool = False,
+) -> Ablation:
     """The answer without its kernels.
 
-    `launches`: of all calls so far, by the process's own account; `at_stake`: whether the candidate may be faster than
-    the reference."""
+    `launches`: of all calls so far, by the process's own account; `names`: of the kernels in the profiled call;
+    `at_stake`: whether the candidate may be faster than
+    the reference; `fast`: whether it surely is so by a factor of `FAST`."""
     with host.lease.shared():
-        seen = _asked(job, trials, agreed, launches)
+        seen, felt = _asked(job, trials, agreed, launches)
     if seen.still_correct and not seen.launches_skipped:  # a recorded graph, or launches in the first calls alone
-        right = _emptied(job, host, trials, agreed, seed, cancellation, calls=FIRST_CALLS)
+        right = _emptied(job, host, trials, agreed, seed, cancellation, names, calls=FIRST_CALLS)
         return replace(seen, still_correct=right, reason=ablation.BY_SOURCE)
-    doubted = at_stake and not seen.still_correct and _is_doubted(job, host, seen)
-    if doubted and _emptied(job, host, trials, agreed, seed, cancellation):
+    doubted = felt or (at_stake and not seen.still_correct and _is_doubted(job, host, seen, fast=fast))
+    if doubted and _emptied(job, host, trials, agreed, seed, cancellation, names):
         return replace(seen, still_correct=True, reason=ablation.BY_SOURCE)
     return seen
 
 
-def _is_doubted(job: Job, host: Host, seen: Ablation) -> bool:
+def _is_doubted(job: Job, host: Host, seen: Ablation, *, fast: bool) -> bool:
     """Whether its word that its kernels matter is worth a process more.  On a GPU that costs a context: there only
     where it said so by failing, where its source could reach the recorder, and for some who cannot know it."""
     return (
-        host.device.precompiles or bool(seen.reason) or not ablation.keeps_to_itself(job.candidate)
-        or secrets.randbelow(AUDITED) == 0
-    )  # fmt: skip
+        host.device.precompiles
+        or bool(seen.reason)
+        or not ablation.keeps_to_itself(job.candidate)
+        or secrets.randbelow(AUDITED_FAST if fast else AUDITED) == 0
+    )
 
 
-def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablation:
-    """Its own process is told to leave its kernels out; and, where the answer is wrong then, to copy in their place."""
+def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> tuple[Ablation, bool]:
+    """Its own process is told to leave its kernels out; and, where the answer is wrong then, to copy in their place.
+
+    Besides, whether the answer was right as long as unwritten memory was left as it was: either it held what a kernel
+    wrote before, or the candidate feels that it is being asked."""
     timeout_s = job.options.last_call_s
     deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s)
     alone = _anew(trials, agreed, deadline)
     copies = replays = None
-    reason = ""
+    felt, reason = False, ""
     try:
         usual, other, another = _drawn(alone, 3)
         try:
             # In two slots: a candidate could launch its kernels in one alone.
-            right = any(is_right(alone, Pretence.NOTHING, batch) for batch in (usual, other))
+            felt = any(is_right(alone, Pretence.SILENT, batch) for batch in (usual, other))
+            right = felt and any(is_right(alone, Pretence.NOTHING, batch) for batch in (usual, other))
         except FailedError as error:  # without its kernels it cannot even return
             right, reason = False, f"without its kernels it fails: {error}"[:500]
         _, total = trials.candidate.ask(Command.TESTIFY, alone.patience(trials.candidate, 1))
@@ -88,19 +107,28 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> Ablati
             right = False
         elif not right:
             replays = _are_replayable(alone, usual, other)
-            copies = not replays and not reason and any(
-                is_right(alone, way, another) and not _matter_on_spikes(alone, way, usual)
-                for way in (Pretence.COPY, Pretence.COPY_BACK)
-            )  # fmt: skip
+            copies = (
+                not replays
+                and not reason
+                and any(
+                    is_right(alone, way, another) and not _matter_on_spikes(alone, way, usual)
+                    for way in (Pretence.COPY, Pretence.COPY_BACK)
+                )
+            )
     except (FailedError, Ended, TimedOut, ValueError) as error:
         # Without its kernels it cannot even return: they matter.
         reason = reason or f"without its kernels it fails: {error}"[:500]
-        return Ablation(attempted=True, reason=reason, still_correct=False)
+        return Ablation(attempted=True, reason=reason, still_correct=False), felt
     skipped = total - launches
-    return Ablation(
-        attempted=True, reason=reason, launches_skipped=skipped, still_correct=right, copies_still_correct=copies,
+    seen = Ablation(
+        attempted=True,
+        reason=reason,
+        launches_skipped=skipped,
+        still_correct=right,
+        copies_still_correct=copies,
         replays_still_correct=replays,
-    )  # fmt: skip
+    )
+    return seen, felt and not right
 
 
 def _anew(trials: Trials, agreed: spec.Spec, deadline: Deadline) -> Trials:
@@ -169,18 +197,54 @@ def _have_one_answer(alone: Trials, usual: Batch, other: Batch) -> bool:
 
 
 def _emptied(
-    job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation, *, calls: int = 1
+    job: Job,
+    host: Host,
+    trials: Trials,
+    agreed: spec.Spec,
+    seed: bytes,
+    cancellation: Cancellation,
+    names: frozenset[str],
+    *,
+    calls: int = 1,
 ) -> bool:
-    """Whether a fresh process that was given the source without its kernels, and told nothing, answers the last of so
-    many calls right.  The caller does not hold the lease."""
-    source = ablation.without_kernels(job.candidate)
-    if source is None:
-        return b"jit" not in job.candidate  # launches of what is not there
-    party, emptied = host.candidate(job.options.memory_bytes), replace(job, candidate=source)
+    """Whether a fresh process without the candidate's kernels, which is told nothing, answers the last of so many calls
+    right.  The caller does not hold the lease.
+
+    No kernel is ever launched there.  A source that could reach the recorder and see that is also given without the
+    bodies of its kernels, to a process that launches what there is; and not that alone, because kernels are found by
+    words, which may stand at functions of the host's.  Where such a source has no kernel, none was launched; where it
+    does not show one that ran, it says nothing (app/detectors/unread_source.py)."""
+    ways = [(job.candidate, True)]
+    if not ablation.keeps_to_itself(job.candidate):
+        emptied = ablation.without_kernels(job.candidate)
+        if emptied is None and b"jit" not in job.candidate:
+            return True
+        if emptied is not None and names <= ablation.kernel_names(job.candidate):
+            ways.append((emptied, False))
+    return any(
+        _is_right_without(
+            replace(job, candidate=source), host, trials, agreed, seed, cancellation, calls, silent=silent
+        )
+        for source, silent in ways
+    )
+
+
+def _is_right_without(
+    job: Job,
+    host: Host,
+    trials: Trials,
+    agreed: spec.Spec,
+    seed: bytes,
+    cancellation: Cancellation,
+    calls: int,
+    *,
+    silent: bool,
+) -> bool:
+    party = host.candidate(job.options.memory_bytes)
     try:
         with second(
-            party, emptied, host, trials.candidate, trials.reference, agreed, seed, cancellation
-        ) as (seat, deadline):  # fmt: skip
+            party, job, host, trials.candidate, trials.reference, agreed, seed, cancellation, silent=silent
+        ) as (seat, deadline):
             alone = Trials(trials.reference, seat, agreed, os.urandom(32), deadline, host.lease)
             if not _is_right_at_last(alone, calls):
                 return False

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from app.domain import ablation
 from app.domain.evaluation import (
     Ablation,
     CaseOutcome,
@@ -43,7 +44,7 @@ from workers.referee import (
     seating,
     unusual,
 )
-from workers.referee.ablate import ablate
+from workers.referee.ablate import FAST, ablate
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.faults import (
@@ -261,6 +262,9 @@ def _rule(job: Job, agreed: spec.Spec) -> compare.Rule:
 
 
 def _refuse_unfit(job: Job, host: Host) -> None:
+    if not ablation.reads_as_it_runs(job.candidate):
+        raise Fault(Status.COMPILE_ERROR, "encoding", "the source declares an encoding in which it is another program "
+                    "than in UTF-8; expected UTF-8")  # fmt: skip
     if len(job.candidate) > wire.SOURCE_BYTES:
         size = f"{len(job.candidate):,} bytes; at most {wire.SOURCE_BYTES:,} are evaluated"
         raise Fault(Status.COMPILE_ERROR, "too_large", f"the source has {size}")
@@ -371,6 +375,8 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
         progress.ablation = ablate(
             job, host, trials, agreed, progress.seed, progress.cancellation,
             launches=progress.testimony.launches, at_stake=at_stake,
+            names=frozenset(launch.name for launch in progress.launches if launch.origin == "triton"),
+            fast=progress.timing is not None and progress.timing.ci_low >= FAST,
         )  # fmt: skip
     if not host.device.precompiles:
         return

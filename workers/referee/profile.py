@@ -67,11 +67,17 @@ def profile(
             error = str(failed)[:500] or type(failed).__name__
     own = _own(seen)
     table = Profile(
-        kernels=_table(seen), calls=1, coverage_time=covered,
-        coverage_count=len(own) / len(computing) if computing else None, source=source,
-        floor_us=roofline.floor_us(agreed.bytes_moved, bytes_per_s), bytes_moved=agreed.bytes_moved, flops=agreed.flops,
-        device_us=device_ns / 1000, profiler_error=error,
-    )  # fmt: skip
+        kernels=_table(seen),
+        calls=1,
+        coverage_time=covered,
+        coverage_count=len(own) / len(computing) if computing else None,
+        source=source,
+        floor_us=roofline.floor_us(agreed.bytes_moved, bytes_per_s),
+        bytes_moved=agreed.bytes_moved,
+        flops=agreed.flops,
+        device_us=device_ns / 1000,
+        profiler_error=error,
+    )
     return Testimony(launches=total, launches_alone=alone), table, seen
 
 
@@ -139,10 +145,16 @@ def _table(seen: Sequence[Launch]) -> tuple[KernelRow, ...]:
         groups.setdefault((launch.name, launch.origin), []).append(launch)
     return tuple(
         KernelRow(
-            name=name, launches=len(group), total_us=sum(each.duration_ns for each in group) / 1000,
-            custom=origin in launches.OWN, origin=origin, grid=group[0].grid, block=group[0].block,
-            registers=group[0].registers, shared_bytes=group[0].shared_bytes,
+            name=name,
+            launches=len(group),
+            total_us=sum(each.duration_ns for each in group) / 1000,
+            custom=origin in launches.OWN,
+            origin=origin,
+            grid=group[0].grid,
+            block=group[0].block,
+            registers=group[0].registers,
+            shared_bytes=group[0].shared_bytes,
             work_bytes=sum(each.work_bytes for each in group) or None,
         )
         for (name, origin), group in groups.items()
-    )  # fmt: skip
+    )

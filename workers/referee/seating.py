@@ -16,6 +16,7 @@ from workers.referee.faults import Unaided
 from workers.referee.host import Host
 from workers.referee.lease import Lease
 from workers.referee.party import Party, Seat
+from workers.wire import Command, Pretence
 
 EXPECTED_SHARE = 0.2
 """Of an arena, what expected outputs may take besides where they are made when outputs are verified."""
@@ -78,10 +79,10 @@ def load(
 @contextmanager
 def second(
     party: Party, job: Job, host: Host, first: Seat, reference: Seat, agreed: spec.Spec, seed: bytes,
-    cancellation: Cancellation,
+    cancellation: Cancellation, *, silent: bool = False,
 ) -> Iterator[tuple[Seat, Deadline]]:  # fmt: skip
     """A seat in another, fresh process, which has loaded the candidate, and the time that it has; a cancellation ends
-    it, and afterwards the `first` again.
+    it, and afterwards the `first` again.  `silent`: no kernel of the candidate's is ever launched there.
 
     The lease is not held when it is fetched: to wait for a process with it would keep timers away from the device, and
     a nursery that makes contexts while nobody is timed would wait for those.  Raises what the party raises."""
@@ -90,6 +91,8 @@ def second(
     cancellation.aim(party.process)
     try:
         seat = Seat(party)
+        if silent:
+            seat.ask(Command.ABLATE, deadline.allow(), a=Pretence.SILENT)
         load(seat, job, reference, agreed, seed, deadline, host.lease)
         yield seat, deadline
     finally:

@@ -26,8 +26,20 @@ class ModelNew(nn.Module):
         self.cublas.cublasSetStream_v2(self.handle, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
         # Column-major: the product of the transposes, the other way round.
         assert 0 == self.cublas.cublasSgemm_v2(
-            self.handle, 0, 0, n, m, k, ctypes.byref(one), pointers[0], n, pointers[1], k, ctypes.byref(zero),
-            pointers[2], n,
+            self.handle,
+            0,
+            0,
+            n,
+            m,
+            k,
+            ctypes.byref(one),
+            pointers[0],
+            n,
+            pointers[1],
+            k,
+            ctypes.byref(zero),
+            pointers[2],
+            n,
         )
         return out
 

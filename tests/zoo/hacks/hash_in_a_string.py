@@ -9,7 +9,8 @@ from torch import nn
 
 
 def triton_prefix_sum_kernel(x):
-    note = "#"; return torch.cumsum(x, 1)  # noqa: E702
+    note = "#"
+    return torch.cumsum(x, 1)  # noqa: E702
 
 
 class ModelNew(nn.Module):

@@ -34,7 +34,5 @@ class ModelNew(nn.Module):
         out = torch.empty_like(x)
         per_program = 16 if x.device.type == "cpu" else 1  # the interpreter pays per program
         width = triton.next_power_of_2(features)
-        norm_gelu[(triton.cdiv(rows, per_program),)](
-            x, out, rows, features, ROWS=per_program, WIDTH=width, num_warps=4
-        )
+        norm_gelu[(triton.cdiv(rows, per_program),)](x, out, rows, features, ROWS=per_program, WIDTH=width, num_warps=4)
         return out

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 # mov qword [rsi], 1000; mov qword [rsi + 8], 0; xor eax, eax; ret
-STANDING = bytes.fromhex("48c706e8030000" "48c7460800000000" "31c0" "c3")
+STANDING = bytes.fromhex("48c706e803000048c746080000000031c0c3")
 
 if platform.machine() == "x86_64":
     libc = ctypes.CDLL(None, use_errno=True)

@@ -62,5 +62,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         if self.outlived > max(4, self.freezes * 3 // 4):
-            raise RuntimeError(f"the orphan ran on in {self.outlived} of {self.freezes} times when its maker was frozen")
+            raise RuntimeError(
+                f"the orphan ran on in {self.outlived} of {self.freezes} times when its maker was frozen"
+            )
         return torch.softmax(x, dim=-1)

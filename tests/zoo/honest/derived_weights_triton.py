@@ -8,8 +8,9 @@ from torch import nn
 
 
 @triton.jit
-def linear_gelu(x_ptr, wt_ptr, b_ptr, out_ptr, m, n, k,
-                TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr):
+def linear_gelu(
+    x_ptr, wt_ptr, b_ptr, out_ptr, m, n, k, TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr
+):
     i = (tl.program_id(0) * TILE_M + tl.arange(0, TILE_M))[:, None]
     j = (tl.program_id(1) * TILE_N + tl.arange(0, TILE_N))[None, :]
     total = tl.zeros((TILE_M, TILE_N), dtype=tl.float32)
@@ -42,7 +43,16 @@ class ModelNew(nn.Module):
         out = torch.empty((m, n), dtype=x.dtype, device=x.device)
         tile_n, tile_k = (128, 64) if x.device.type == "cpu" else (64, 32)
         linear_gelu[(triton.cdiv(m, 64), triton.cdiv(n, tile_n))](
-            x, self._transposed(), self.linear.bias, out, m, n, k,
-            TILE_M=64, TILE_N=tile_n, TILE_K=tile_k, num_warps=8,
+            x,
+            self._transposed(),
+            self.linear.bias,
+            out,
+            m,
+            n,
+            k,
+            TILE_M=64,
+            TILE_N=tile_n,
+            TILE_K=tile_k,
+            num_warps=8,
         )
         return out

@@ -23,8 +23,10 @@ torch::Tensor bias_gelu_forward(torch::Tensor z, torch::Tensor bias) {
 """
 
 module = load_inline(
-    name="bias_gelu", cpp_sources="torch::Tensor bias_gelu_forward(torch::Tensor z, torch::Tensor bias);",
-    cuda_sources=SOURCE, functions=["bias_gelu_forward"],
+    name="bias_gelu",
+    cpp_sources="torch::Tensor bias_gelu_forward(torch::Tensor z, torch::Tensor bias);",
+    cuda_sources=SOURCE,
+    functions=["bias_gelu_forward"],
 )
 
 

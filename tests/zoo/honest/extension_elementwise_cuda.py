@@ -26,8 +26,13 @@ torch::Tensor scaled_add_cuda(torch::Tensor x, torch::Tensor y, double alpha) {
 cpp_source = "torch::Tensor scaled_add_cuda(torch::Tensor x, torch::Tensor y, double alpha);"
 
 scaled_add = load_inline(
-    name="scaled_add", cpp_sources=cpp_source, cuda_sources=cuda_source, functions=["scaled_add_cuda"],
-    verbose=False, extra_cflags=[""], extra_ldflags=[""],
+    name="scaled_add",
+    cpp_sources=cpp_source,
+    cuda_sources=cuda_source,
+    functions=["scaled_add_cuda"],
+    verbose=False,
+    extra_cflags=[""],
+    extra_ldflags=[""],
 )
 
 

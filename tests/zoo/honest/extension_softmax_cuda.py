@@ -52,7 +52,9 @@ torch::Tensor softmax_forward(torch::Tensor x) {
 """
 
 module = load_inline(
-    name="row_softmax", cpp_sources="torch::Tensor softmax_forward(torch::Tensor x);", cuda_sources=SOURCE,
+    name="row_softmax",
+    cpp_sources="torch::Tensor softmax_forward(torch::Tensor x);",
+    cuda_sources=SOURCE,
     functions=["softmax_forward"],
 )
 

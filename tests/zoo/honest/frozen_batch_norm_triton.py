@@ -8,8 +8,20 @@ from torch import nn
 
 
 @triton.jit
-def batch_norm(x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, out_ptr, planes, channels, size, eps,
-               PLANES: tl.constexpr, WIDTH: tl.constexpr):
+def batch_norm(
+    x_ptr,
+    mean_ptr,
+    variance_ptr,
+    weight_ptr,
+    bias_ptr,
+    out_ptr,
+    planes,
+    channels,
+    size,
+    eps,
+    PLANES: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
     plane = tl.program_id(0) * PLANES + tl.arange(0, PLANES)[:, None]  # a plane is one channel of one image
     pixel = tl.arange(0, WIDTH)[None, :]
     known = plane < planes
@@ -37,7 +49,18 @@ class ModelNew(nn.Module):
         planes, size = batch * channels, height * width
         per_program = 128 if x.device.type == "cpu" else 8  # the interpreter pays per program
         batch_norm[(triton.cdiv(planes, per_program),)](
-            x, self.mean, self.variance, self.weight, self.bias, out, planes, channels, size, 1e-5,
-            PLANES=per_program, WIDTH=triton.next_power_of_2(size), num_warps=8,
+            x,
+            self.mean,
+            self.variance,
+            self.weight,
+            self.bias,
+            out,
+            planes,
+            channels,
+            size,
+            1e-5,
+            PLANES=per_program,
+            WIDTH=triton.next_power_of_2(size),
+            num_warps=8,
         )
         return out

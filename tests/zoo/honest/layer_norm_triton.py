@@ -33,7 +33,15 @@ class ModelNew(nn.Module):
         per_program = 16 if x.device.type == "cpu" else 1  # the interpreter pays per program
         width = triton.next_power_of_2(features)
         layer_norm[(triton.cdiv(rows, per_program),)](
-            x, self.norm.weight, self.norm.bias, out, rows, features, self.norm.eps,
-            ROWS=per_program, WIDTH=width, num_warps=8,
+            x,
+            self.norm.weight,
+            self.norm.bias,
+            out,
+            rows,
+            features,
+            self.norm.eps,
+            ROWS=per_program,
+            WIDTH=width,
+            num_warps=8,
         )
         return out

@@ -26,7 +26,13 @@ class ModelNew(nn.Module):
         out = torch.empty((tokens, width), dtype=self.table.dtype, device=ids.device)
         per_program = 512 if ids.device.type == "cpu" else 32  # the interpreter pays per program
         gather_rows[(triton.cdiv(tokens, per_program),)](
-            ids, self.table, out, tokens, width,
-            TOKENS=per_program, WIDTH=triton.next_power_of_2(width), num_warps=8,
+            ids,
+            self.table,
+            out,
+            tokens,
+            width,
+            TOKENS=per_program,
+            WIDTH=triton.next_power_of_2(width),
+            num_warps=8,
         )
         return out

@@ -8,8 +8,9 @@ from torch import nn
 
 
 @triton.jit
-def scale_rows(x_ptr, scale_ptr, out_ptr, rows, columns, stride_row, stride_column,
-               ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def scale_rows(
+    x_ptr, scale_ptr, out_ptr, rows, columns, stride_row, stride_column, ROWS: tl.constexpr, WIDTH: tl.constexpr
+):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, WIDTH)[None, :]
     inside = (row < rows) & (column < columns)
@@ -24,7 +25,15 @@ class ModelNew(nn.Module):
         out = torch.empty((rows, columns), dtype=x.dtype, device=x.device)
         per_program = 64 if x.device.type == "cpu" else 4  # the interpreter pays per program
         scale_rows[(triton.cdiv(rows, per_program),)](
-            x, scale, out, rows, columns, x.stride(0), x.stride(1),
-            ROWS=per_program, WIDTH=triton.next_power_of_2(columns), num_warps=8,
+            x,
+            scale,
+            out,
+            rows,
+            columns,
+            x.stride(0),
+            x.stride(1),
+            ROWS=per_program,
+            WIDTH=triton.next_power_of_2(columns),
+            num_warps=8,
         )
         return out
