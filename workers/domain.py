@@ -113,7 +113,7 @@ def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> t
         return 0.0, 0.0
     after = call(_jittered(inputs))
     pairs = zip(spec.values(after), spec.values(answer), strict=True)
-    far = [errors(mine, theirs)[0] for mine, theirs in pairs if isinstance(mine, torch.Tensor)]
+    far = [errors(*each)[0] for each in pairs if isinstance(each[0], torch.Tensor) and is_inexact(each[0].dtype)]
     return max(sizes), max(far, default=0.0)
 
 

@@ -29,6 +29,7 @@ from workers import (
     cases,
     constants,
     domain,
+    excuses,
     imported,
     insensitive,
     memory,
@@ -128,6 +129,8 @@ class Shim:
                 return self._generate(self._sessions[number], a, b, c, seed)
             if command == Command.EXPECT:
                 return self._expect(self._sessions[number], a, b, fd)
+            if command == Command.EXCUSE:
+                return self._excuse(self._sessions[number], a, ties_only=bool(b))
             if command == Command.VARY:
                 return self._vary(self._sessions[number], a, b, seed)
             if command == Command.REFIT:
@@ -495,6 +498,19 @@ class Shim:
                 slot, made = slot + 1, made | 1 << variant
         self._settle()
         return Reply(Outcome.DONE, made, wire.put_text(self._mailbox, "".join(refused)))
+
+    def _excuse(self, session: Session, slot: int, *, ties_only: bool) -> Reply:
+        """What of an answer is right that is not as expected (workers.excuses)."""
+        assert self._mailbox is not None
+        assert session.place is not None
+        assert session.arena is not None
+        agreed, best = session.agreed, truth.Truth(session.agreed.truth)
+        inputs = spec.rebuild(agreed.inputs, iter(session.inputs[slot]))
+        got = session.place.outputs.views(session.arena, slot)
+        model = session.model if session.twin is None else session.twin
+        leaves = excuses.look(model, best, inputs, got, ties_only=ties_only)
+        self._settle()
+        return Reply(Outcome.DONE, 0, wire.put_text(self._mailbox, json.dumps(excuses.told(leaves))))
 
     def _objection(self, session: Session, slot: int, variant: Variant) -> str:
         """Fill a slot with a variant; why it is outside the problem's domain, in words."""

@@ -106,7 +106,9 @@ def _tried(model: Any, inputs: list[Any], own: Any, truth: Truth) -> tuple[Any, 
         mine, theirs = list(spec.values(own)), list(spec.values(answer))
         if [_shape(each) for each in mine] != [_shape(each) for each in theirs]:
             return None, float("inf")
-        return answer, max((_off(*pair) for pair in zip(mine, theirs, strict=True)), default=0.0)
+        pairs = list(zip(mine, theirs, strict=True))
+        inexact = [pair for pair in pairs if isinstance(pair[0], torch.Tensor) and is_inexact(pair[0].dtype)]
+        return answer, max((_off(*pair) for pair in inexact or pairs), default=0.0)
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, AssertionError):

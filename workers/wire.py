@@ -70,6 +70,9 @@ class Command(IntEnum):
     VARY = 15
     """Reference only: fill slots a, a+1, … with an input set for each variant in the mask b, in the order of their
     numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""
+    EXCUSE = 20
+    """Reference only: of the answer that lies in output slot a, to the inputs in slot a, put what is expected in place
+    of what is wrong (workers/excuses.py); number b: 1 for ties alone.  Answers JSON, a leaf an output."""
     RUN = 5
     """Call the model b times on slots a, a+1, …; number c: how outputs are delivered, a `Delivering`."""
     TESTIFY = 6

@@ -61,6 +61,13 @@ class OutputCheck:
     """Elements that differ from R by more than the tolerance allows that decided here (Correctness.tolerance); None
     where the default rule did, with the limits above."""
 
+    differing: int | None = None
+    """Of whole numbers and truth values: elements that are not the expected ones and count as wrong."""
+    ties: int = 0
+    """Elements that point at another place of an equal value, which is right."""
+    close: int = 0
+    """Elements that rounding decides, and that are what the reference gives when it errs by roundings: right, too."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
@@ -40,6 +41,9 @@ GROSS_MAX = 1e6
 AT_ONCE = 1 << 26
 """Elements that are compared at once: the arithmetic makes copies of them in fp64."""
 
+HOPELESS, HOPELESS_SHARE = 100.0, 0.2
+"""So many times the limit, in such a share of the elements, an error is no matter of rounding."""
+
 RECOGNISABLE = 64
 """Elements of an answer in whole numbers or truth values, from which on it is unlike all others."""
 
@@ -64,6 +68,27 @@ OURS = Rule()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Excused:
+    """What the reference's process says of one output of a wrong call (workers/excuses.py)."""
+
+    l2: float
+    largest: float
+    """What a rounding in every operation makes: relative L2 error, and the largest over rms."""
+    ties: int
+    """Elements that point at another place of an equal value."""
+    close: int
+    """Elements that rounding decides."""
+
+    @classmethod
+    def checked(cls, fields: dict[str, Any]) -> Excused:
+        """From JSON written by the reference's process.  Raises ValueError."""
+        l2, largest = float(fields["l2"]), float(fields["largest"])
+        if not (0 <= l2 < math.inf and 0 <= largest < math.inf):
+            raise ValueError(f"not an error: {str(fields)[:80]}")
+        return cls(l2=l2, largest=largest, ties=int(fields["ties"]), close=int(fields["close"]))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Compared:
     """One output of several calls, compared."""
 
@@ -75,6 +100,8 @@ class Compared:
     rows: list[tuple[float, ...]]
     """Per call the errors of the candidate, those of the reference in its own precision, and, where the rule has a
     tolerance, how many elements are beyond it."""
+    excused: Mapping[int, Excused] = field(default_factory=dict)
+    """By call, of those that were looked at once more."""
 
     @functools.cached_property
     def ok(self) -> list[bool]:
@@ -102,10 +129,47 @@ class Compared:
         limit_l2, limit_max = self._limits(base_l2, base_norm)
         return l2 <= limit_l2 and norm <= limit_max
 
+    def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: Excused) -> Compared:
+        """The same with one call compared once more: with what was delivered where that is right all the same, and with
+        what a rounding in every operation makes for the least error of the reference.
+
+        `expected`, `nearest`: (1, elements), the latter in the output's type: as delivered where that is right."""
+        got = self.got[call : call + 1]
+        accepted = torch.where(nearest == got, got.to(expected.dtype), expected.reshape(got.shape))
+        row = list(outputs(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0])
+        row[3:5] = max(self.rows[call][3], leaf.l2), max(self.rows[call][4], leaf.largest)
+        rows = [*self.rows[:call], tuple(row), *self.rows[call + 1 :]]
+        return replace(self, rows=rows, excused={**self.excused, call: leaf})
+
+    def is_hopeless(self, call: int, expected: torch.Tensor) -> bool:
+        """Whether a wrong call is wrong by far, and in many elements: no rounding explains it.  Of whole numbers and
+        truth values ties might."""
+        got = self.got[call]
+        if self.ok[call] or not got.dtype.is_floating_point:
+            return False
+        l2, _, bad = self.rows[call][:3]
+        limit_l2, limit_max = self._limits(*self.rows[call][3:5])
+        if bad or l2 <= HOPELESS * limit_l2:
+            return bool(bad)
+        if got.numel() < RECOGNISABLE:
+            return True
+        wide = expected.reshape(-1)[:AT_ONCE].double()
+        off = (got[:AT_ONCE].double() - wide).abs() > limit_max * wide.square().mean().sqrt()
+        return float(off.double().mean()) > HOPELESS_SHARE
+
     def rel_l2(self, call: int) -> float | None:
         """Relative L2 error of a call; None where it is not finite."""
         l2, _, bad = self.rows[call][:3]
         return None if bad else _number(l2)
+
+    def _differing(self, call: int) -> int | None:
+        """Elements that differ, of an exact output."""
+        inexact = self.got.is_floating_point() or self.got.is_complex()
+        return None if inexact else round(self.rows[call][0] * self.got.shape[1])
+
+    def _excuses(self, call: int) -> dict[str, int]:
+        leaf = self.excused.get(call)
+        return {} if leaf is None else {"ties": leaf.ties, "close": leaf.close}
 
     def check(self, call: int) -> OutputCheck:
         """All that is known of a call."""
@@ -118,6 +182,7 @@ class Compared:
             max_norm=None if bad else _number(norm), max_norm_limit=limit_max, nonfinite_mismatches=int(bad),
             unwritten=0 if ok else _unwritten(self.got[call], self.poison.reshape(-1)), stale_call=None,
             beyond=None if self.rule.tolerance is None else int(self.rows[call][6]),
+            differing=self._differing(call), **self._excuses(call),
         )  # fmt: skip
 
 

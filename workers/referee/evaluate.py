@@ -354,6 +354,9 @@ def _difference(check: OutputCheck, rule: compare.Rule) -> str:
         return f"it is the answer to call {check.stale_call}"
     if check.nonfinite_mismatches:
         return f"{check.nonfinite_mismatches:,} elements are NaN or infinite where the reference is not, or the reverse"
+    if check.differing is not None:
+        more = f", besides {check.ties:,} that point at equal values, which is right" if check.ties else ""
+        return f"{check.differing:,} of {math.prod(check.shape):,} elements differ{more}"
     if check.beyond is not None and rule.tolerance is not None:
         rtol, atol = rule.tolerance
         return f"{check.beyond:,} of {math.prod(check.shape):,} elements are off by more than {atol:g} + {rtol:g}·|R|"

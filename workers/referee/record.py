@@ -13,6 +13,7 @@ from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
 from workers.referee.batches import Delivery, Part, Truth, shown
+from workers.referee.excuse import Excuses
 from workers.variants import Variant
 
 KEPT_FIRST = 5
@@ -49,6 +50,8 @@ class Record:
         self.deterministic: bool | None = None
         self.propagates_nonfinite: bool | None = None
         self.null_answers: tuple[str, ...] = ()
+        self.excuses: Excuses | None = None
+        """By which a wrong call may be right."""
         self.excused: list[str] = []
         """Variants of the inputs that are outside the problem's domain, and why."""
         self._spec = agreed
@@ -107,12 +110,30 @@ class Record:
         if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
             self._ask_peers(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._place.outputs.leaves]
-        return [
+        compared = [
             compare.outputs(
                 got[leaf], expected[leaf], baseline[leaf], poison[leaf][0], leaf, shapes[leaf], rule, closely=not brief
             )
             for leaf in leaves
         ]
+        return self._reviewed(parts, compared, expected)
+
+    def _reviewed(
+        self, parts: list[Delivery], compared: list[compare.Compared], expected: list[torch.Tensor]
+    ) -> list[compare.Compared]:
+        """The same, with calls that are wrong looked at once more."""
+        wrong = [call for call in range(sum(part.count for part in parts)) if not all(out.ok[call] for out in compared)]
+        if not wrong or self.excuses is None:
+            return compared
+        alone = [part.part(call, call + 1) for part in parts for call in range(part.count)]
+        exact = {
+            call: [leaf[call : call + 1].clone() for leaf in expected] for call in wrong
+        }  # asking may overwrite it
+        for call in wrong:
+            compared = self.excuses.reviewed(
+                alone[call], call, compared, exact[call], lambda slot: shown(slot, self._place.outputs)
+            )
+        return compared
 
     def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
         """What others' rules say of the same outputs."""

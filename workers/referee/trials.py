@@ -19,6 +19,7 @@ from workers import memory, spec
 from workers.referee import compare, nulls
 from workers.referee.batches import Batch, Delivery, Part, Times, Truth, changed, columns, shown
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
+from workers.referee.excuse import Excuses
 from workers.referee.lease import Lease
 from workers.referee.party import FailedError, Seat, settle
 from workers.referee.record import Record
@@ -106,6 +107,7 @@ class Trials:
         self.streams = layout.streamed
         """Whether memory holds a single call."""
         self.record = Record(agreed, reference.place, self.truth, rule)
+        self.record.excuses = Excuses(self.excuse)
         self.stopwatch: Stopwatch | None = None
         """What takes the time, while it counts."""
         self.quickest_s = quickest_s
@@ -285,6 +287,23 @@ class Trials:
             expected=shown(expected.whole[: place.expected.slot_bytes][None], place.expected),
             baseline=shown(reference.region(place.baseline, 0, 1), place.baseline),
         )
+
+    def excuse(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str] | None:
+        """What the reference's process says of one wrong call; see excuse.Ask.  None where it cannot say."""
+        reference, place = self.reference, self.place
+        with reference_side(), reference.party.lock:
+            reference.wait_for_readers()
+            given = self._given(delivery.batch, delivery.first, 1)
+            inputs, outputs = reference.region(place.inputs, 0, 1), reference.region(place.outputs, 0, 1)
+            if delivery.batch.inputs is not None:
+                inputs.copy_(given)
+            outputs.copy_(delivery.outputs)
+            settle(self._device)
+            try:
+                _, text = reference.ask_for_text(Command.EXCUSE, REFERENCE_TIMEOUT_S, a=0, b=ties_only)
+            except FailedError:
+                return None
+            return outputs.clone(), text
 
     def _next_seed(self) -> bytes:
         self._batches += 1

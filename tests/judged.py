@@ -1,0 +1,50 @@
+"""An answer judged by the referee's rule in this process: the truth, the comparison, and what is excused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from workers import excuses, spec, truth
+from workers.referee import compare
+
+
+def checked(model: Any, inputs: list[Any], answer: Any, rule: compare.Rule = compare.OURS) -> list[compare.Compared]:
+    """Each output of one call, compared as an evaluation does; the model runs on the inputs' device."""
+    with torch.no_grad():
+        own = model(*inputs)
+    best = truth.find(model, inputs, own)
+    twin = truth.twin(model, best) if best is not truth.Truth.OWN else model
+    exact = own if best is truth.Truth.OWN else truth.call(twin, truth.widened(inputs, best), best)
+    got = [leaf.clone() for leaf in spec.values(answer)]
+    expected = [leaf.reshape(1, -1) for leaf in spec.values(exact)]
+    found = _compared(got, expected, list(spec.values(own)), rule)
+    wrong = not all(each.ok[0] for each in found)
+    if not wrong or any(each.is_hopeless(0, exact) for each, exact in zip(found, expected, strict=True)):
+        return found
+    nearest = [leaf.clone() for leaf in got]
+    leaves = excuses.look(twin, best, inputs, nearest, ties_only=False)
+    return [
+        each if each.ok[0] else each.reviewed(0, exact, near.reshape(1, -1), compare.Excused.checked(asdict(leaf)))
+        for each, exact, near, leaf in zip(found, expected, nearest, leaves, strict=True)
+    ]
+
+
+def is_right(model: Any, inputs: list[Any], answer: Any) -> bool:
+    """Whether every output is."""
+    return all(each.ok[0] for each in checked(model, inputs, answer))
+
+
+def _compared(
+    got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], own: Sequence[torch.Tensor], rule: compare.Rule
+) -> list[compare.Compared]:
+    return [
+        compare.outputs(
+            mine.reshape(1, -1), exact, theirs.reshape(1, -1), torch.zeros_like(mine).reshape(-1), index,
+            tuple(mine.shape), rule,
+        )
+        for index, (mine, exact, theirs) in enumerate(zip(got, expected, own, strict=True))
+    ]  # fmt: skip

@@ -1,0 +1,57 @@
+"""EVALUATE: a wrong call is looked at once more: by ties and by what rounding decides, is it right?
+
+The reference's process knows (workers/excuses.py); it is given the inputs and what was delivered, and puts what is
+expected in place of what is wrong.  What comes of that is compared as ever.  Of numbers that are wrong by far nothing
+is asked."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import torch
+
+from workers.referee import compare
+from workers.referee.batches import Delivery
+
+SECONDS = 20.0
+"""Of an evaluation, for more than ties."""
+
+Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str] | None]
+"""Of one call: the nearest right answer, uint8 (1, slot_bytes), and what is to be said of each output as JSON; None
+where nothing can be.  The second argument: ties alone."""
+
+
+class Excuses:
+    """Of one evaluation."""
+
+    def __init__(self, ask: Ask) -> None:
+        """`ask`: the reference's process."""
+        self._ask = ask
+        self._spent_s = 0.0
+
+    def reviewed(
+        self,
+        part: Delivery,
+        call: int,
+        outputs: list[compare.Compared],
+        expected: list[torch.Tensor],
+        shown: Callable[[torch.Tensor], list[torch.Tensor]],
+    ) -> list[compare.Compared]:
+        """The outputs of some calls, one of which (`call`, a delivery of its own: `part`) is wrong, compared once more.
+
+        `expected`: (1, elements) of that call, one an output; `shown`: the outputs in a slot's memory."""
+        if any(output.is_hopeless(call, exact) for output, exact in zip(outputs, expected, strict=True)):
+            return outputs
+        began = time.monotonic()
+        answer = self._ask(part, self._spent_s > SECONDS)
+        self._spent_s += time.monotonic() - began
+        if answer is None:
+            return outputs
+        nearest, text = answer
+        leaves = [compare.Excused.checked(fields) for fields in json.loads(text)]
+        return [
+            output if output.ok[call] else output.reviewed(call, exact, near, leaf)
+            for output, exact, near, leaf in zip(outputs, expected, shown(nearest), leaves, strict=True)
+        ]
