@@ -123,6 +123,19 @@ class _Access(ctypes.Structure):
     _fields_ = (("location", _Location), ("flags", ctypes.c_int))
 
 
+class Kept:
+    """New memory with a descriptor of it, which is closed with it."""
+
+    def __init__(self, device: torch.device, size: int) -> None:
+        """At least `size` bytes."""
+        self.fd, self.memory = create(device, size)
+
+    def __del__(self) -> None:
+        """Where there was no memory, there is no descriptor."""
+        if hasattr(self, "fd"):
+            os.close(self.fd)
+
+
 class CudaDriverError(RuntimeError):
     """A driver call failed."""
 

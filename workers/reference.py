@@ -127,6 +127,8 @@ class Shim:
                 return self._lay_out(self._sessions[number], fd, spec.Slots(a, b))
             if command == Command.GENERATE:
                 return self._generate(self._sessions[number], a, b, c, seed)
+            if command == Command.GIVE_BACK:
+                return self._give_back(self._sessions[number])
             if command == Command.EXPECT:
                 return self._expect(self._sessions[number], a, b, fd)
             if command == Command.EXCUSE:
@@ -159,10 +161,22 @@ class Shim:
         """Forget a session.  Whoever waits for the next one keeps no more memory of the device than is soon used again:
         nobody reckons with it."""
         self._sessions.pop(number, None)
-        much = not self._sessions and self._device.type == "cuda" and torch.cuda.memory_reserved() > KEPT_BYTES
+        return Reply(Outcome.DONE, int(not self._sessions and self._keep_little()))
+
+    def _keep_little(self) -> bool:
+        """Give back memory of the device that nothing is in, where that is much; whether it was."""
+        much = self._device.type == "cuda" and torch.cuda.memory_reserved() > KEPT_BYTES
         if much:
             torch.cuda.empty_cache()
-        return Reply(Outcome.DONE, int(much))
+        return much
+
+    def _give_back(self, session: Session) -> Reply:
+        """Outputs of earlier calls, and whatever was kept for later ones."""
+        if session.slots is not None:
+            session.slots.let_go()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        return Reply(Outcome.DONE)
 
     def _load(self, fd: int, source_bytes: int, entry_bytes: int, *, by_cases: bool) -> Reply:
         self._mailbox = mmap.mmap(fd, wire.MAILBOX_BYTES)
@@ -222,6 +236,7 @@ class Shim:
         init = [positional, keyword]
         if case not in self._specs:
             self._specs[case] = self._inspect(model, draw, init, seed)
+            self._keep_little()
         elif isinstance(model, torch.nn.Module):
             calls.set_mode(model, training=self._specs[case].training)
         agreed = self._specs[case]
@@ -415,7 +430,6 @@ class Shim:
         place, exact = session.place, 0
         answers = session.answers
         if fd is not None:
-            torch.cuda.empty_cache() if self._device.type == "cuda" else None
             expected = memory.attach(self._device, fd, place.expected.stop)
             os.close(fd)
             answers = [(place.baseline.views(session.arena, 0), place.expected.views(expected, 0))]

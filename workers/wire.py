@@ -64,6 +64,8 @@ class Command(IntEnum):
     their expected outputs, where there are as many slots for these."""
     SIZE = 18
     """Reference only: answers how many bytes of the device describing the problem takes, estimated; 0: unknown."""
+    GIVE_BACK = 20
+    """Reference only: keep no memory of the device that nothing is in; what was shared is shared no more."""
     EXPECT = 19
     """Reference only: what is expected of the inputs in slots a … a+b−1, in the first slots for expected outputs, or in
     memory that comes along; answers of how many it is fp64."""

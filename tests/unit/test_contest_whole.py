@@ -52,6 +52,7 @@ class Sides:
         self.record = SimpleNamespace(calls_at_once=1000)
         self.deadline = SimpleNamespace(left_s=60.0)
         self.streams = False
+        self.gave_back = False
         self.in_block = slots
         self.surveyed: list[int] = []
         self.drawn = 0
@@ -116,6 +117,9 @@ class Sides:
         self.now += wall_us / 1e6
         self.ran = (side, self.now)
         return Times(round(wall_us * 1000), round(wall_us * 1000))
+
+    def let_go(self) -> None:
+        """Of memory."""
 
     def warm(self, side: Side) -> None:
         """A call that does not count."""

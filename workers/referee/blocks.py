@@ -21,6 +21,7 @@ from app.domain.evaluation import Block
 from workers.referee.batches import Batch, Times
 from workers.referee.outcome import SHORT_US
 from workers.referee.score import CANDIDATE, REFERENCE, SIDES, Score, per_call
+from workers.referee.survey import survey_again
 from workers.referee.trials import Trials
 
 PROBES = 2
@@ -64,6 +65,9 @@ def _run(score: Score, trials: Trials, batch: Batch, side: str, first: int, coun
     again = bool(score.handovers) and score.handovers[-1].side == side
     if side == REFERENCE and again and min(score.per_call_us) < SHORT_US:
         time.sleep(trials.reading_s)
+    trials.let_go()
+    if trials.gave_back:
+        survey_again(trials)
     trials.warm(trials.reference if side == REFERENCE else trials.candidate)
     hand_over(score, trials, side)
     if side == REFERENCE:

@@ -108,7 +108,7 @@ def _hold_round(score: Score, trials: Trials, round_: plan.Round, began: float, 
             if short:
                 break
             continue
-        if reason := outcome.stop_reason(score, (time.monotonic() - began) / budget_s):
+        if reason := outcome.stop_reason(score, (time.monotonic() - began) / budget_s, budget_s):
             break
     score.watch()
     return reason

@@ -95,8 +95,7 @@ class Progress:
         """On a GPU, once there are both a timing and a profile."""
         if self.timing is None or self.profile is None or host.device.precompiles:
             return
-        bound = profile.is_launch_bound(self.profile, self.timing.candidate_us)
-        self.timing = replace(self.timing, launch_bound=bound)
+        self.timing = profile.with_launches(self.timing, self.profile)
 
 
 def evaluate(

@@ -31,6 +31,9 @@ REFERENCE_MEMORY_BYTES = 8 << 30
 SPARE_MEMORY_BYTES = 4 << 30
 """Address space of the first spare, the default of a job."""
 
+BURIAL_S = 5.0
+"""Seconds to wait for the memory of candidates' processes that have served."""
+
 KEPT_BYTES = 8 << 30
 """Of a GPU's memory, what the referee keeps for its next tensors."""
 
@@ -237,6 +240,8 @@ class Host:
         """End references that no evaluation uses, and keep no memory of the device in this process: another evaluation
         needs it."""
         self.references.end_idle()
+        if self._nursery is not None:
+            self._nursery.wait_until_buried(BURIAL_S)
         if self._on_gpu:
             torch.cuda.empty_cache()
 

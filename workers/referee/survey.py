@@ -29,10 +29,25 @@ def survey(trials: Trials, wanted: Sequence[tuple[Seat, int]], *, alike: bool = 
     for seat, count in fit:
         with trials.lease.shared():
             _survey(trials, seat, batch, count)
+    if alike:
+        _level(trials)
+
+
+def _level(trials: Trials) -> None:
+    """Where one side has to copy its outputs, both do."""
     sides = (trials.reference, trials.candidate)
-    if alike and any(seat.delivering == Delivering.COPY for seat in sides):
+    if any(seat.delivering == Delivering.COPY for seat in sides):
         for seat in sides:
             seat.delivering = Delivering.COPY
+
+
+def survey_again(trials: Trials) -> None:
+    """Of the reference, which has given memory back since."""
+    trials.gave_back = False
+    if trials.reference.delivering != Delivering.HOLD:
+        return
+    _survey(trials, trials.reference, trials.draw(1), 1)
+    _level(trials)
 
 
 def _survey(trials: Trials, seat: Seat, batch: Batch, count: int) -> None:

@@ -127,6 +127,11 @@ class Trials:
         self._mutates = bool(agreed.mutated_inputs)
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); none where calls are long."""
+        self._truth_bytes = max(agreed.peaks.call_bytes, agreed.peaks.truth_bytes)
+        self._expected: memory.Kept | None = None
+        """Memory for what is expected of one call, where the arena has none."""
+        self.gave_back = False
+        """Whether the reference has given memory back: its outputs come to lie elsewhere then."""
         self.warmed = 0
         """Calls of the candidate that were made to warm up."""
         self._on_show: tuple[int, int] | None = None
@@ -274,17 +279,14 @@ class Trials:
         [(batch, first, count)] = parts
         reference, place = self.reference, self.place
         self._given(batch, first, count)
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()  # what this process keeps for later is needed now
-        fd, expected = memory.create(self._device, place.expected.stop)
-        try:
-            with reference_side():
-                exact, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=fd)
-        finally:
-            os.close(fd)
+        self._make_room(self._truth_bytes + (0 if self._expected else place.expected.stop))
+        self._expected = self._expected or memory.Kept(self._device, place.expected.stop)
+        with reference_side():
+            exact, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd)
         self.record.inexact_calls += 1 - exact
+        expected = self._expected.memory.whole[: place.expected.slot_bytes][None]
         return Truth(
-            expected=shown(expected.whole[: place.expected.slot_bytes][None], place.expected),
+            expected=shown(expected, place.expected),
             baseline=shown(reference.region(place.baseline, 0, 1), place.baseline),
         )
 
@@ -304,6 +306,19 @@ class Trials:
             except FailedError:
                 return None
             return outputs.clone(), text
+
+    def _make_room(self, need_bytes: int) -> None:
+        """Where so much of the device's memory is not free, have this process and the reference's give back what they
+        keep for later."""
+        if self._device.type != "cuda" or torch.cuda.mem_get_info(self._device)[0] > need_bytes:
+            return
+        torch.cuda.empty_cache()
+        if torch.cuda.mem_get_info(self._device)[0] > need_bytes:
+            return
+        with reference_side():
+            self.reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
+        self.reference.party.close_windows()  # a mapping keeps what it shows
+        self.gave_back = True
 
     def _next_seed(self) -> bytes:
         self._batches += 1
@@ -374,6 +389,13 @@ class Trials:
             times = seat.timed_run(0, 0, Delivering.COPY, self.patience(seat, 1), self.stopwatch)
             seat.process.freeze()
         return Times(*times)
+
+    def let_go(self) -> None:
+        """Before sides are timed: of memory that they may need, where there is little."""
+        if self._expected is None or self._device.type != "cuda":
+            return
+        if torch.cuda.mem_get_info(self._device)[0] < self._truth_bytes:
+            self._expected = None
 
     def warm(self, seat: Seat) -> None:
         """One call that does not count, on inputs that both sides have seen, where calls are short: what launches the
