@@ -43,6 +43,7 @@ from workers import (
     wire,
 )
 from workers.flops import FlopCounter
+from workers.operators import OperatorTrace
 from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -299,20 +300,20 @@ class Shim:
             training=training, truth=best.value, spread=spread, mutated_inputs=tuple(changed),
             output_constant=output_constant,
             insensitive_to=ignored, constants=constants.of(model, ignored),
-            flops=self._flops(model, given()), case=case, piece_rows=rows,
+            case=case, piece_rows=rows, **self._watched(model, given()),
             peaks=spec.Peaks(
                 draw_bytes=drawing.bytes, call_bytes=calling.bytes, truth_bytes=widening.bytes
             ),
         )  # fmt: skip
 
-    def _flops(self, model: Any, inputs: list[Any]) -> int | None:
-        """Of one call; None where there are none that torch counts, or where it cannot look."""
+    def _watched(self, model: Any, inputs: list[Any]) -> dict[str, Any]:
+        """`flops` and `operators` of one call; nothing where torch cannot be watched."""
         try:
-            with FlopCounter() as counter:
-                self._call(model, inputs)
+            with FlopCounter() as counter, OperatorTrace(spec.values(inputs)) as trace:
+                outputs = self._call(model, inputs)
         except (RuntimeError, TypeError, NotImplementedError):  # a mode more than the model can stand
-            return None
-        return counter.total or None
+            return {}
+        return {"flops": counter.total or None, "operators": trace.key(spec.values(outputs))}
 
     def _draw(self, draw: Draw) -> list[Any]:
         if self._device.type == "cpu":

@@ -361,6 +361,8 @@ class Spec:
     piece_rows: int | None = None
     """Rows along the first dimension in which the reference can be computed piece by piece with the same answer; None
     where it cannot, or where it is small."""
+    operators: str | None = None
+    """Semantic key of one call (workers.operators); None where torch cannot be watched."""
     case: Case | None = None
     """None where the problem is a model."""
     numerics: dict[str, str | bool] = field(default_factory=numerics.chosen)
@@ -383,6 +385,7 @@ class Spec:
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[: constants.MOST],
             flops=None if fields["flops"] is None else int(fields["flops"]),
             peaks=Peaks.checked(fields["peaks"]), piece_rows=_rows(fields["piece_rows"]),
+            operators=None if fields["operators"] is None else str(fields["operators"])[:NAME_CHARS],
             case=None if fields["case"] is None else Case.checked(fields["case"]),
             numerics=numerics.checked(fields["numerics"]),
         )  # fmt: skip

@@ -371,6 +371,8 @@ class Evaluation:
     """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,
     baselines, total."""
     protocol: str = PROTOCOL
+    operators: str | None = None
+    """Semantic key of the problem, as the reference's process recorded it; None where it could not."""
 
     def __post_init__(self) -> None:
         if (self.error is None) != (self.status is Status.PASSED):

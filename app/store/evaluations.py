@@ -14,7 +14,7 @@ from app.domain import ids, result, reward
 from app.domain.evaluation import Evaluation
 from app.domain.job import JobState
 from app.domain.verdict import Finding, Label, Subject, Verdict
-from app.store import codec, jobs, tables
+from app.store import codec, jobs, problems, tables
 from app.store.session import Database
 
 ZSTD_LEVEL = 3
@@ -104,6 +104,8 @@ def add(
     }
     connection.execute(sa.insert(tables.evaluations).values(row))
     _insert_verdict(connection, evaluation_id, verdict)
+    if evaluation.operators is not None:
+        problems.set_operators(connection, lease.job.job_id, evaluation.operators)
     if timeline:
         _insert_timeline(connection, evaluation_id, timeline)
     return evaluation_id

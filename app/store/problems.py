@@ -54,6 +54,13 @@ def get(connection: sa.Connection, problem_id: UUID) -> Problem | None:
     )
 
 
+def set_operators(connection: sa.Connection, job_id: UUID, operators: str) -> None:
+    """Record the semantic key of a job's problem, unless it has one: the first evaluation decides."""
+    of_job = sa.select(tables.jobs.c.problem_id).where(tables.jobs.c.job_id == job_id).scalar_subquery()
+    missing = sa.and_(_p.problem_id == of_job, _p.operators.is_(None))
+    connection.execute(sa.update(tables.problems).where(missing).values(operators=operators))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """A problem without its source."""

@@ -202,7 +202,7 @@ _candidates = _narrow(
 ).subquery("candidates")
 _problems = _narrow(
     problems,
-    *(column.name for column in problems.c if column.name != "reference"),
+    *(column.name for column in problems.c if column.name not in ("reference", "prompt_json", "claims")),
     reference_bytes=sa.func.octet_length(problems.c.reference),
 ).subquery("problems")
 _own_bytes = sa.func.octet_length(turns.c.messages_json) + sa.func.octet_length(turns.c.response)

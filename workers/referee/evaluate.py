@@ -418,6 +418,7 @@ def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation
         fresh_weights=progress.fresh_weights, cases=_outcome(progress, fault),
         compiled_kernels=progress.compiled.kernels if progress.compiled else (),
         testimony=progress.testimony, stage_ms=progress.stages.milliseconds(),
+        operators=progress.agreed.operators if progress.agreed else None,
     )  # fmt: skip
 
 

@@ -28,6 +28,9 @@ problems = sa.Table(
     sa.Column("reference", sa.LargeBinary, nullable=False),
     sa.Column("reference_sha256", sa.Text, nullable=False),
     sa.Column("licence", sa.Text),  # SPDX where known; NULL where nobody said
+    sa.Column("operators", sa.Text),  # semantic key (workers/operators.py) of the first evaluation; NULL before
+    sa.Column("prompt_json", sa.Text),  # messages that the source set asks with, JSON; NULL where it has none
+    sa.Column("claims", JSONB),  # further fields of its source, unchecked; NULL where it has none
     created_at(),
     sa.UniqueConstraint("source_set", "name", "reference_sha256", "entry_point"),
 )

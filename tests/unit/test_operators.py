@@ -1,0 +1,70 @@
+"""The semantic key: the same computation has the same key however it is written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (as everybody writes it)
+from torch import nn
+
+from workers.operators import OperatorTrace
+
+
+def key(call: object, *inputs: torch.Tensor) -> str:
+    assert callable(call)
+    with torch.no_grad(), OperatorTrace(inputs) as trace:
+        output = call(*inputs)
+    return trace.key([output])
+
+
+X, Y = torch.randn(4, 8), torch.randn(4, 8)
+
+
+def test_modules_and_functions_have_one_key() -> None:
+    linear = nn.Linear(8, 8)
+    written = [
+        nn.Sequential(linear, nn.ReLU()),
+        lambda x: torch.relu(linear(x)),
+        lambda x: F.relu(F.linear(x, linear.weight, linear.bias)),
+        lambda x: linear(x).relu(),
+    ]
+    assert len({key(each, X) for each in written}) == 1
+
+
+def test_independent_operators_may_stand_in_any_order() -> None:
+    def one(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        left, right = x.exp(), y.tanh()
+        return left * right
+
+    def other(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        right, left = y.tanh(), x.exp()
+        return left * right
+
+    assert key(one, X, Y) == key(other, X, Y) != key(one, Y[:, :4], X[:, :4])
+
+
+def test_what_is_computed_from_what_is_told_apart() -> None:
+    assert key(lambda x, y: x - y, X, Y) != key(lambda x, y: y - x, X, Y)
+    assert key(lambda x: x.exp().tanh(), X) != key(lambda x: x.tanh().exp(), X)
+    assert key(lambda x: x.add_(1.0).exp(), X.clone()) != key(lambda x: x.exp(), X)
+
+
+def test_numbers_are_in_the_first_half_alone() -> None:
+    wide = torch.randn(4, 16)
+    one, other = (key(lambda x: (x * 2.0).sum(dim=1), x).split(":") for x in (X, wide))
+    assert one[1] != other[1]
+    assert one[2] == other[2]
+    assert one[2] != key(lambda x: (x * 2.0).mean(dim=1), X).split(":")[2]
+
+
+def test_the_compiler_is_not_imported_for_it() -> None:
+    code = (
+        "import sys, torch; from workers.operators import OperatorTrace\n"
+        "x = torch.ones(2, 2)\n"
+        "with OperatorTrace([x]) as c: y = x @ x\n"
+        "print(c.key([y])[:3], 'torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["o1:", "False"]
