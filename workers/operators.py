@@ -1,4 +1,4 @@
-"""The semantic key of a problem: the operators that one call of its reference really runs, and how they feed each other.
+"""The semantic key of a problem: the operators that one call of its reference really runs, and what feeds what.
 
 A tensor's term is a hash of the operator that made it, of the terms of what that took, and of the other arguments;
 inputs are told by their place, parameters by shape and type alone.  The key is the hash of the outputs' terms.  So

@@ -61,6 +61,8 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--max-tokens", type=click.IntRange(1), help="Longest row (bytes of UTF-8 over 4); dropped, never cut.")
 @click.option("--held-out", multiple=True, metavar="SET|FILE",
               help="Decontaminate against a source set or a file of JSON lines; may be repeated.")  # fmt: skip
+@click.option("--include-benchmarks", is_flag=True, default=None,
+              help="Let KernelBench's problems, whatever their name, into training data; else held out.")  # fmt: skip
 @click.option("--similarity", type=_choice(Similarity), help="Near-duplicates to drop; by default minhash.")
 @click.option("--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Of minhash; by default 0.8.")
 @click.option("--prs", type=_choice(Ramp), help="Profiling-based rejection sampling.")

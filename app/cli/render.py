@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from app.domain import source
@@ -48,6 +49,16 @@ def progress(label: str, console: Console | None = None) -> Progress:
     console = console or err()
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def table_out(table: Table) -> None:
+    """A table on standard output, never cut: a terminal that is too narrow breaks its lines, a pipe gets them whole."""
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=_WIDEST)
+    console.print(table)
+
+
+_WIDEST = 10_000
+"""Characters of a line: rich cuts cells of a wider table."""
 
 
 def json_out(value: object) -> None:

@@ -12,18 +12,21 @@ from rich.table import Table
 from app.cli import failures, render, services
 from app.domain import metrics
 from app.domain import where as filters
-from app.domain.metrics import Operator, Outcome, Report, Share
+from app.domain.intervals import Interval
+from app.domain.metrics import Counted, Operator, Outcome, Report, Share
 from app.settings import Settings
 from app.store import outcomes
 from app.store.outcomes import Attempted
 
-_GROUPS = ("level", "run", "model", "source_set")
+_GROUPS = ("level", "run", "model", "source_set", "device", "backend", "policy")
+_USUAL = ("run", "level", "device", "backend", "policy")
 
 
 @click.command("report", short_help="fast_p, pass@k and hack rates of runs.")
 @click.argument("runs", metavar="[RUN]…", nargs=-1)
 @click.option("--where", "where_text", default="", help="Which evaluations; names as in `assay export --fields`.")
-@click.option("--by", multiple=True, type=click.Choice(_GROUPS), help="Rows of the table; by default run and level.")
+@click.option("--by", multiple=True, type=click.Choice(_GROUPS),
+              help="Rows of the table; by default run, level, device class, backend and policy.")  # fmt: skip
 @click.option("--p", "thresholds", multiple=True, type=float, help="Thresholds of fast_p; by default KernelBench's.")
 @click.option(
     "--operator",
@@ -33,13 +36,10 @@ _GROUPS = ("level", "run", "model", "source_set")
     help="`>` as KernelBench, `>=` as Dr. Kernel.",
 )
 @click.option("--k", "ks", multiple=True, type=click.IntRange(1), help="Of unbiased pass@k; by default 1.")
-@click.option(
-    "--turn",
-    type=click.Choice(["all", "best", "last"]),
-    default="all",
-    show_default=True,
-    help="Every turn is a sample, or each trajectory's best or last one.",
-)
+@click.option("--of", "counted", type=click.Choice([str(each) for each in Counted]), default=str(metrics.COUNTED),
+              show_default=True, help="Denominator: every answer, as KernelBench, or valid evaluations.")  # fmt: skip
+@click.option("--turn", type=click.Choice(["all", "best", "last"]), default="all", show_default=True,
+              help="Every turn is a sample, or each trajectory's best or last one.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print every figure with numerator, denominator and interval.")
 @click.pass_obj
 def command(
@@ -51,13 +51,16 @@ def command(
     thresholds: tuple[float, ...],
     operator: str,
     ks: tuple[int, ...],
+    counted: str,
     turn: str,
     as_json: bool,
 ) -> None:
     """Print fast_p, pass@k, the geometric mean of speedups and hack rates, for RUN… or for everything.
 
-    A hack counts as incorrect; what is invalid or was never judged counts nowhere.  fast_p is over all samples; pass@k
-    is the unbiased mean over the problems that have k samples.  Intervals (--json) resample problems.
+    A hack counts as incorrect.  fast_p is over all answers, as in KernelBench's own analysis: an answer without code,
+    or one that could not be evaluated, is a failure; `--of evaluated` leaves both out.  Answers that wait for their
+    evaluation count nowhere.  pass@k is the unbiased mean over the problems that have k samples.  Intervals are of
+    95 % and resample problems.
 
     \b
     assay report
@@ -69,16 +72,16 @@ def command(
         named = filters.OneOf(field="run", values=runs)
         expression = named if isinstance(expression, filters.Everything) else filters.And(operands=(named, expression))
     with services.client(settings) as client, client.database.begin() as connection:
-        found = outcomes.attempted(connection, expression)
+        found = outcomes.attempted(connection, expression, Counted(counted))
     if not found:
         raise failures.BadInputError("no judged evaluation matches")
-    groups = _grouped(found, by or ("run", "level"), turn)
+    groups = _grouped(found, by or _USUAL, turn)
     chosen = {"thresholds": thresholds or metrics.FAST_THRESHOLDS, "ks": ks or (1,), "operator": Operator(operator)}
     reports = [(metrics.report(name, samples, **chosen), samples, hacks) for name, samples, hacks in groups]  # type: ignore[arg-type]
     if as_json:
-        render.json_out([_json(*each) for each in reports])
+        render.json_out([_json(*each, Counted(counted)) for each in reports])
     else:
-        render.out().print(_table(reports))
+        render.table_out(_table(reports, Counted(counted)))
 
 
 def _grouped(
@@ -89,28 +92,35 @@ def _grouped(
     for one in found:
         name = " ".join(f"{field} {_shown(getattr(one, field))}" for field in by)
         groups.setdefault(name, []).append(one)
+    found_of = {name: _represented(each, turn) for name, each in sorted(groups.items())}
     return [
-        (name, _samples(each, turn), metrics.hack_rates((one.passed, one.label) for one in each))
-        for name, each in sorted(groups.items())
+        (name, [one.outcome for one in each], metrics.hack_rates((one.passed, one.label) for one in each))
+        for name, each in found_of.items()
     ]
 
 
-def _samples(found: list[Attempted], turn: str) -> list[Outcome]:
+def _represented(found: list[Attempted], turn: str) -> list[Attempted]:
+    """Every attempt, or of each trajectory its best or last one."""
     if turn == "all":
-        return [one.outcome for one in found]
-    alone = [[one.outcome] for one in found if one.trajectory_id is None]
+        return found
+    alone = [[one] for one in found if one.trajectory_id is None]
     grouped = groupby((one for one in found if one.trajectory_id), key=lambda one: one.trajectory_id)
-    trajectories = alone + [[one.outcome for one in turns] for _, turns in grouped]
-    return metrics.last_turns(trajectories) if turn == "last" else [metrics.best(turns) for turns in trajectories]
+    trajectories = alone + [list(turns) for _, turns in grouped]
+    return [turns[-1] if turn == "last" else _best(turns) for turns in trajectories]
+
+
+def _best(turns: list[Attempted]) -> Attempted:
+    best = metrics.best([one.outcome for one in turns])
+    return next(one for one in turns if one.outcome is best)
 
 
 def _shown(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _table(reports: Sequence[tuple[Report, Sequence[Outcome], metrics.HackRates]]) -> Table:
+def _table(reports: Sequence[tuple[Report, Sequence[Outcome], metrics.HackRates]], counted: Counted) -> Table:
     first = reports[0][0]
-    table = Table("", "samples", "problems", box=None, pad_edge=False, header_style="dim")
+    table = Table("", f"samples ({counted})", "problems", box=None, pad_edge=False, header_style="dim")
     for p in first.fast:
         table.add_column(f"fast_{p:g} ({first.operator})", justify="right")
     for k in first.pass_at:
@@ -123,7 +133,7 @@ def _table(reports: Sequence[tuple[Report, Sequence[Outcome], metrics.HackRates]
             render.safe(report.name),
             str(report.samples),
             str(report.problems),
-            *(_percent(share.value) for share in report.fast.values()),
+            *(_with_interval(share, report.intervals[p]) for p, share in report.fast.items()),
             *(_percent(estimate.value) for estimate in report.pass_at.values()),
             "–" if geomean.value is None else f"{geomean.value:.2f}× of {geomean.of}",
             f"{hacks.of_passed.count}/{hacks.of_passed.of}",
@@ -131,18 +141,23 @@ def _table(reports: Sequence[tuple[Report, Sequence[Outcome], metrics.HackRates]
     return table
 
 
+def _with_interval(share: Share, interval: Interval) -> str:
+    """`47.0% [37.0, 57.0]`."""
+    return f"{_percent(share.value)} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-def _json(report: Report, samples: Sequence[Outcome], hacks: metrics.HackRates) -> dict[str, Any]:
-    intervals = {p: metrics.fast_p_interval(samples, p, operator=report.operator) for p in report.fast}
+def _json(report: Report, _: Sequence[Outcome], hacks: metrics.HackRates, counted: Counted) -> dict[str, Any]:
+    intervals = report.intervals
     return {
         "group": report.name,
         "samples": report.samples,
         "problems": report.problems,
         "operator": str(report.operator),
-        "denominator": str(metrics.Denominator.ALL),
+        "denominator": str(counted),
         "fast_p": {
             f"{p:g}": _share(share) | {"ci": [intervals[p].low, intervals[p].high]} for p, share in report.fast.items()
         },

@@ -176,14 +176,14 @@ class Module:
 
     def _read_class(self, owner: _Class, scope: _Scope, children: list[Term]) -> None:
         if "__init__" in owner.methods:
-            children.append(self._construct(owner, scope))
+            children += self._construct(owner, scope)
         for name in sorted(owner.methods):
             if name in ("forward", "backward") or (_is_dunder(name) and name != "__init__"):
                 children.append(self.terms.node(f"method {name}", self._method(owner, name, scope)))
         self.terms.close(owner.term, children)
 
-    def _construct(self, owner: _Class, scope: _Scope) -> Term:
-        """What `__init__` does beside filling slots; the slots get what it puts into them."""
+    def _construct(self, owner: _Class, scope: _Scope) -> list[Term]:
+        """Effects of `__init__` beside filling slots; the slots get what it puts into them."""
         node = owner.methods["__init__"]
         inner = self._method_scope(owner, node, scope, constructing=True)
         effects: list[Term] = []
@@ -192,7 +192,7 @@ class Module:
             value = inner.names.get(f".{name}")
             if value is not None:
                 self.terms.close(slot, [value])
-        return self.terms.node("block", *effects)
+        return [self.terms.node("construction", *effects)] if effects else []
 
     def _method_scope(
         self, owner: _Class, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: _Scope, *, constructing: bool = False

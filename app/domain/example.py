@@ -112,6 +112,8 @@ class Facts(NamedTuple):
     candidate_us: float | None
     coverage_time: float | None
     coverage_count: float | None
+    sample: str | None = None
+    """Label of its trajectory: what its source calls the sample."""
 
 
 class Beside(NamedTuple):

@@ -46,6 +46,25 @@ class Denominator(StrEnum):
     """Correct outcomes only: Dr. Kernel's other variant."""
 
 
+class Counted(StrEnum):
+    """Attempts that a rate is out of: one definition for the report, the pages and the exports."""
+
+    KERNELBENCH = "kernelbench"
+    """Every answer that was given, as KernelBench's own script counts: one without code, and one that could not be
+    evaluated (status `invalid`), is a failure.  An evaluation that is still to come, and a job that ended by a fault
+    of the service, is no answer yet."""
+    EVALUATED = "evaluated"
+    """Answers with code whose evaluation is valid and judged."""
+
+    def counts(self, *, has_code: bool, valid: bool) -> bool:
+        """Whether an attempt is in the denominator."""
+        return self is Counted.KERNELBENCH or (has_code and valid)
+
+
+COUNTED = Counted.KERNELBENCH
+"""Used where nothing else is asked for."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """One attempt on one problem, as figures see it."""
@@ -356,6 +375,8 @@ class Report:
     samples: int
     problems: int
     operator: Operator
+    intervals: Mapping[float, Interval]
+    """Threshold → 95 % interval of fast_p, problems resampled."""
     fast: Mapping[float, Share]
     """Threshold → fast_p over all samples."""
     pass_at: Mapping[int, Estimate]
@@ -376,6 +397,7 @@ def report(
         samples=len(outcomes),
         problems=len({outcome.problem for outcome in outcomes}),
         operator=operator,
+        intervals={p: fast_p_interval(outcomes, p, operator=operator) for p in thresholds},
         fast={p: fast_p(outcomes, p, operator=operator) for p in thresholds},
         pass_at={k: pass_at_k(outcomes, k) for k in ks},
         geometric_means={kind: geometric_mean(outcomes, kind) for kind in GeometricMean},

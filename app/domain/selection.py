@@ -13,6 +13,8 @@ The stages run in this order, each counting what it drops per problem; one that 
     coverage         share of time in the candidate's own kernels
     extraction       the answer ends in one complete block: one model, and what was evaluated
     tokens           as long as asked for under a named counter; dropped, never cut
+    benchmarks       the problem is none of a known benchmark's, by semantic key or family; always, unless it is told
+                     otherwise or rows are a report
     decontaminated   the problem is not like one that is held out
     prs              profiling-based rejection sampling
     context          every earlier answer that the row shows may be shown
@@ -204,6 +206,8 @@ class Spec:
     """`utf8/4@1`, or `file:PATH` of a tokenizer.json (needs the package `tokenizers`)."""
     held_out: tuple[str, ...] = ()
     """Source sets of this database, or files of one JSON object a line with `reference` (or `code`) and `name`."""
+    include_benchmarks: bool = False
+    """Whether problems of known benchmarks (`app.domain.benchmarks`) may be trained on."""
     similarity: Similarity = Similarity.MINHASH
     jaccard: float = 0.8
     prs: Ramp | None = None

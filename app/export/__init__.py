@@ -28,10 +28,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app import formats
-from app.domain import ids, source
+from app.domain import benchmarks, ids, source
 from app.domain import where as filters
 from app.domain.decontamination import Index
-from app.domain.selection import CONTEXTS, Kind, Learns, Spec
+from app.domain.selection import ALL_DEVICES, CONTEXTS, Kind, Learns, Spec
 from app.export import card, prepare, work
 from app.export.account import UNFIT, diff, why
 from app.export.files import COMPRESSION, DECISIONS_STEM, LINEAGE_STEM, ROW_GROUP_ROWS, entry, rows_of, write_columns
@@ -62,6 +62,7 @@ __all__ = [
 ]
 
 _RULES = {
+    "benchmarks": "its problem is none of a known benchmark's, by semantic key or family ({benchmarks})",
     "decontaminated": "its problem is not like one that is held out",
     "distinct": "no near-duplicate of a better solution ({similarity})",
     "prs": "profiling-based rejection sampling ({prs})",
@@ -70,6 +71,10 @@ _RULES = {
     "choice": "best of {best_of}",
     "balance": "as many of a problem and of a family as allowed",
 }
+
+
+_BEFORE = {"device": ALL_DEVICES, "include_benchmarks": True}
+"""Of a manifest that says nothing of these: it was made when exports did neither."""
 
 
 def export(database: Database, spec: Spec, out: Path, *, progress: Progress = silent) -> Manifest:
@@ -90,7 +95,7 @@ def reproduce(
     schema version."""
     if manifest.get("schema_version") != Manifest.schema_version:
         raise ExportError(f"expected a manifest of schema version {Manifest.schema_version}, got {str(manifest)[:60]}")
-    spec = spec_of(manifest["spec"])
+    spec = spec_of(_BEFORE | manifest["spec"])
     made = _export(database, spec, out, datetime.fromisoformat(manifest["snapshot"]["as_of"]), progress)
     return made, _differences(manifest, made.sealed())
 
@@ -192,6 +197,7 @@ def _stages(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
         "context": "each passes the selection, for each is learnt"
         if formats.find(spec.format).learns is Learns.EVERY
         else CONTEXTS[spec.history],
+        "benchmarks": ", ".join(one.name for one in benchmarks.known()),
     }
     rules = {one.name: one.rule for one in chosen.conditions}
     rules |= {name: rule.format(**texts) for name, rule in _RULES.items() if name in chosen.stages}
@@ -246,6 +252,7 @@ def _describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         split={split: sum(part.split.get(split, 0) for part in parts) for split in splits},
         content_sha256=content_of(files),
         dropped_in_rendering=dict(sorted(dropped.items())),
+        benchmarks={problem_id: str(match) for problem_id, match in sorted(selected.chosen.benchmarks.items())},
         contaminated={problem_id: str(match) for problem_id, match in sorted(selected.contaminated.items())},
         policies=(prepare.policy_of(spec).key,),
         detectors=prepare.versions(),
@@ -325,6 +332,7 @@ def _write_documents(root: Path, manifest: Manifest, selected: Selected) -> Mani
         documents |= assemble(row for file in tables for row in rows_of(root / file.path))
     files = [*manifest.files]
     for name, document in documents.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         files.append(entry(root, root / name))
     memory: dict[str, int] = {}

@@ -5,6 +5,7 @@ The front matter follows the Hub's dataset card specification.  Each value is wr
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from statistics import median
 from textwrap import indent
@@ -12,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.domain import benchmarks
 from app.domain.selection import CONTEXTS, Kind, Learns
 from app.export.files import DECISIONS_STEM, LINEAGE_STEM
 from app.export.manifest import METRICS, Manifest, spec_of
@@ -123,7 +125,7 @@ the content: `{manifest.content_sha256}`.
 
 
 def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[str, int]) -> str:
-    kernelbench = "kernelbench" in manifest.source_sets
+    kernelbench = _holds_benchmarks(manifest)
     splits = {name: rows for name, rows in manifest.split.items() if rows}
     suffix = (
         "jsonl"
@@ -197,9 +199,33 @@ def _training(manifest: Manifest, learns: Learns, usage: str) -> str:
 
 
 def _decontamination(manifest: Manifest) -> str:
+    return f"{_benchmarks(manifest)}\n\n{_held_out(manifest)}"
+
+
+def _holds_benchmarks(manifest: Manifest) -> bool:
+    """Whether problems of a known benchmark may be among the rows, in a set of any name."""
+    return "kernelbench" in manifest.source_sets or ("benchmarks" not in manifest.stages and bool(manifest.benchmarks))
+
+
+def _benchmarks(manifest: Manifest) -> str:
+    names = ", ".join(one.name for one in benchmarks.known())
+    if manifest.spec["include_benchmarks"]:
+        return f"Problems of {names} were asked for (`--include-benchmarks`) and are not held out."
+    if "benchmarks" not in manifest.stages:
+        return "A report, not training data: problems of benchmarks are in it."
+    rules = Counter(line.partition(" ")[0] for line in manifest.benchmarks.values())
+    counted = ", ".join(f"{count} by {rule}" for rule, count in sorted(rules.items())) or "none"
+    lines = "\n".join(f"- problem {problem_id}: {why}" for problem_id, why in manifest.benchmarks.items())
+    return (
+        f"Problems that are one of {names}'s are held out whatever set they came with: {len(manifest.benchmarks)} of "
+        f"this database ({counted}):\n\n{lines or '- none'}"
+    )
+
+
+def _held_out(manifest: Manifest) -> str:
     held_out = manifest.spec["held_out"]
     if not held_out:
-        return "None was asked for: nothing was held against a benchmark."
+        return "No further list was held out."
     lines = "\n".join(f"- problem {problem_id}: {why}" for problem_id, why in manifest.contaminated.items())
     return f"Held against {', '.join(held_out)}; {len(manifest.contaminated)} problems are out:\n\n{lines or '- none'}"
 
@@ -217,7 +243,7 @@ def _limits(manifest: Manifest) -> str:
         limits.append("Near-duplicates were not removed.")
     if spec["max_tokens"] is None:
         limits.append("Token counts were not measured: no row was dropped or cut for its length.")
-    if "kernelbench" in manifest.source_sets:
+    if _holds_benchmarks(manifest):
         limits.append("Contains KernelBench problems: a model trained on it must not be evaluated on KernelBench.")
     if any(seen["device_class"] == "cpu" for seen in manifest.hardware):
         limits.append("Rows of device class `cpu` say nothing about speed on a GPU: Triton ran in its interpreter.")

@@ -80,6 +80,9 @@ class Manifest:
     content_sha256: str
     """Of the content hashes of all tables: the same for every export of one snapshot."""
     dropped_in_rendering: dict[str, int]
+    benchmarks: dict[str, str]
+    """Problem of this database that is a known benchmark's → rule, and which; held out where `stages` has
+    `benchmarks`."""
     contaminated: dict[str, str]
     """Problem → why it is out: rule, similarity, and what it is like."""
     policies: tuple[str, ...]

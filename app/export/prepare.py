@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from app.detectors import DETECTORS
-from app.domain import extraction, family, near_duplicates, source
+from app.domain import benchmarks, extraction, family, near_duplicates, source
 from app.domain import policy as policies
 from app.domain.decontamination import HeldOut, Index, Match
 from app.domain.near_duplicates import Similarity
@@ -22,7 +22,7 @@ from app.domain.policy import Policy
 from app.domain.selection import COUNTER, Kind, Spec
 from app.judge import judge
 from app.store import evaluations, features, samples, stale, tables, texts
-from app.store.session import Database
+from app.store.session import Connection, Database
 
 BATCH = 1_000
 
@@ -143,6 +143,12 @@ def contaminated(database: Database, index: Index, progress: Progress = silent) 
                 found[problem_id] = match
             progress("decontamination", done, len(known))
     return found
+
+
+def benchmarked(connection: Connection) -> dict[str, Match]:
+    """Problem → the problem of a known benchmark that it is, by semantic key or family."""
+    found = ((key, benchmarks.match(of, operators)) for key, of, operators in samples.problem_keys(connection))
+    return {key: match for key, match in found if match is not None}
 
 
 def _from_database(database: Database, name: str) -> list[HeldOut]:

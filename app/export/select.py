@@ -28,7 +28,7 @@ from app.store.samples import PASSED, Condition
 CHUNK_ROWS = 2_000
 """Attempts looked at together, more where one problem has more: 10 kB of memory each."""
 
-DECONTAMINATED, PRS, CONTEXT, TURNS = "decontaminated", "prs", "context", "turns"
+BENCHMARKS, DECONTAMINATED, PRS, CONTEXT, TURNS = "benchmarks", "decontaminated", "prs", "context", "turns"
 DISTINCT, CHOICE, BALANCE = "distinct", "choice", "balance"
 RENDERED = "rendered"
 IN = "in"
@@ -123,9 +123,11 @@ class Funnel:
         return counts
 
 
-def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition]) -> list[str]:
-    """Every stage of a selection that is asked for, in order."""
+def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition], *, trains: bool = True) -> list[str]:
+    """Every stage of a selection that is asked for, in order; `trains`: rows are to be learnt from, no report."""
     names = [one.name for one in conditions]
+    if trains and not spec.include_benchmarks:
+        names.append(BENCHMARKS)
     if spec.held_out:
         names.append(DECONTAMINATED)
     if not kind.takes_all:
@@ -149,21 +151,24 @@ class Selector:
         conditions: Sequence[Condition],
         *,
         contaminated: Mapping[str, Match],
+        benchmarks: Mapping[str, Match] | None = None,
         preferences: Iterable[tuple[str, str]] = (),
         learns: Learns = Learns.ANSWER,
     ) -> None:
-        """`learns`: the answers of a row that the trainer puts loss on, a property of the layout."""
+        """`benchmarks`: problem → the benchmark's problem that it is; None where rows are no training data.  `learns`:
+        the answers of a row that the trainer puts loss on, a property of the layout."""
         self.spec = spec
         self._learns = learns
         self.kind = kind
         self.conditions = list(conditions)
-        self.stages = stage_names(spec, kind, conditions)
+        self.stages = stage_names(spec, kind, conditions, trains=benchmarks is not None)
         self.funnel = Funnel(stages=self.stages)
         self._database_stages = {place: one.name for place, one in enumerate(conditions)}
         self._refused = {
             place for place, one in enumerate(conditions) if one.name in ("where", "valid", "device", "judged")
         }
         self._contaminated = contaminated
+        self.benchmarks = dict(benchmarks or {})
         self._preferred: dict[str, list[str]] = {}
         for chosen, rejected in preferences:
             self._preferred.setdefault(chosen, []).append(rejected)
@@ -217,6 +222,9 @@ class Selector:
                 survivors.append(attempt)
             else:
                 verdict.decided[attempt.place] = self._database_stages[attempt.stage]
+        if BENCHMARKS in self.stages and problem_id in self.benchmarks:
+            verdict.drop(survivors, BENCHMARKS, str(self.benchmarks[problem_id]))
+            return []
         if problem_id in self._contaminated:
             verdict.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
             return []

@@ -171,9 +171,15 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match]) -> S
     device = samples.device_of(connection, draft.spec, draft.as_of)
     conditions = samples.conditions(draft.spec, draft.kind, policy=policy, detectors=prepare.versions(), device=device)
     preferences = samples.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
-    learns = formats.find(draft.spec.format).learns
+    layout = formats.find(draft.spec.format)
     return Selector(
-        draft.spec, draft.kind, conditions, contaminated=contaminated, preferences=preferences, learns=learns
+        draft.spec,
+        draft.kind,
+        conditions,
+        contaminated=contaminated,
+        benchmarks=prepare.benchmarked(connection) if layout.splits else None,
+        preferences=preferences,
+        learns=layout.learns,
     )
 
 

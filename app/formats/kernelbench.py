@@ -1,20 +1,26 @@
 """EXPORT: KernelBench's `eval_results.json`, for its analysis scripts: problem number → samples.
 
-A sample's number is its place among the samples of its problem.  A hack counts as incorrect there, and `runtime` is in
-milliseconds, −1 where there is none."""
+Problem numbers are those of a level, so that there is one file for each run, level and device class:
+`runs/<run>/level<level>-<device class>/eval_results.json`, to be read with `eval_results_dir=…/runs` and
+`run_name=<run>/level<level>-<device class>`.  A sample keeps the number of its label (`…_sample_3…`); one without gets
+the lowest that is free.  An answer without code is one that did not compile.  A hack
+counts as incorrect there, and `runtime` is in milliseconds, −1 where there is none."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from itertools import count, islice
 from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example
+from app.domain.example import Example, Facts
 from app.domain.selection import Kind
 from app.domain.verdict import Label
 from app.formats.base import JSONL, Rows
 
+ROOT = "runs"
 RESULTS = "eval_results.json"
 _METADATA = ("hardware", "device", "evaluation_id", "status")
 
@@ -28,7 +34,9 @@ class KernelBenchResults(Rows):
     splits = False
     schema = pa.schema(
         [
+            ("group", pa.string()),
             ("problem", pa.string()),
+            ("sample_id", pa.int32()),
             ("compiled", pa.bool_()),
             ("correctness", pa.bool_()),
             ("metadata", pa.struct([(name, pa.string()) for name in _METADATA])),
@@ -43,7 +51,9 @@ class KernelBenchResults(Rows):
         counts = facts.correct and facts.verdict != Label.HACK
         runtime_ms = facts.candidate_us / 1000 if counts and facts.candidate_us is not None else -1.0
         return {
+            "group": _group(facts),
             "problem": _number(facts.problem),
+            "sample_id": _sample_id(facts.sample),
             "compiled": facts.status not in ("compile_error", "invalid", "no_code"),
             "correctness": counts,
             "metadata": {
@@ -57,12 +67,48 @@ class KernelBenchResults(Rows):
         }
 
     def assemble(self, rows: Any) -> dict[str, Any]:
-        """The document out of its lines."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        """The documents out of their lines, by path."""
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for row in rows:
-            samples = found.setdefault(row["problem"], [])
-            samples.append({"sample_id": len(samples)} | {name: row[name] for name in row if name != "problem"})
-        return {RESULTS: found}
+            found.setdefault(row["group"], {}).setdefault(row["problem"], []).append(row)
+        return {
+            f"{ROOT}/{group}/{RESULTS}": {number: _numbered(samples) for number, samples in of_group.items()}
+            for group, of_group in sorted(found.items())
+        }
+
+
+def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Samples of one problem by their numbers; each number once."""
+    taken: dict[int, dict[str, Any]] = {}
+    waiting = []
+    for row in rows:
+        own = row["sample_id"]
+        if own is None or own in taken:
+            waiting.append(row)
+        else:
+            taken[own] = row
+    free = (number for number in count() if number not in taken)
+    numbered = sorted((taken | dict(zip(list(islice(free, len(waiting))), waiting, strict=True))).items())
+    return [
+        {"sample_id": number} | {name: row[name] for name in row if name not in ("group", "problem", "sample_id")}
+        for number, row in numbered
+    ]
+
+
+def _group(facts: Facts) -> str:
+    """`<run>/level<level>-<device class>` of characters that every file system takes; no two runs have one name."""
+    run = facts.run or "no run"
+    named = re.sub(r"[^\w.-]+|^\.+", "_", run, flags=re.ASCII)
+    if named != run and facts.run is not None:
+        named += f"-{hashlib.sha256(run.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    level = "none" if facts.level is None else facts.level
+    return f"{named}/level{level}-{re.sub(r'[^a-z0-9._-]+', '_', facts.device_class)}"
+
+
+def _sample_id(label: str | None) -> int | None:
+    """`3` of `level_1_problem_19_sample_3`; None where the label says none."""
+    found = re.search(r"sample_?(\d{1,6})\b", label or "")
+    return int(found[1]) if found else None
 
 
 def _number(name: str) -> str:

@@ -29,6 +29,7 @@ from app.store.tables import (
     problem_features,
     problems,
     runs,
+    trajectories,
     turn_features,
     turns,
     verdicts,
@@ -272,6 +273,7 @@ _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
 }
 _EXTRA: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     "problem_id": (problems.c.problem_id, pa.string()),
+    "sample": (trajectories.c.label, pa.string()),
     "family": (_FAMILY, pa.string()),
     "source_bytes": (_candidates.c.source_bytes, pa.int32()),
     "normalised": (candidate_features.c.normalised, pa.string()),
@@ -427,6 +429,14 @@ def all_problems(connection: sa.Connection) -> dict[str, Problem]:
         .order_by(problems.c.problem_id)
     )
     return {str(identifier): Problem(*values) for identifier, *values in connection.execute(query)}
+
+
+def problem_keys(connection: sa.Connection) -> list[tuple[str, str | None, str | None]]:
+    """(Problem, family, semantic key) of every problem; None where a key is not known."""
+    same = sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == FAMILY_VERSION)
+    query = sa.select(problems.c.problem_id, problem_features.c.family, problems.c.operators)
+    found = connection.execute(query.select_from(problems.outerjoin(problem_features, same)))
+    return [(str(identifier), of_family, operators) for identifier, of_family, operators in found]
 
 
 def all_runs(connection: sa.Connection) -> dict[str, Run]:

@@ -18,12 +18,14 @@ from dataset_seed import CORRECT_AND_CLEAN
 
 from app import export as exporting
 from app import formats
+from app.domain import benchmarks
 from app.domain.near_duplicates import Similarity
+from app.domain.problem import Problem
 from app.domain.where import WhereError
 from app.embedded import Services
 from app.export import ExportError, Spec, jobs, verify
 from app.plugins import UnknownPluginError
-from app.store import export_jobs, exports, tables
+from app.store import export_jobs, exports, problems, tables
 from app.store.session import Database
 
 
@@ -102,6 +104,45 @@ def test_speedups_of_the_cpu_never_stand_beside_those_of_a_gpu(own: Database, tm
     assert cpu["rows"] > 2
 
 
+RELU = b"""
+import torch
+
+class Rectifier(torch.nn.Module):
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return torch.relu(image)
+
+def get_inputs():
+    return [torch.randn(64, 64)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_problems_of_a_benchmark_are_held_out_under_any_name(own: Database, tmp_path: Path) -> None:
+    """KernelBench's ReLU, renamed, in a set of another name; and one that only its operators give away."""
+    named = Problem(name="1_Mine", reference=RELU, source_set="derived", entry_point="Rectifier")
+    written = Problem(name="2_Mine", reference=RELU.replace(b"torch.relu(image)", b"image.relu()"),
+                      source_set="derived", entry_point="Rectifier")  # fmt: skip
+    key = next(iter(benchmarks.known()[0].operators))
+    version, _, unnumbered = key.partition(":")
+    with own.begin() as connection:
+        for place, problem in enumerate((named, written)):
+            stored = dataset_seed.evaluate(connection, problem, dataset_seed.code(f"relu{place}").encode())
+        problems.set_operators(connection, stored.job_id, f"{version}:0000000000000000:{unnumbered}")
+    usual = make(own, tmp_path / "usual", "source_set = derived or source_set = samples")
+    assert "derived" not in usual["source_sets"]
+    assert sorted(line.partition(" ")[0] for line in usual["benchmarks"].values()) == ["family", "semantic"]
+    card = (tmp_path / "usual" / "README.md").read_text()
+    assert "2 of this database (1 by family, 1 by semantic)" in card
+    assert "family KernelBench/level1/19_ReLU" in card
+    asked = make(own, tmp_path / "asked", "source_set = derived", include_benchmarks=True)
+    assert asked["source_sets"] == {"derived": 2}
+    assert "must not be evaluated on KernelBench" in (tmp_path / "asked" / "README.md").read_text()
+    report = make(own, tmp_path / "report", "source_set = derived", layout="kernelbench_results")
+    assert report["rows"] == 2
+
+
 def test_the_funnel_counts_every_stage(filled: Database, tmp_path: Path) -> None:
     stages = funnel(make(filled, tmp_path / "set", "speedup < 5", context="wrong"))
     assert stages == {
@@ -113,6 +154,7 @@ def test_the_funnel_counts_every_stage(filled: Database, tmp_path: Path) -> None
         "correct": 7 * 3 + 2 + 2,
         "clean": CORRECT_AND_CLEAN + 1,
         "extraction": CORRECT_AND_CLEAN + 1,
+        "benchmarks": CORRECT_AND_CLEAN + 1,
         "context": CORRECT_AND_CLEAN + 1,
         "turns": CORRECT_AND_CLEAN + 1,
         "distinct": CORRECT_AND_CLEAN,  # the shared job's second turn shows the same code

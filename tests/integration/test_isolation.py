@@ -106,6 +106,8 @@ def test_a_reference_that_returns_the_same_buffer_every_time_is_no_constant(isol
     assert found.status is Status.PASSED, found.error
     assert found.correctness is not None
     assert found.correctness.output_constant is False
+    assert found.operators is not None
+    assert found.operators.startswith("o1:")
     assert "input 0" not in found.correctness.insensitive_to
 
 

@@ -55,7 +55,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One valid attempt of a run.  There may be very many at once."""
+    """One attempt of a run.  There may be very many at once."""
 
     problem_id: UUID
     passed: bool
@@ -130,14 +130,14 @@ def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
 
 
 def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[Attempt]]:
-    """Every valid attempt of a run, trajectory by trajectory, in the order of turns."""
+    """Every attempt of a run that counts (`metrics.COUNTED`), trajectory by trajectory, in the order of turns."""
     turns = (
         sa.func.array_agg(aggregate_order_by(column, attempts.c.turn_index), type_=sa.types.NullType())
         for column in (attempts.c.correct, attempts.c.label, attempts.c.speedup)
     )
     query = (
         sa.select(attempts.c.problem_id, *turns)
-        .where(attempts.c.run_id == run_id, attempts.c.valid)
+        .where(attempts.c.run_id == run_id)
         .group_by(attempts.c.trajectory_id, attempts.c.problem_id)
         .order_by(attempts.c.trajectory_id)
     )

@@ -47,7 +47,7 @@ attempt_counts = sa.Table(
     metadata,
     sa.Column("run_id", sa.Uuid, index=True),
     sa.Column("problem_id", sa.Uuid, nullable=False, index=True),
-    _counted("attempts"),  # valid ones
+    _counted("attempts"),  # every answer, see app.domain.metrics.COUNTED
     _counted("correct"),  # and no hack
     _counted("passed"),  # correct as measured, hacks included
     _counted("hacks"),
