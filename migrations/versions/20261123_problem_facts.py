@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "20261123f"
-down_revision = "20261123e"
+down_revision = "20261123r"
 branch_labels = None
 depends_on = None
 
