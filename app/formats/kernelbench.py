@@ -3,13 +3,14 @@
 Problem numbers are those of a level, so that there is one file for each run, level and device class:
 `runs/<run>/level<level>-<device class>/eval_results.json`, to be read with `eval_results_dir=…/runs` and
 `run_name=<run>/level<level>-<device class>`.  A sample keeps the number of its label (`…_sample_3…`); one without gets
-the lowest that is free.  An answer without code is one that did not compile.  A hack
-counts as incorrect there, and `runtime` is in milliseconds, −1 where there is none."""
+the lowest that is free.  An answer without code is one that did not compile.  A hack counts as incorrect there, and
+`runtime` is in milliseconds, −1 where there is none."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from itertools import count, islice
 from typing import Any
 
@@ -68,13 +69,24 @@ class KernelBenchResults(Rows):
 
     def assemble(self, rows: Any) -> dict[str, Any]:
         """The documents out of their lines, by path."""
+        listed = list(rows)
+        devices: dict[str, Counter[str]] = {}
+        for row in listed:
+            devices.setdefault(row["group"], Counter()).update(filter(None, [row["metadata"]["device"]]))
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for row in rows:
-            found.setdefault(row["group"], {}).setdefault(row["problem"], []).append(row)
+        for row in listed:  # an answer without code ran nowhere: it stands where most of its run and level stand
+            device = row["metadata"]["device"] or _most(devices[row["group"]])
+            group = f"{row['group']}-{re.sub(r'[^a-z0-9._-]+', '_', device)}"
+            found.setdefault(group, {}).setdefault(row["problem"], []).append(row)
         return {
             f"{ROOT}/{group}/{RESULTS}": {number: _numbered(samples) for number, samples in of_group.items()}
             for group, of_group in sorted(found.items())
         }
+
+
+def _most(counts: Counter[str]) -> str:
+    """The most frequent, of equals the first by name; `none` of none."""
+    return min(counts, key=lambda name: (-counts[name], name)) if counts else "none"
 
 
 def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -96,13 +108,13 @@ def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _group(facts: Facts) -> str:
-    """`<run>/level<level>-<device class>` of characters that every file system takes; no two runs have one name."""
+    """`<run>/level<level>` of characters that every file system takes; no two runs have one name."""
     run = facts.run or "no run"
     named = re.sub(r"[^\w.-]+|^\.+", "_", run, flags=re.ASCII)
     if named != run and facts.run is not None:
         named += f"-{hashlib.sha256(run.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     level = "none" if facts.level is None else facts.level
-    return f"{named}/level{level}-{re.sub(r'[^a-z0-9._-]+', '_', facts.device_class)}"
+    return f"{named}/level{level}"
 
 
 def _sample_id(label: str | None) -> int | None:

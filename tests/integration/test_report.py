@@ -56,7 +56,7 @@ def test_report_page_and_export_count_as_kernelbench_does(database: Database, tm
     export(database, spec_of({"format": "kernelbench_results"}), tmp_path / "kb")
     results = json.loads((tmp_path / "kb/runs/made/level1-h200/eval_results.json").read_text())
     entries = [one for number in range(len(ANSWERS)) for one in results.get(str(number), [])]
-    assert [entry["sample_id"] for entry in entries] == [0] * 6
+    assert [entry["sample_id"] for entry in entries] == [0] * 7
     # KernelBench's fast_p (src/kernelbench/score.py): correct, and baseline / runtime above p, over all problems.
     runtimes = [entry["runtime"] for entry in entries if entry["correctness"]]
     assert [sum(0.1 / runtime > p for runtime in runtimes) for p in (0.0, 1.0)] == [3, 2]
