@@ -24,16 +24,16 @@ from kombu.utils.encoding import bytes_to_str
 from app import route
 
 MOST_BYTES = 8 << 10
-"""Of a message's body; ours have some 200."""
+"""Longest body of a message; those of `broker.publish` have some 200 bytes."""
 SAID = 100
-"""Of so many messages that are refused one after the other, one is logged."""
+"""One in so many messages that are refused is logged."""
 
 _log = logging.getLogger(__name__)
 
 _QoS: Any = kombu_redis.QoS
 _Channel: Any = kombu_redis.Channel
 _Transport: Any = kombu_redis.Transport
-"""As Any: the stubs of kombu know none of the methods that are overridden here."""
+"""Typed as Any: the stubs of kombu know none of the methods that are overridden here."""
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Raised while something is read that is not as expected: no JSON, no UTF-8, of another type, too deep."""
@@ -136,7 +136,7 @@ class QoS(_QoS):  # type: ignore[misc]
                 self._remove_from_indices(tag, pipe).execute()
 
     def restore_visible(self, *arguments: Any, **options: Any) -> None:
-        """Those that were taken too long ago."""
+        """Queue again what was taken too long ago."""
         try:
             super().restore_visible(*arguments, **options)
         except redis.ResponseError as error:
@@ -175,7 +175,7 @@ class Channel(_Channel):  # type: ignore[misc]
         raise Empty
 
     def _receive_one(self, c: Any) -> None:
-        """Of remote control, which nothing of ours uses: the connection is read, and what comes is dropped."""
+        """Read a command of remote control, which Assay does not use, and drop it."""
         try:
             response = c.parse_response()
         except self.connection_errors:

@@ -22,13 +22,21 @@ class Heartbeat:
     device is quarantined; ends the process where even that does not help.  Use as a context manager."""
 
     def __init__(
-        self, database: Database, lease: jobs.Lease, place: Place, lease_s: float, stop_work: Callable[[], None]
+        self,
+        database: Database,
+        lease: jobs.Lease,
+        place: Place,
+        lease_s: float,
+        stop_work: Callable[[], None],
+        more_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """`more_s`: what the job may take beyond its own limits, as far as is known by now."""
         self._database = database
         self._lease = lease
         self._place = place
         self._lease_s = lease_s
         self._stop_work = stop_work
+        self._more_s = more_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self.lost = False
@@ -53,7 +61,7 @@ class Heartbeat:
     def _beat(self) -> None:
         last = time.monotonic() + self._lease.job.options.patience_s + MARGIN_S
         while not self._over.wait(self._lease_s / 4):
-            if time.monotonic() > last:
+            if time.monotonic() > last + self._more_s():
                 _log.critical("job %s: neither done nor given up: ending this process", self._lease.job.job_id)
                 os._exit(os.EX_TEMPFAIL)  # the referee dies with it, and the lease lapses
             try:

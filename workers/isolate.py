@@ -133,6 +133,8 @@ class Isolator:
         self._cancelled = threading.Event()
         self._starting = threading.RLock()
         self._begun = False
+        self.more_s = 0.0
+        """Seconds that the job which runs may take beyond its own limits, by the referee's word."""
         self.environment: Environment | None = None
 
     def start(self) -> Environment:
@@ -208,7 +210,7 @@ class Isolator:
     def run(self, job: Job) -> Measured:
         """Evaluate one job.  Raises InfrastructureError, or CancelledError after `cancel`."""
         self._cancelled.clear()
-        self._begun = False
+        self._begun, self.more_s = False, 0.0
         self.start()
         if self._cancelled.is_set():  # while somebody else's launch was waited for
             raise CancelledError("the job was cancelled")
@@ -242,7 +244,7 @@ class Isolator:
             if not self._is_dropped():
                 self._end_referee()
             self.close()
-            message = f"the referee gave no answer within {timeout_s:g} s"
+            message = f"the referee gave no answer within {timeout_s + self.more_s:g} s"
             raise InfrastructureError(message, begun=self._begun) from error
         except OSError:
             frame = None
@@ -259,11 +261,12 @@ class Isolator:
     def _next_answer(self, channel: socket.socket, deadline: float) -> dict[str, Any] | None:
         """The next frame that is not about progress, None where the other end has closed.  Raises TimeoutError."""
         while True:
-            channel.settimeout(max(0.001, deadline - time.monotonic()))
+            channel.settimeout(max(0.001, deadline + self.more_s - time.monotonic()))
             frame = frames.receive(channel)
             if frame is None or "progress" not in frame:
                 return frame
             self._begun = self._begun or bool(frame["progress"].get("begun"))
+            self.more_s = max(self.more_s, frame["progress"].get("more_s", 0.0))
 
     def _is_dropped(self) -> bool:
         """Whether the referee ends the evaluation now that nobody wants it any more."""
@@ -272,7 +275,8 @@ class Isolator:
         try:
             self._channel.shutdown(socket.SHUT_WR)
             self._channel.settimeout(GIVE_UP_S)
-            frames.receive(self._channel)
+            while "progress" in (frames.receive(self._channel) or {}):
+                pass
         except (OSError, ValueError):  # TimeoutError is one; a frame that was cut off is no JSON
             return False
         return True

@@ -149,7 +149,10 @@ class Evaluator:
 
     def _evaluate(self, lease: jobs.Lease) -> None:
         job_id = lease.job.job_id
-        with Heartbeat(self._database, lease, self._place, self._settings.lease_s, self._isolator.cancel) as heartbeat:
+        settings, isolator = self._settings, self._isolator
+        with Heartbeat(
+            self._database, lease, self._place, settings.lease_s, isolator.cancel, lambda: isolator.more_s
+        ) as heartbeat:
             try:
                 with tracing.span("job.isolate", job_id):
                     measured = self._measured(lease)
@@ -174,7 +177,7 @@ class Evaluator:
             _log.info("job %s: %s, %s", job_id, measured.evaluation.status, verdict.label)
 
     def _measured(self, lease: jobs.Lease) -> isolate.Measured:
-        """What the referee measured.  Where the job could not begin because something of ours had ended before, that is
+        """The referee's measurement.  Where the job could not begin because something of ours had ended before, that is
         started again and the job tried once more, in the same attempt."""
         try:
             return self._isolator.run(lease.job)

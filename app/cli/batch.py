@@ -134,7 +134,8 @@ def case(fields: object, folder: Path, options: Mapping[str, Any]) -> Case:
         raise ValueError(f"unknown field {', '.join(unknown)}; expected some of {', '.join(KNOWN)}")
     for name, value in fields.items():
         if not (isinstance(value, str) or (name == "id" and type(value) is int)):
-            raise ValueError(f"{name}: expected a string, got {json.dumps(value)[:80]}")
+            shown = json.dumps(value)[:80] if not isinstance(value, dict | list) else type(value).__name__
+            raise ValueError(f"{name}: expected a string, got {shown}")
     chosen = dict(options) | {name: fields[name] for name in CHOSEN if name in fields}
     paths = {name: folder / fields[name] for name in ("reference", "candidate")}
     for name, path in paths.items():
@@ -226,6 +227,8 @@ def _json(text: bytes) -> object:
         return json.loads(text)
     except ValueError as error:
         raise ValueError(f"expected one JSON object: {error}") from error
+    except RecursionError:
+        raise ValueError("expected one JSON object, got brackets nested too deep to be read") from None
 
 
 def _is_result(done: Mapping[str, Row], case: Case) -> bool:

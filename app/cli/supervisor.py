@@ -15,7 +15,7 @@ from app.embedded import MissingBinaryError, Postgres, ServerError, Services, Va
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 """Before something that has ended is started again, in seconds: twice as long each time."""
 QUIET_S = 300.0
-"""What has run for this long is started again as if it had never ended before, in seconds."""
+"""A process that has run for this long is started again as if it had never ended before, in seconds."""
 
 FAILURES = (ServerError, MissingBinaryError, OSError)
 """Reasons for which a start may fail that may be gone later: no memory, no room on the disk, a port in use."""

@@ -51,7 +51,7 @@ class Services:
         self._given = settings
         self._state = settings.state_dir.absolute()  # it becomes part of URLs
         self.servers: list[Postgres | Valkey] = []
-        """Those that are kept here, once started."""
+        """The servers that this object has started or found, once it is open."""
         self._presence: int | None = None
         self._started = False
         self.settings = settings

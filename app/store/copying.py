@@ -39,12 +39,14 @@ def _sent(server: psycopg.pq.abc.PGconn, statement: bytes) -> Iterator[bytes | m
     if result.status != psycopg.pq.ExecStatus.COPY_OUT:
         raise psycopg.errors.error_from_result(result)
     whole = False
+    waiting = select.poll()  # select(2) knows no descriptor from 1024 on
+    waiting.register(server.socket, select.POLLIN)
     try:
         while (found := server.get_copy_data(1))[0] >= 0:
             if found[0]:
                 yield found[1]
             else:
-                select.select([server.socket], [], [])
+                waiting.poll()
                 server.consume_input()
         whole = True
     finally:

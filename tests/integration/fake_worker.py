@@ -39,6 +39,7 @@ class FakeIsolator:
         self.environment = incorrect().environment
         self._index = device_index
         self._cancelled = threading.Event()
+        self.more_s = 0.0
 
     def launch(self) -> None:
         gate = Path(os.environ.get("FAKE_GATE", ""))

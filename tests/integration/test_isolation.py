@@ -1,6 +1,7 @@
 """The evaluator on its own: real zygote, real sandbox, real processes; no database and no queue."""
 
 import os
+import re
 import textwrap
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from app.domain.job import Job, JobOptions
 from tests.bench import fuzz_control
 from tests.waiting import until
 from workers import isolate
-from workers.sandbox import toolchain
+from workers.sandbox import layers, toolchain
 
 REFERENCE = b"""
 import torch
@@ -382,3 +383,25 @@ def test_cancelling_ends_a_running_job_at_once(isolator: isolate.Isolator) -> No
     with pytest.raises(isolate.CancelledError):
         isolator.run(_job(_in_forward("while True: pass"), call_timeout_s=60, deadline_s=60))
     assert _run(isolator, HONEST).status is Status.PASSED
+
+
+def test_empty_files_are_limited_in_number(isolator: isolate.Isolator) -> None:
+    if any("own mounts" in layer for layer in isolator.start().sandbox_missing):
+        pytest.skip("candidates have no scratch folder of their own on this host")
+    makes = _in_forward(
+        """
+        import os
+        for folder in ("/tmp", "/dev/shm"):
+            made = 0
+            try:
+                while made < 100_000:
+                    os.close(os.open(f"{folder}/{made}", os.O_CREAT))
+                    made += 1
+            except OSError as error:
+                print(folder, made, error.strerror, flush=True)
+        """
+    )
+    said = _run(isolator, makes).testimony.stdout
+    for folder in ("/tmp", "/dev/shm"):
+        (found,) = set(re.findall(rf"^{folder} (\d+) No space left on device$", said, re.M)[:1])
+        assert layers.SCRATCH_INODES // 2 < int(found) <= layers.SCRATCH_INODES

@@ -113,13 +113,15 @@ def test_bad_lines_are_named_by_number_and_stop_nothing(batch: Batch) -> None:
         case("g", candidate="absent.py"),
         case("h", priority=3),
         case("a"),
+        "[" * 100_000,
+        f'{{"id": "k", "reference": "ref.py", "candidate": {"[" * 900 + "]" * 900}}}',
         case("i"),
     )
     came = batch.run()
     assert came.exit_code == failures.USAGE
     assert [row["id"] for row in batch.rows] == ["a", "i"]
     said = came.stderr.splitlines()
-    assert [line.split(":")[2] for line in said] == [str(number) for number in range(2, 11)]
+    assert [line.split(":")[2] for line in said] == [str(number) for number in range(2, 13)]
     for line, expected in zip(
         said,
         (
@@ -132,6 +134,8 @@ def test_bad_lines_are_named_by_number_and_stop_nothing(batch: Batch) -> None:
             "candidate: expected a file, found none",
             "priority: expected a string, got 3",
             "id 'a' was already on line 1",
+            "expected one JSON object, got brackets nested too deep",
+            "candidate: expected a string, got list",
         ),
         strict=True,
     ):

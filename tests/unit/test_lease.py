@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from workers.referee.deadline import Deadline
 from workers.referee.lease import Lease
+from workers.referee.waits import Waits
 from workers.sandbox.wakeful import CoreClaim, Wakeful
 
 
@@ -34,6 +36,50 @@ def test_checkers_share_and_a_timer_is_alone(tmp_path: Path) -> None:
         thread.join(timeout=10)
     assert not any(thread.is_alive() for thread in threads)
     assert not problems
+
+
+def test_time_in_which_others_have_the_device_is_not_the_candidates(tmp_path: Path) -> None:
+    lease, other = Lease(tmp_path, "gpu-0"), Lease(tmp_path, "gpu-0")
+    deadline = Deadline(10.0, 10.0, waits=lease.waits)
+    wall_s = time.monotonic() + 10.0
+    taken = threading.Event()
+
+    def occupy() -> None:
+        with other.exclusive():
+            taken.set()
+            time.sleep(0.3)
+
+    occupant = threading.Thread(target=occupy)
+    occupant.start()
+    taken.wait(10)
+    with lease.shared():
+        pass
+    occupant.join()
+    waited_s = lease.waits.seconds()
+    assert waited_s > 0.2
+    assert deadline.left_s == pytest.approx(wall_s + waited_s - time.monotonic(), abs=0.05)
+    assert Deadline(10.0, 10.0, waits=lease.waits).left_s == pytest.approx(10.0, abs=0.05)  # what was before is not
+
+
+def test_a_wait_is_known_while_it_lasts() -> None:
+    waits, inside, over = Waits(), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with waits.waiting():
+            inside.set()
+            over.wait(10)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    inside.wait(10)
+    assert waiter.ident is not None
+    first = waits.seconds(waiter.ident)
+    time.sleep(0.01)
+    assert waits.seconds(waiter.ident) > first
+    assert waits.seconds() == 0.0
+    over.set()
+    waiter.join()
+    assert waits.seconds(waiter.ident) == waits.seconds(waiter.ident) > 0.01
 
 
 def test_a_waiting_timer_is_not_starved_by_checkers(tmp_path: Path) -> None:

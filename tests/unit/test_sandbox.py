@@ -1,8 +1,10 @@
 """The parts of the sandbox that can be looked at without a sandbox."""
 
 import errno
+import fcntl
 import os
 import re
+import resource
 import signal
 import socket
 import struct
@@ -18,7 +20,7 @@ from typing import Any
 import pytest
 
 from workers.sandbox import acts, cgroup, landlock, layers, seccomp, selftest, spawn, threads, warden, zygote
-from workers.sandbox.confined import Confined, Ended
+from workers.sandbox.confined import Confined, Ended, readable
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386 = 0x40000003
@@ -462,3 +464,22 @@ def test_what_roles_prepare_is_put_into_the_cache_of_each_fork(
     with ours, theirs:
         zygote._serve(lambda _, cache: found.append((cache / "key/stub.so").read_bytes()), libraries, theirs, tmp_path)
     assert found == [b"library"]
+
+
+def test_descriptors_beyond_those_of_select_are_waited_for() -> None:
+    """select(2) raises ValueError from 1024 on, which a worker that lives for weeks reaches."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1200:
+        pytest.skip("this host allows no descriptor from 1024 on")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        near, far = socket.socketpair()
+        with near, far, socket.socket(fileno=fcntl.fcntl(near.fileno(), fcntl.F_DUPFD, 1100)) as high:
+            assert readable(high) == []
+            far.send(b"x")
+            assert readable(high, timeout_s=1.0) == [high]
+            far.close()
+            assert readable(high, near) == [high, near]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

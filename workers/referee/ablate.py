@@ -90,7 +90,7 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> tuple[
     Besides, whether the answer was right as long as unwritten memory was left as it was: either it held what a kernel
     wrote before, or the candidate feels that it is being asked."""
     timeout_s = job.options.last_call_s
-    deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s)
+    deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s, waits=trials.lease.waits)
     alone = _anew(trials, agreed, deadline)
     copies = replays = None
     felt, reason = False, ""

@@ -32,6 +32,13 @@ GOES_ON = frozenset({Status.PASSED, Status.INCORRECT})
 KEPT_TRIALS = 64
 """Stored in full, of all cases together: wrong ones first."""
 
+SHARING = 20
+"""As many cases as share one deadline: 100 cases have five.  A right Triton softmax took 1.9 s a case on the CPU device
+(two cores), so that a deadline of 120 s for all of 100 ended after 63."""
+
+LONGEST_S = 3600.0
+"""For all cases, unless the deadline itself is longer: that of a single evaluation at the most."""
+
 LEAST_S = 1.0
 """Of a deadline, with less than which no case is begun."""
 
@@ -42,22 +49,33 @@ def measure(job: Job, host: Host, cancellation: Cancellation | None = None) -> t
 
 
 def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, bytes]:
-    """The evaluation and the timeline of its first case.  The deadline is that of all cases together.
+    """The evaluation and the timeline of its first case.  The deadline is that of all cases together, and grows with
+    their number beyond `SHARING`.
 
     Raises only for our own faults, as `evaluate` does."""
     cancellation = cancellation or Cancellation()
-    seed, until = os.urandom(32), time.monotonic() + job.options.deadline_s
+    seed, spent_s, whole_s = os.urandom(32), 0.0, job.options.deadline_s
     found: list[Evaluation] = []
     timelines: list[bytes] = []
     while _is_another(found):
-        left_s = until - time.monotonic() if found else job.options.deadline_s
+        left_s = whole_s - spent_s
         if found and (left_s < LEAST_S or cancellation.asked):
             break
         one = replace(job, case=len(found), options=replace(job.options, deadline_s=left_s))
+        began, waited_s = time.monotonic(), host.lease.waits.seconds()
         evaluation, timeline = evaluate(one, host, cancellation, _seed_of(seed, len(found)))
+        host.bury()
+        spent_s += time.monotonic() - began - (host.lease.waits.seconds() - waited_s)
         found.append(evaluation)
         timelines.append(timeline)
-    return merged(found, seed, job.options.deadline_s), timelines[0]
+        whole_s = allowed_s(job.options.deadline_s, evaluation.cases[0].of if evaluation.cases else 1)
+        cancellation.more_s = whole_s - job.options.deadline_s
+    return merged(found, seed, whole_s), timelines[0]
+
+
+def allowed_s(deadline_s: float, cases: int) -> float:
+    """Seconds for so many cases, of a job with that deadline."""
+    return max(deadline_s, min(LONGEST_S, deadline_s * cases / SHARING))
 
 
 def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evaluation:

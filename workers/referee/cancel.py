@@ -15,6 +15,8 @@ class Cancellation:
         self._lock = threading.Lock()
         self._process: Confined | None = None
         self.asked = False
+        self.more_s = 0.0
+        """Seconds that the evaluation may take beyond the job's own deadline: it has many cases."""
 
     def aim(self, process: Confined | None) -> None:
         """This is the process to end; None when it has served."""

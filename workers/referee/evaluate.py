@@ -167,7 +167,7 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
         place = seating.lay_out(host, agreed, job.options.timing_budget_s)
         if not alone:
             _wait_for_room(host, progress, held, room.needs(agreed, place, host.device.round_bytes, CHECK_BYTES))
-        deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s, progress.cancellation)
+        deadline = Deadline(job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.lease.waits)
         with progress.stages.stage("arena"), host.lease.shared(), Unaided(host.references, reference):
             reference.share_arena(place, place.reference_bytes, REFERENCE_TIMEOUT_S)
         with progress.stages.stage("spawn"):
@@ -207,7 +207,7 @@ def _require_fitting(host: Host, reference: Seat, need_bytes: int) -> None:
 
 
 def _wait_for_room(host: Host, progress: Progress, held: ExitStack, need_bytes: int) -> None:
-    with progress.stages.stage("room"):
+    with progress.stages.stage("room"), host.lease.waits.waiting():
         progress.among_others = held.enter_context(host.room.hold(need_bytes, progress.cancellation))
     held.callback(host.trim)
     if progress.cancellation.asked:

@@ -224,11 +224,15 @@ class Host:
 
     def recycle(self, memory_bytes: int) -> None:
         """Between two jobs, on the CPU: end the processes that have served, and prepare the next candidate's."""
+        self.bury()
+        if self._nursery is None:
+            self.prepare_spare(memory_bytes)
+
+    def bury(self) -> None:
+        """On the CPU, while nobody is timed: end the processes that have served."""
         for party in self._retired:
             party.close()
         self._retired.clear()
-        if self._nursery is None:
-            self.prepare_spare(memory_bytes)
 
     def trim(self) -> None:
         """After an evaluation, on a GPU: keep no more memory than is soon used again, because others wait for it."""

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from workers.referee.waits import Waits
+
 
 class Lease:
     """Of one device, for any number of threads."""
@@ -34,11 +36,13 @@ class Lease:
         self._apart = 0
         self._locks = ExitStack()
         """The files' locks, while some thread checks or times."""
+        self.waits = Waits()
+        """How long each thread has waited for the device, and whatever else is counted there."""
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """While checking: together with others that check, never while somebody times."""
-        with self._changed:
+        with self.waits.waiting(), self._changed:
             self._enter()
         try:
             yield
@@ -54,7 +58,7 @@ class Lease:
     def step_aside(self) -> None:
         """Where this thread checks: let those go first who wait to time.  The caller holds no lock that one of them may
         want, and nothing of its evaluation uses the device."""
-        with self._changed:
+        with self.waits.waiting(), self._changed:
             if self.obstructed:
                 self._leave()
                 self._enter()
@@ -74,7 +78,7 @@ class Lease:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """While timing: alone."""
-        with self._changed:
+        with self.waits.waiting(), self._changed:
             self._waiting_timers += 1
             try:
                 self._changed.wait_for(lambda: not self._timing and not self._checking)
@@ -104,7 +108,7 @@ class Lease:
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
         """Until no first call of a thread of ours is running, without holding anything."""
-        with self._changed:
+        with self.waits.waiting(), self._changed:
             self._changed.wait_for(lambda: not self._apart, timeout_s)
 
     def _lock(self, kind: int) -> None:

@@ -83,7 +83,7 @@ def _by_a_new_model(
     A constructor may take long, so nobody is kept from the device meanwhile.  The call is short: its kernels are
     compiled; where something else may have to be compiled again, it is made as a first call is."""
     candidate, timeout_s = trials.candidate, job.options.last_call_s
-    deadline = Deadline(timeout_s, timeout_s, cancellation)
+    deadline = Deadline(timeout_s, timeout_s, cancellation, host.lease.waits)
     rule, quickest_s = trials.record.rule, trials.quickest_s
     alone = Trials(trials.reference, candidate, agreed, os.urandom(32), deadline, host.lease, rule, quickest_s)
     candidate.delivering = Delivering.COPY

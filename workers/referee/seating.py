@@ -87,7 +87,7 @@ def second(
     The lease is not held when it is fetched: to wait for a process with it would keep timers away from the device, and
     a nursery that makes contexts while nobody is timed would wait for those.  Raises what the party raises."""
     timeout_s = job.options.last_call_s
-    deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation)
+    deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation, host.lease.waits)
     cancellation.aim(party.process)
     try:
         seat = Seat(party)

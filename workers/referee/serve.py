@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -37,12 +38,17 @@ LINGER_S = 2.0
 LOST = 75
 """Exit code where the device's context is lost, or the zygote has ended (sysexits.h: try again)."""
 
+TOLD_S = 1.0
+"""Of waiting for others, so much more is worth a word to the worker."""
+
 DEATHS = (BrokenHostError, ZygoteError, ConnectionError, ProcessLookupError)
 """An evaluation that ends by one of these was cut short because a process of ours has ended."""
 
 
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
     """Serve until nobody is connected any more."""
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a usual 1024 is a few dozen processes
     torch.set_num_threads(1)  # the other cores belong to those whom we measure
     given = socket.socket(fileno=fd)
     shared = bool(given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
@@ -113,7 +119,7 @@ class Connection:
     def _answer(self, frame: dict[str, object]) -> None:
         job = frames.to_job(frame)
         over, cancellation, lost = threading.Event(), Cancellation(), False
-        watch = threading.Thread(target=self._watch, args=(over, cancellation), daemon=True)
+        watch = threading.Thread(target=self._watch, args=(over, cancellation, threading.get_ident()), daemon=True)
         watch.start()
         answer: dict[str, object]
         try:
@@ -160,11 +166,19 @@ class Connection:
         finally:
             self._host.health.require_sound()
 
-    def _watch(self, over: threading.Event, cancellation: Cancellation) -> None:
-        """Cancel when the other end closes; it sends nothing while it waits for an answer."""
+    def _watch(self, over: threading.Event, cancellation: Cancellation, thread: int) -> None:
+        """Cancel when the other end closes; it sends nothing while it waits for an answer.  Tell it how much longer
+        than the job's own limits that may be: what `thread` has waited for others, and time for many cases."""
+        waits, told_s = self._host.lease.waits, 0.0
+        before_s = waits.seconds(thread)
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)
             while not over.is_set():
+                more_s = waits.seconds(thread) - before_s + cancellation.more_s
+                if more_s >= told_s + TOLD_S:
+                    told_s = more_s
+                    with contextlib.suppress(OSError):
+                        self._send({"progress": {"more_s": more_s}})
                 if selector.select(timeout=0.1):
                     cancellation.ask()
                     return

@@ -34,6 +34,17 @@ class Stopwatch(Protocol):
         ...
 
 
+def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socket]:
+    """Those of the files that can be read, or whose other end has closed, within that time.
+
+    By poll(2): select(2) knows no descriptor from 1024 on, and a worker that lives for weeks may have such."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}
+    return [file for file in files if file.fileno() in ready]
+
+
 class ZygoteError(RuntimeError):
     """The zygote did not start, or died: our fault, never the candidate's."""
 
@@ -89,7 +100,7 @@ class Confined:
         """Until the process is confined and its pid is known.  Raises ZygoteError where it could not be confined."""
         deadline = time.monotonic() + timeout_s
         while self._pid is None or not self.active:
-            if not select.select([self._notes], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if not readable(self._notes, timeout_s=max(0.0, deadline - time.monotonic())):
                 raise ZygoteError(f"no process within {timeout_s} s")
             self._take_note()
 
@@ -113,7 +124,7 @@ class Confined:
         """Read the notes that have arrived.  Raises Ended where the process has gone: its pid may have a new owner."""
         if self._ended:
             raise ZygoteError("the process has ended")
-        while select.select([self._notes], [], [], 0.0)[0]:
+        while readable(self._notes):
             self._take_note()
 
     @property
@@ -156,7 +167,7 @@ class Confined:
         deadline = time.monotonic() + timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([self._channel, self._notes], [], [], left)
+            ready = readable(self._channel, self._notes, timeout_s=left)
             if self._channel in ready:
                 fds = array.array("i")
                 space = socket.CMSG_LEN(fds.itemsize)  # for one: the kernel closes whatever else comes
@@ -249,7 +260,7 @@ class Confined:
         own = self._looked_at()
         if self._stands(own) or self._stands(own):  # again: threads that were dead before are gone now
             return
-        if select.select([self._notes], [], [], ENDING_S)[0]:
+        if readable(self._notes, timeout_s=ENDING_S):
             self._take_note()
         raise ValueError("something in it ran while it was to stand still")
 
@@ -303,7 +314,7 @@ class Confined:
             self.wait_ready()
             self._take_notes()
             self.strike()
-            while select.select([self._notes], [], [], wait_s)[0]:
+            while readable(self._notes, timeout_s=wait_s):
                 self._take_note()  # until it raises Ended
         for end in (self._channel, self._notes):
             end.close()

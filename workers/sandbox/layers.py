@@ -28,6 +28,10 @@ FIRST_UID = 210_000
 SCRATCH_BYTES = 512 << 20
 """Size of the scratch folder (/tmp) and of /dev/shm, each."""
 
+SCRATCH_INODES = 32_768
+"""Files and folders in each of them.  A file costs the kernel a kilobyte that no size limit counts; torch's compiler
+and Triton leave some hundreds."""
+
 MAX_PROCESSES = 128
 """Processes and threads of one candidate.  CUDA and a compiler need some twenty."""
 
@@ -215,7 +219,7 @@ def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -
 def _mount_scratch(layers: Layers) -> None:
     """/tmp, /dev/shm and, in a process namespace, /proc of its own."""
     linux.unshare(linux.CLONE_NEWNS)
-    options = f"mode=0700,size={SCRATCH_BYTES}"
+    options = f"mode=0700,size={SCRATCH_BYTES},nr_inodes={SCRATCH_INODES}"
     below = [folder for folder in _program_folders() if Path(folder).is_relative_to("/tmp")]
     for folder in below:  # a checkout in /tmp: its Python is put aside, one on top of the other, and back again
         linux.bind(folder, "/dev/shm")

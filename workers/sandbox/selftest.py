@@ -13,7 +13,6 @@ import json
 import os
 import resource
 import secrets
-import select
 import signal
 import socket
 import subprocess
@@ -26,7 +25,7 @@ from types import TracebackType
 
 from workers import wire
 from workers.sandbox import acts, layers, spawn, toolchain
-from workers.sandbox.confined import Confined, Ended, TimedOut, ZygoteError
+from workers.sandbox.confined import Confined, Ended, TimedOut, ZygoteError, readable
 from workers.wire import Command
 
 _ROLE = "workers.sandbox.acts"
@@ -192,7 +191,7 @@ class _Outer:
             ),
             "trace another candidate (ptrace)": lambda: not _alive(targets.neighbour_pids[0]),
             "kill another candidate": lambda: not _alive(targets.neighbour_pids[1]),
-            "send over UDP": lambda: bool(select.select([self._udp], [], [], 0.0)[0]),
+            "send over UDP": lambda: bool(readable(self._udp)),
             "write to shared memory of the host's": self._shared_memory.exists,
         }
         return effects.get(name, lambda: True)()

@@ -1,0 +1,76 @@
+"""Many cases: more time, and no process that has served is kept until the last one is done."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.domain.evaluation import CaseOutcome, Environment, Evaluation, Status
+from app.domain.job import Job, JobOptions
+from workers import frames, isolate
+from workers.referee import by_cases
+from workers.referee.cancel import Cancellation
+from workers.referee.waits import Waits
+
+ENVIRONMENT = Environment(
+    device_class="cpu", device_name="d", device_id="0", node="n", python="3", torch="2", triton="3"
+)
+CASES = 100
+
+
+def test_the_deadline_grows_with_the_number_of_cases() -> None:
+    assert [by_cases.allowed_s(120, cases) for cases in (1, 20, 40, 100)] == [120, 120, 240, 600]
+    assert by_cases.allowed_s(3000, 100) == by_cases.LONGEST_S
+    assert by_cases.allowed_s(7000, 100) == 7000
+
+
+def test_a_hundred_cases_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    unburied, most, deadlines = [0], [0], []
+
+    def evaluate(job: Job, host: Any, cancellation: Cancellation, seed: bytes) -> tuple[Evaluation, bytes]:
+        deadlines.append(job.options.deadline_s)
+        unburied[0] += 2
+        most[0] = max(most[0], unburied[0])
+        case = CaseOutcome(index=job.case, of=CASES, name=str(job.case), status=Status.PASSED, calls=1)
+        return Evaluation(status=Status.PASSED, environment=ENVIRONMENT, seed="00", cases=(case,)), b""
+
+    monkeypatch.setattr(by_cases, "evaluate", evaluate)
+    host: Any = SimpleNamespace(
+        lease=SimpleNamespace(waits=Waits()), bury=lambda: unburied.__setitem__(0, 0), conclude=None
+    )
+    cancellation = Cancellation()
+    job = Job(
+        job_id=uuid4(), reference=b"", candidate=b"", backend="torch", options=JobOptions(cases=True, deadline_s=120)
+    )
+    evaluation, _ = by_cases.evaluate_cases(job, host, cancellation)
+    assert (evaluation.status, len(evaluation.cases)) == (Status.PASSED, CASES)
+    assert most == [2]
+    assert deadlines[0] == 120
+    assert 590 < deadlines[1] <= 600
+    assert cancellation.more_s == 480  # the worker has to wait so much longer
+
+
+def test_a_worker_waits_longer_by_what_the_referee_says_and_no_longer() -> None:
+    isolator = isolate.Isolator("cpu")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+
+        def referee() -> None:
+            frames.send(theirs, {"progress": {"begun": True}})
+            frames.send(theirs, {"progress": {"more_s": 30.0}})
+            threading.Event().wait(0.2)
+            frames.send(theirs, {"answer": 1})
+
+        speaking = threading.Thread(target=referee)
+        speaking.start()
+        assert isolator._next_answer(ours, deadline=isolate.time.monotonic() + 0.1) == {"answer": 1}
+        speaking.join()
+        assert (isolator._begun, isolator.more_s) == (True, 30.0)
+        isolator.more_s = 0.0
+        with pytest.raises(TimeoutError):
+            isolator._next_answer(ours, deadline=isolate.time.monotonic())

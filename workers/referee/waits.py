@@ -1,0 +1,37 @@
+"""How long an evaluation has waited for others: for the device's lease and for its memory.
+
+That time is nobody's fault, so it is added to every deadline that runs meanwhile, and the worker is told of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Waits:
+    """Of the threads of one referee, each of which is at one evaluation at a time."""
+
+    def __init__(self) -> None:
+        """None as yet."""
+        self._seconds: dict[int, float] = {}
+        self._since: dict[int, float] = {}
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While this thread waits for others."""
+        thread = threading.get_ident()
+        began = time.monotonic()
+        self._since[thread] = began
+        try:
+            yield
+        finally:
+            del self._since[thread]
+            self._seconds[thread] = self._seconds.get(thread, 0.0) + time.monotonic() - began
+
+    def seconds(self, thread: int | None = None) -> float:
+        """What the thread has waited in all, the present wait included; this thread, where none is named."""
+        thread = threading.get_ident() if thread is None else thread
+        since = self._since.get(thread)
+        return self._seconds.get(thread, 0.0) + (0.0 if since is None else time.monotonic() - since)
