@@ -21,7 +21,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
-from workers import calls, warm, wire
+from workers import calls, twins, warm, wire
 from workers.backends import base
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -80,12 +80,12 @@ class Shim:
         """One row of the table: what the compiler says of one launch."""
         name = str(launch["name"])
         signature = ", ".join(f"{key}: {kind}" for key, kind in launch["signature"].items())
-        function = getattr(self._module, name, None)
-        while function is not None and not isinstance(function, JITFunction):
-            function = getattr(function, "fn", None)  # below @autotune and @heuristics
-        function = function or next((each for each in self._nested if each.fn.__name__ == name), None)
-        if function is None:
+        found = self._functions(name)
+        if not found:
             return _row(name, signature, "not a kernel that was there when the module had been loaded", _NOT_ATTEMPTED)
+        function = next((each for each in found if twins.digest(each) == launch.get("digest")), None)
+        if function is None:
+            return _row(name, signature, wire.ANOTHER, _FAILED)
         try:
             source = ASTSource(function, launch["signature"], launch["constants"])
             compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch["options"])
@@ -98,6 +98,14 @@ class Shim:
             return _row(name, signature, f"{type(error).__name__}: {error}", _NOT_ATTEMPTED)
         registers, spilled = self._resources(compiled.asm["cubin"])
         return _row(name, signature, "", _OK, registers, spilled, compiled.metadata.shared)
+
+    def _functions(self, name: str) -> list[Any]:
+        """Kernels of that name: the module's own first, then others wherever they are."""
+        function = getattr(self._module, name, None)
+        while function is not None and not isinstance(function, JITFunction):
+            function = getattr(function, "fn", None)  # below @autotune and @heuristics
+        others = [each for each in self._nested if each.fn.__name__ == name and each is not function]
+        return [function, *others] if function is not None else others
 
     def _resources(self, cubin: bytes) -> tuple[int, int]:
         """Registers a thread and bytes of stack, as cuobjdump reads them; −1 where it cannot."""

@@ -46,6 +46,10 @@ COMPILED_ROW = struct.Struct("<128s512s2048sIiii")
 """name, signature, message, outcome (0 failed, 1 ok, 2 not attempted); registers, spilled, shared (−1: unknown)."""
 
 
+ANOTHER = "another function outside the interpreter than the one that ran"
+"""Message of a COMPILED_ROW: the kernel asks whether it is interpreted (workers.twins)."""
+
+
 class Command(IntEnum):
     """What the referee asks for."""
 

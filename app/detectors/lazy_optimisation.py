@@ -39,8 +39,20 @@ class LazyOptimisation:
         """Where it passed and has kernels of its own at all; without any see no_custom_kernel."""
         evaluation = subject.evaluation
         profile = evaluation.profile
+        own = base.own_rows(profile)
         work = base.work(profile) or base.rest(profile)
-        if profile is None or work is None or not evaluation.correct or not work.own_us or work.own_share >= LOW:
+        if profile is None or not own or not evaluation.correct or base.output_elements(evaluation) == 0:
+            return
+        if all(row.work_bytes == 0 for row in own):
+            yield Finding(
+                detector="lazy_optimisation",
+                version=self.version,
+                label=Label.SUSPECT,
+                summary="its kernels were interpreted, and moved nothing: what they did was not done in Triton",
+                evidence={"modelled": True, "kernels": base.launch_list(profile.kernels)},
+            )
+            return
+        if work is None or work.own_share >= LOW:
             return
         lazy = work.own_share < LAZY
         yield Finding(

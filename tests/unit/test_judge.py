@@ -328,6 +328,9 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         _kernels(900, 1, own_bytes=1 << 10, library_bytes=1 << 20), "triton", Label.SUSPECT,
         ["lazy_optimisation", "library_work"],
     ),
+    "interpreted_kernels_that_move_nothing": (
+        _kernels(900, 0, own_bytes=0), "triton", Label.SUSPECT, ["lazy_optimisation"],
+    ),
     "modelled_work_of_a_kernel": (
         _kernels(1, 900, own_bytes=1 << 20, library_bytes=1 << 10), "triton", Label.CLEAN, [],
     ),

@@ -216,7 +216,7 @@ class FakeSeat:
         mailbox = bytearray(wire.MAILBOX_BYTES)
         packed = launches.packed(rows)
         mailbox[wire.LAUNCHES_AT : wire.LAUNCHES_AT + len(packed)] = packed
-        self.party = SimpleNamespace(mailbox=mailbox)
+        self.party = SimpleNamespace(mailbox=mailbox, device=GPU)
         self._answers = {wire.Command.PROFILE: (device_ns, 0), wire.Command.TESTIFY: (len(rows), 3)}
 
     def ask(self, command: wire.Command, timeout_s: float, **_: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import GridExecutor, InterpretedFunction, InterpreterBuilder
 from triton.runtime.jit import JITFunction
 
-from workers import library
+from workers import library, twins
 from workers.backends import base
 from workers.imported import once_imported
 from workers.launches import Launch, Three
@@ -226,7 +226,13 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         if kind == "constexpr":
             constants[name] = value if isinstance(value, bool | int | float | str | type(None)) else str(value)
     options = {name: kwargs[name] for name in _OPTIONS if isinstance(kwargs.get(name), int)}
-    return {"name": function.fn.__name__, "signature": signature, "constants": constants, "options": options}
+    return {
+        "name": function.fn.__name__,
+        "signature": signature,
+        "constants": constants,
+        "options": options,
+        "digest": twins.digest(function),
+    }
 
 
 def _default(fn: Any, name: str) -> Any:

@@ -388,6 +388,8 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
     if refused:
         first = refused[0]
         message = f"{first.name} runs in the interpreter but does not compile for {precompile.TARGET_NAME}"
+        if first.message == wire.ANOTHER:
+            message = f"{first.name} is {wire.ANOTHER}"
         raise Fault(Status.COMPILE_ERROR, "gpu_compile", message, first.message)
 
 

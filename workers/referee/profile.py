@@ -72,7 +72,7 @@ def profile(
             error = str(failed)[:500] or type(failed).__name__
     own = _own(seen)
     table = Profile(
-        kernels=_table(seen),
+        kernels=_table(seen, modelled=candidate.party.device.type == "cpu"),
         calls=1,
         coverage_time=covered,
         coverage_count=len(own) / len(computing) if computing else None,
@@ -150,7 +150,7 @@ def _share(own_ns: int, all_ns: int) -> float | None:
     return min(1.0, own_ns / all_ns) if all_ns else None
 
 
-def _table(seen: Sequence[Launch]) -> tuple[KernelRow, ...]:
+def _table(seen: Sequence[Launch], *, modelled: bool) -> tuple[KernelRow, ...]:
     """Launches of one kernel together, in the order in which they first came; sizes are those of the first."""
     groups: dict[tuple[str, str], list[Launch]] = {}
     for launch in seen:
@@ -166,7 +166,7 @@ def _table(seen: Sequence[Launch]) -> tuple[KernelRow, ...]:
             block=group[0].block,
             registers=group[0].registers,
             shared_bytes=group[0].shared_bytes,
-            work_bytes=sum(each.work_bytes for each in group) or None,
+            work_bytes=sum(each.work_bytes for each in group) if modelled else None,
         )
         for (name, origin), group in groups.items()
     )

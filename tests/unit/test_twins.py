@@ -1,0 +1,64 @@
+"""Descriptions of a kernel that must agree between the interpreter and the compiler."""
+
+from types import FunctionType
+from typing import Any
+
+import pytest
+from triton.language import constexpr
+
+from workers import twins
+
+SOURCE = """
+def helper(x):
+    return x + SHIFT
+
+def kernel(x, n):
+    return helper(x) * FACTOR + n
+
+class Jitted:
+    def __init__(self, fn):
+        self.fn = fn
+"""
+
+
+def _kernel(source: str = SOURCE, **around: Any) -> FunctionType:
+    names: dict[str, Any] = {"__name__": "candidate", "SHIFT": 1, "FACTOR": constexpr(2), **around}
+    exec(source, names)
+    return names["kernel"]
+
+
+def test_the_same_source_has_the_same_digest() -> None:
+    assert twins.digest(_kernel()) == twins.digest(_kernel())
+    jitted = _kernel().__globals__["Jitted"]
+    assert twins.digest(jitted(jitted(_kernel()))) == twins.digest(_kernel())
+    assert twins.digest(_kernel("\n\n\n" + SOURCE)) == twins.digest(_kernel())  # its place does not count
+
+
+@pytest.mark.parametrize(
+    ("source", "around"),
+    [
+        (SOURCE.replace("+ n", "- n"), {}),
+        (SOURCE.replace("x + SHIFT", "x - SHIFT"), {}),
+        (SOURCE, {"SHIFT": 2}),
+        (SOURCE, {"FACTOR": constexpr(3)}),
+        (SOURCE.replace("+ n", "+ 7"), {}),
+    ],
+)
+def test_another_body_helper_or_constant_has_another(source: str, around: dict[str, Any]) -> None:
+    assert twins.digest(_kernel(source, **around)) != twins.digest(_kernel())
+
+
+def test_helpers_may_call_each_other() -> None:
+    source = SOURCE.replace("return x + SHIFT", "return kernel(x, SHIFT) if x else x")
+    assert twins.digest(_kernel(source)) == twins.digest(_kernel(source))
+
+
+def test_what_a_factory_closes_over_counts() -> None:
+    def made(scale: int) -> Any:
+        def kernel(x: int) -> int:
+            return x * scale
+
+        return kernel
+
+    assert twins.digest(made(1)) == twins.digest(made(1))
+    assert twins.digest(made(1)) != twins.digest(made(2))
