@@ -176,3 +176,29 @@ def test_a_core_is_kept_awake_on_demand_only() -> None:
     assert _processor_s(pid) >= before + 0.05
     wakeful.close()
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_who_goes_apart_keeps_no_timer_waiting(tmp_path: Path) -> None:
+    lease, began = Lease(tmp_path, "gpu-0"), threading.Event()
+    order: list[str] = []
+
+    def time_it() -> None:
+        began.set()
+        with lease.exclusive():
+            order.append("timed")
+
+    timer = threading.Thread(target=time_it)
+    with lease.shared_at_first() as go_apart:
+        timer.start()
+        assert began.wait(10)
+        assert order == []
+        go_apart()
+        go_apart()
+        timer.join(timeout=10)
+        assert order == ["timed"]
+        assert lease._apart == 1
+    assert lease._apart == 0
+    with lease.shared_at_first(), lease.apart():
+        assert lease._apart == 1
+    with lease.exclusive():
+        pass

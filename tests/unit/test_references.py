@@ -1,13 +1,16 @@
 """Reference processes: who shares one, and when one ends.  The processes are fakes."""
 
 import threading
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
-from workers.referee.party import FailedError, Seat
+from workers.referee import party as parties
+from workers.referee import references as reference_processes
+from workers.referee.party import FailedError, Party, Seat, Slow
 from workers.referee.references import SEATS, References
-from workers.sandbox.confined import Ended, ZygoteError
+from workers.sandbox.confined import Ended, TimedOut, ZygoteError
 from workers.wire import Command, Outcome
 
 LIMIT_S = 5.0
@@ -16,8 +19,12 @@ LIMIT_S = 5.0
 class FakeParty:
     """A process that loads what it is given, unless it is told to fail."""
 
-    def __init__(self, *, loads: bool = True, forgets: bool = True, gives_back: bool = False) -> None:
-        self.process = None
+    def __init__(
+        self, *, loads: bool = True, forgets: bool = True, gives_back: bool = False, answers: bool = True
+    ) -> None:
+        self.process = self
+        self.struck = False
+        self._answers = answers
         self.lock = threading.RLock()
         self.loaded: list[tuple[bytes, str]] = []
         self.forgotten: list[int] = []
@@ -29,7 +36,15 @@ class FakeParty:
         self._gives_back = gives_back
         self.windows = 3
 
-    def load_reference(self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False) -> None:
+    def reserved(self, slow: Slow | None) -> AbstractContextManager[None]:
+        return Party.reserved(self, slow)  # type: ignore[arg-type]
+
+    def strike(self) -> None:
+        self.struck = True
+
+    def load_reference(self, source: bytes, entry_point: str, timeout_s: float, **_: Any) -> None:
+        if not self._answers:
+            raise TimedOut
         if not self._loads:
             raise FailedError(Outcome.NO_ENTRY_POINT, "the reference defines no Model\nlog")
         if self.let_go is not None:
@@ -38,7 +53,7 @@ class FakeParty:
 
     def ask(self, command: Command, timeout_s: float, *, session: int = 0, **_: Any) -> tuple[int, int]:
         assert command == Command.RELEASE
-        if not self._forgets:
+        if self.struck or not self._forgets:
             raise Ended(status=9)
         self.forgotten.append(session)
         return int(self._gives_back), 0
@@ -191,3 +206,55 @@ def test_closing_ends_all() -> None:
     _sit(references, b"b")
     references.close()
     assert all(party.closed for party in spawn.given)
+
+
+def test_a_problem_that_gave_no_answer_is_refused_at_once_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    spawn = Spawn(FakeParty(answers=False))
+    references = References(spawn, kept=2)
+    with pytest.raises(TimedOut):
+        _sit(references)
+    assert spawn.given[0].struck
+    assert spawn.given[0].closed
+    with pytest.raises(FailedError, match=r"no answer in time 0 s ago, and is asked again in 120 s"):
+        _sit(references)
+    assert len(spawn.given) == 1
+    assert _sit(references, b"another").party is spawn.given[1]
+    monkeypatch.setattr(reference_processes, "STUCK_S", 0.0)
+    assert _sit(references).party is spawn.given[2]
+
+
+def test_one_that_is_stuck_while_others_wait_refuses_them_and_is_left_without_being_asked_anything() -> None:
+    spawn = Spawn()
+    references = References(spawn, kept=2)
+    first = _sit(references)
+    refused: list[str] = []
+
+    def wait() -> None:
+        try:
+            _sit(references)
+        except FailedError as error:
+            refused.append(error.message)
+
+    with first.party.lock:  # it is being asked something
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while len(spawn.given) == 1 and references._seats[id(first.party)] == 1:
+            pass
+        references.condemn(first.party)
+    waiting.join(LIMIT_S)
+    assert refused
+    assert "no answer in time" in refused[0]
+    references.leave(first)
+    assert spawn.given[0].closed
+    assert not spawn.given[0].forgotten
+
+
+def test_who_waits_for_another_request_for_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parties, "SLOW_S", 0.01)
+    held, said = FakeParty(), threading.Event()
+    with held.lock:
+        waiting = threading.Thread(target=lambda: held.reserved(said.set).__enter__(), daemon=True)
+        waiting.start()
+        assert said.wait(LIMIT_S)
+    with FakeParty().reserved(lambda: pytest.fail("nobody had to wait")):
+        pass

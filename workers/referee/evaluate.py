@@ -160,7 +160,7 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
     with ExitStack() as held, ExitStack() as seated:  # the reference's seat is left before the memory is others'
         if alone:
             _wait_for_room(host, progress, held, host.room.total_bytes or 0)
-        with progress.stages.stage("reference"), host.lease.shared():
+        with progress.stages.stage("reference"):
             reference = seating.sit(job, host)
         seated.callback(seating.leave, host, reference)
         agreed = _described(job, host, progress, reference, alone=alone)
@@ -190,9 +190,13 @@ def _described(job: Job, host: Host, progress: Progress, reference: Seat, *, alo
                 need = reference.size(seed, REFERENCE_TIMEOUT_S)
             _require_fitting(host, reference, need // sizes.INPUTS)
             _wait_for_room(host, progress, held, need)
-        with progress.stages.stage("reference"), host.lease.shared(), Unaided(host.references, reference):
+        with (
+            progress.stages.stage("reference"),
+            host.lease.shared_at_first() as slow,
+            Unaided(host.references, reference),
+        ):
             sole = not progress.among_others
-            agreed = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole)
+            agreed = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
     progress.agreed = agreed
     _require_fitting(host, reference, room.least(agreed))
     return agreed

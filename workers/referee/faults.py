@@ -92,7 +92,9 @@ class Unaided:
             self._references.discard(self._seat.party)
         if not isinstance(error, FailedError | Ended | TimedOut | ValueError | KeyError):
             return
-        if self._seat is not None:
+        if self._seat is not None and isinstance(error, TimedOut):
+            self._references.condemn(self._seat.party)
+        elif self._seat is not None:
             self._references.discard(self._seat.party)
         message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
         message, starved = f"the reference failed by itself: {message}", is_starved(error)

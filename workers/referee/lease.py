@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -49,6 +49,32 @@ class Lease:
         finally:
             with self._changed:
                 self._leave()
+
+    @contextmanager
+    def shared_at_first(self) -> Iterator[Callable[[], None]]:
+        """While a problem's own code runs, which may take long: as `shared`, until the function that this gives is
+        called.  From then on as `apart`: timers of other evaluations do not wait for it."""
+        gone = False
+
+        def go_apart() -> None:
+            nonlocal gone
+            with self._changed:
+                if not gone:
+                    self._leave()
+                    self._apart += 1
+                    gone = True
+
+        with self._changed:
+            self._enter()
+        try:
+            yield go_apart
+        finally:
+            with self._changed:
+                if gone:
+                    self._apart -= 1
+                    self._changed.notify_all()
+                else:
+                    self._leave()
 
     @property
     def obstructed(self) -> bool:
@@ -96,7 +122,7 @@ class Lease:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """While a candidate's first call runs, which nobody waits for: it may compile for a minute, and compute."""
+        """While a candidate's first call runs, for which no timer waits: it may compile for a minute, and compute."""
         with self._changed:
             self._apart += 1
         try:

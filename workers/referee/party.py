@@ -11,8 +11,8 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -21,10 +21,16 @@ import torch
 from workers import memory, spec, wire
 from workers.referee.lease import Lease
 from workers.referee.windows import Windows
-from workers.sandbox.confined import Confined, Stopwatch
+from workers.sandbox.confined import Confined, Stopwatch, TimedOut
 from workers.wire import Command, Delivering, Outcome
 
 NO_SEED = bytes(32)
+
+SLOW_S = 5.0
+"""A request to a reference, or the wait for another evaluation's request, that takes longer keeps no timer waiting."""
+
+Slow = Callable[[], None]
+"""Called once a request has taken `SLOW_S`, or twice."""
 
 SPIN_S = 0.05
 """How long a stopwatch stays awake for the end of a block; what lasts longer can bear a late waking."""
@@ -74,6 +80,7 @@ class Party:
         c: int = 0,
         seed: bytes = NO_SEED,
         fd: int | None = None,
+        slow: Slow | None = None,
     ) -> tuple[int, int]:
         """Send a command and wait.  Returns busy nanoseconds and the number of text bytes.
 
@@ -81,7 +88,25 @@ class Party:
         with self.lock:
             self.post(command, session, a, b, c, seed, fd)
             self.process.thaw()
-            return self.take(timeout_s)
+            if slow is None or timeout_s <= SLOW_S:
+                return self.take(timeout_s)
+            try:
+                return self.take(SLOW_S)
+            except TimedOut:
+                slow()
+                return self.take(timeout_s - SLOW_S)
+
+    @contextmanager
+    def reserved(self, slow: Slow | None) -> Iterator[None]:
+        """The lock, for which another evaluation's request may have to be waited for."""
+        if slow is None or not self.lock.acquire(timeout=SLOW_S):
+            if slow is not None:
+                slow()
+            self.lock.acquire()
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     def begin(self, command: Command) -> None:
         """Send a command and do not wait; `finish` does."""
@@ -118,12 +143,14 @@ class Party:
             raise FailedError(known, wire.get_text(self.mailbox, text))
         return number, text
 
-    def load_reference(self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False) -> None:
+    def load_reference(
+        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
+    ) -> None:
         """Have the reference's shim execute the problem."""
         self.mailbox[: len(source)] = source
         name = entry_point.encode()
         self.mailbox[wire.SPEC_AT : wire.SPEC_AT + len(name)] = name
-        self.ask(Command.LOAD, timeout_s, a=len(source), b=len(name), c=by_cases, fd=self._mailbox_fd)
+        self.ask(Command.LOAD, timeout_s, a=len(source), b=len(name), c=by_cases, fd=self._mailbox_fd, slow=slow)
 
     def load_candidate(
         self,
@@ -246,12 +273,14 @@ class Seat:
             number, length = self.ask(command, timeout_s, **numbers)
             return number, wire.get_text(self.party.mailbox, length)
 
-    def describe(self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True) -> spec.Spec:
+    def describe(
+        self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True, slow: Slow | None = None
+    ) -> spec.Spec:
         """Have the reference build its model under `seed`, or turn to that case, and say what it takes and gives.
 
         `sole`: no other evaluation uses memory of the device meanwhile."""
-        with self.party.lock:
-            size, _ = self.ask(Command.DESCRIBE, timeout_s, a=case, b=sole, seed=seed)
+        with self.party.reserved(slow):
+            size, _ = self.ask(Command.DESCRIBE, timeout_s, a=case, b=sole, seed=seed, slow=slow)
             mailbox = self.party.mailbox
             fields: Any = json.loads(mailbox[wire.SPEC_AT : wire.SPEC_AT + min(size, wire.SPEC_BYTES)])
         self.party.described.add(case)

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 
 from app.domain.ids import sha256
-from workers.referee.party import FailedError, Party, Seat
+from workers.referee.party import FailedError, Party, Seat, Slow
 from workers.sandbox.confined import Ended, TimedOut, ZygoteError
+from workers.wire import Outcome
 
 RELEASE_TIMEOUT_S = 10.0
+
+STUCK_S = 120.0
+"""A problem whose reference gave no answer in time is not asked again for so long: each of its candidates would take an
+evaluation's place for a minute, to no effect."""
 
 END_S = 2.0
 """Seconds to wait for a process to end: its memory is free then."""
@@ -38,11 +44,18 @@ class References:
         self._seats: dict[int, int] = {}
         """id of a party → evaluations that sit there."""
         self._sessions = itertools.count(1)
+        self._stuck: dict[str, float] = {}
+        """Problem → when its reference gave no answer in time (time.monotonic)."""
 
-    def sit(self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False) -> Seat:
-        """A seat in the process of a problem, which is loaded.  Raises what loading raises; then nothing is kept."""
+    def sit(
+        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
+    ) -> Seat:
+        """A seat in the process of a problem, which is loaded.  Raises what loading raises; then nothing is kept.
+
+        `slow` is called where that takes long.  FailedError, at once, for a problem that was stuck lately."""
         problem = sha256(source + b"\0" + entry_point.encode() + b"\0cases" * by_cases)
         with self._lock:
+            self._refuse_stuck(problem)
             key = self._vacant(problem)
             party = self._known.pop(key, None)
             fresh = party is None
@@ -57,17 +70,33 @@ class References:
         try:
             if fresh:
                 try:
-                    party.load_reference(source, entry_point, timeout_s, by_cases=by_cases)
+                    party.load_reference(source, entry_point, timeout_s, by_cases=by_cases, slow=slow)
+                except TimedOut:
+                    self.condemn(party)
+                    raise
                 except BaseException:
                     self.discard(party)
                     raise
                 finally:
                     party.lock.release()
-            with party.lock:
+            with party.reserved(slow):
+                with self._lock:
+                    self._refuse_stuck(problem)
                 return Seat(party, next(self._sessions))
         except BaseException:
             self._stand_up(party)
             raise
+
+    def _refuse_stuck(self, problem: str) -> None:
+        """Raises FailedError.  The lock is held."""
+        now = time.monotonic()
+        self._stuck = {each: since for each, since in self._stuck.items() if now - since < STUCK_S}
+        since = self._stuck.get(problem)
+        if since is not None:
+            ago, left = now - since, STUCK_S - (now - since)
+            raise FailedError(
+                Outcome.CALL_FAILED, f"it gave no answer in time {ago:.0f} s ago, and is asked again in {left:.0f} s"
+            )
 
     def _vacant(self, problem: str) -> str:
         """Key of the first process of a problem that has a seat left, or that is to be begun.  The lock is held."""
@@ -115,6 +144,16 @@ class References:
             for key, known in list(self._known.items()):
                 if known is party:
                     del self._known[key]
+
+    def condemn(self, party: Party) -> None:
+        """A process that gave no answer in time is killed: who waits for it hears of its end.  Its problem is refused
+        for a while."""
+        with self._lock:
+            for key, known in self._known.items():
+                if known is party:
+                    self._stuck[key.rpartition("/")[0]] = time.monotonic()
+        self.discard(party)
+        party.process.strike()
 
     def discard_gone(self) -> None:
         """Processes that have ended while nobody asked them anything serve nobody any more."""

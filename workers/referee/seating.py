@@ -27,8 +27,10 @@ WAITING_S = 10.0
 
 def sit(job: Job, host: Host) -> Seat:
     """A seat in the process of the reference, which is loaded.  Raises Fault (invalid)."""
-    with Unaided(host.references, None):
-        return host.references.sit(job.reference, job.entry_point, REFERENCE_TIMEOUT_S, by_cases=job.options.cases)
+    with host.lease.shared_at_first() as slow, Unaided(host.references, None):
+        return host.references.sit(
+            job.reference, job.entry_point, REFERENCE_TIMEOUT_S, by_cases=job.options.cases, slow=slow
+        )
 
 
 def leave(host: Host, reference: Seat) -> None:

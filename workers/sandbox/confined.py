@@ -154,7 +154,7 @@ class Confined:
         spin_until = time.monotonic() + min(spin_s, timeout_s)
         while time.monotonic() < spin_until:
             try:
-                message = self._channel.recv(size + 1, socket.MSG_DONTWAIT)
+                message = self._read(size)
             except BlockingIOError:
                 continue
             return self._sized(message, size) if message else self._receive_slowly(size, deadline)
@@ -171,7 +171,10 @@ class Confined:
             if self._channel in ready:
                 fds = array.array("i")
                 space = socket.CMSG_LEN(fds.itemsize)  # for one: the kernel closes whatever else comes
-                message, ancillary, _, _ = self._channel.recvmsg(size + 1, space, socket.MSG_CMSG_CLOEXEC)
+                try:
+                    message, ancillary, _, _ = self._channel.recvmsg(size + 1, space, socket.MSG_CMSG_CLOEXEC)
+                except ConnectionResetError:  # see _read
+                    message, ancillary = b"", []
                 for level, kind, data in ancillary:
                     if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                         fds.frombytes(data[: fds.itemsize])
@@ -182,6 +185,14 @@ class Confined:
                 self._take_note()
             elif not ready:
                 raise TimedOut
+
+    def _read(self, size: int) -> bytes:
+        """What has arrived; nothing where the process closed its channel, or was killed before it had read a request.
+        Raises BlockingIOError."""
+        try:
+            return self._channel.recv(size + 1, socket.MSG_DONTWAIT)
+        except ConnectionResetError:
+            return b""
 
     @staticmethod
     def _sized(message: bytes, size: int) -> bytes:
@@ -203,7 +214,7 @@ class Confined:
             if self._stdout in ready and not self._drain():
                 poll.unregister(self._stdout)
             if self._channel.fileno() in ready and not gone:
-                message = self._channel.recv(size + 1, socket.MSG_DONTWAIT)
+                message = self._read(size)
                 if message:
                     return self._sized(message, size)
                 gone = True  # it closed its channel; the warden will say how it ended

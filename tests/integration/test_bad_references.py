@@ -1,0 +1,95 @@
+"""References that never answer, take memory without end, or give out their inputs: each ends by itself, soon, and the
+next problem is evaluated.  On the CPU device, in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from app.domain import sweep
+from app.domain.evaluation import Evaluation, Status
+from app.domain.job import Job
+from workers.referee import evaluate, seating
+from workers.referee.by_cases import measure
+from workers.referee.host import Host
+
+TIMEOUT_S = 2.0
+MODEL = """
+import numpy, torch
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        {forward}
+def get_inputs():
+    {inputs}
+"""
+INPUTS = "return [torch.randn(16, 24), torch.randn(16, 24)]"
+ENDLESS = "while True: pass"
+HOARDING = "kept = []\n        while True: kept.append(numpy.empty(1 << 28))"
+
+
+def reference(forward: str = "return x + y", inputs: str = INPUTS) -> bytes:
+    return MODEL.format(forward=forward, inputs=inputs).encode()
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with Host("cpu", "test", lease_folder=tmp_path_factory.mktemp("leases")) as started:
+        started.wait_ready()
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (evaluate, seating):
+        monkeypatch.setattr(module, "REFERENCE_TIMEOUT_S", TIMEOUT_S)
+
+
+def against_itself(host: Host, source: bytes, timing_budget_s: float = 0.0) -> Evaluation:
+    options = replace(sweep.options(timing_budget_s), call_timeout_s=20.0)
+    job = Job(
+        job_id=uuid4(), reference=source, candidate=sweep.identity(source), backend=sweep.BACKEND, options=options
+    )  # fmt: skip
+    found, _ = measure(job, host)
+    host.recycle(options.memory_bytes)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (reference(ENDLESS), "no answer within"),
+        (b"while True: pass\n" + reference(), "no answer within"),
+        (reference(HOARDING), "memory"),
+    ],
+    ids=["a call", "its import", "memory"],
+)
+def test_a_reference_without_end_ends_and_the_next_problem_is_evaluated(host: Host, source: bytes, says: str) -> None:
+    began = time.monotonic()
+    found = against_itself(host, source)
+    assert time.monotonic() - began < 10 * TIMEOUT_S
+    assert (found.status, found.error and found.error.kind) == (Status.INVALID, "reference_failed")
+    assert found.error is not None
+    assert says in found.error.message.lower()
+    assert against_itself(host, reference()).status is Status.PASSED
+
+
+def test_candidates_of_a_problem_without_end_do_not_wait_for_it_again(host: Host) -> None:
+    source = reference(ENDLESS) + b"# another\n"
+    against_itself(host, source)
+    began = time.monotonic()
+    again = against_itself(host, source)
+    assert time.monotonic() - began < TIMEOUT_S / 2
+    assert again.error is not None
+    assert "no answer in time" in again.error.message
+
+
+@pytest.mark.parametrize("forward", ["return x.t()", "return x, x[:, ::2], y.view(-1), x[:0]"])
+def test_views_of_the_inputs_are_outputs_like_any_other(host: Host, forward: str) -> None:
+    found = against_itself(host, reference(forward), timing_budget_s=0.02)
+    assert found.status is Status.PASSED, found.error
+    assert found.correctness is not None
+    assert found.correctness.failed_calls == 0
