@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 from rich.table import Table
 
 from app.cli import failures, render, services
@@ -61,6 +65,12 @@ _NO_CODE: Mapping[str, object] = {
 @click.option("--without-rejected", is_flag=True, help="Leave turns rejected by --prs out of the baseline, too.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draws of --prs.")
 @click.option("--turns", "list_turns", is_flag=True, help="List every turn, not only prompts.")
+@click.option(
+    "--out",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every turn to FILE.parquet or FILE.jsonl; joins the lineage of a dataset by evaluation_id.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print method, options and every turn as JSON.")
 @click.pass_obj
 def command(
@@ -80,6 +90,7 @@ def command(
     without_rejected: bool,
     seed: int,
     list_turns: bool,
+    file: Path | None,
     as_json: bool,
 ) -> None:
     """Print advantages of stored turns: one group per run, problem and backend.
@@ -92,6 +103,7 @@ def command(
     assay advantages --run grpo-1
     assay advantages --run grpo-1 --method grpo --gamma 0.4 --turns
     assay advantages --run grpo-1 --prs --json | jq '.turns[] | select(.dropped == null)'
+    assay advantages --run grpo-1 --out advantages.parquet
     """
     if methods:
         _print_methods()
@@ -105,6 +117,8 @@ def command(
         profiling=Profiling(seed=seed) if prs else None,
         rejected_in_baseline=not without_rejected,
     )
+    if file is not None and file.suffix not in _WRITERS:
+        raise failures.BadInputError(f"--out: expected a name ending in {' or '.join(_WRITERS)}, got {file}")
     chosen = reward_name or settings.reward
     stored = _read(settings, runs)
     try:
@@ -112,6 +126,8 @@ def command(
         results = credit.assign(turns, recipe)
     except (credit.CreditError, reward.UnknownRewardError) as error:
         raise failures.BadInputError(str(error)) from error
+    if file is not None:
+        _WRITERS[file.suffix](_rows(stored, results), file)
     if as_json:
         render.json_out(_json(stored, results, recipe, chosen))
     else:
@@ -165,23 +181,49 @@ def _json(stored: Sequence[StoredTurn], results: Sequence[Credit], recipe: Recip
         "reward": reward_name,
         "recipe": asdict(recipe),
         "dropped": Counter(str(one.dropped) for one in results if one.dropped),
-        "turns": [
-            {
-                "run": where.run,
-                "problem": where.problem,
-                "problem_id": where.problem_id,
-                "backend": where.backend,
-                "trajectory_id": where.trajectory_id,
-                "turn": where.turn,
-                "evaluation_id": where.evaluation_id,
-                "reward": one.turn.reward,
-                "score": one.score,
-                "advantage": one.advantage,
-                "dropped": one.dropped,
-            }
-            for where, one in zip(stored, results, strict=True)
-        ],
+        "turns": _rows(stored, results),
     }
+
+
+def _rows(stored: Sequence[StoredTurn], results: Sequence[Credit]) -> list[dict[str, Any]]:
+    return [
+        {
+            "run": where.run,
+            "problem": where.problem,
+            "problem_id": where.problem_id,
+            "backend": where.backend,
+            "trajectory_id": where.trajectory_id,
+            "turn": where.turn,
+            "evaluation_id": where.evaluation_id,
+            "reward": one.turn.reward,
+            "score": one.score,
+            "advantage": one.advantage,
+            "dropped": None if one.dropped is None else str(one.dropped),
+        }
+        for where, one in zip(stored, results, strict=True)
+    ]
+
+
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("run", "problem", "problem_id", "backend", "trajectory_id")),
+        ("turn", pa.int64()),
+        ("evaluation_id", pa.string()),
+        *((name, pa.float64()) for name in ("reward", "score", "advantage")),
+        ("dropped", pa.string()),
+    ]
+)
+
+
+def _parquet(rows: list[dict[str, Any]], file: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), file)
+
+
+def _jsonl(rows: list[dict[str, Any]], file: Path) -> None:
+    file.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+
+
+_WRITERS: Mapping[str, Callable[[list[dict[str, Any]], Path], None]] = {".parquet": _parquet, ".jsonl": _jsonl}
 
 
 def _turn_table(stored: Sequence[StoredTurn], results: Sequence[Credit]) -> Table:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import dataset_seed
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -71,6 +73,17 @@ def test_tables_and_options(settings: Settings, database: Database) -> None:
     assert turns_of(settings, "--keep-void", "--gamma", "0", "--alone", "zero")[1] == (0.0, 0.0, None)
     assert turns_of(settings, "--reward", "dr_kernel")[0][0] == pytest.approx(3.0)
     assert reward.DEFAULT == "dr_kernel_pr"
+
+
+def test_files_join_by_evaluation(settings: Settings, database: Database, tmp_path: Path) -> None:
+    store(database, "run", [("fast", None), ("slow",)])
+    listed = json.loads(assay(settings, "--json", "--out", str(tmp_path / "a.parquet")).stdout)["turns"]
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == listed
+    assert assay(settings, "--out", str(tmp_path / "a.jsonl")).exit_code == 0
+    assert [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()] == listed
+    assert [one["evaluation_id"] is None for one in listed] == [False, True, False]
+    refused = assay(settings, "--out", str(tmp_path / "a.csv"))
+    assert (refused.exit_code, "ending in .parquet or .jsonl, got" in refused.output) == (2, True)
 
 
 def test_bad_input_is_named(settings: Settings, database: Database) -> None:
