@@ -24,7 +24,7 @@ ROOT = language.ROOT
 README_BYTES = 8_000
 REQUIRED = [
     "app", "app/cli", "app/web", "app/web/kernelgym", "app/integrations", "app/export", "app/detectors", "workers",
-    "workers/referee", "workers/sandbox", "tests", "tests/bench", "tests/zoo",
+    "workers/referee", "workers/sandbox", "workers/training", "app/domain/credit", "tests", "tests/bench", "tests/zoo",
 ]  # fmt: skip
 
 
