@@ -20,8 +20,8 @@ from app.domain.problem import is_by_cases
 from app.domain.selection import Kind, Reasoning
 
 RECORDED = "recorded"
-TEMPLATE = "template@1"
-"""Changes with every character of `_TEMPLATE`."""
+TEMPLATE = "template@2"
+"""Changes with every character of `_TEMPLATE` and `_PLAIN_TEMPLATE`."""
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})
 """Roles that chat templates know."""
@@ -50,6 +50,18 @@ Here are cases of what is to be computed, each with its inputs and the right out
 Write a class named `{entry_point}New` in {language}. Called with the inputs of a case, by position or by the names \
 that they are given, an instance of it must return the outputs of that case within its tolerance, for every shape that \
 there is, and do the computation in kernels of its own. Answer with the complete Python module in one code block."""
+
+_PLAIN_TEMPLATE = """\
+You are an expert in writing fast PyTorch.
+
+Here is a PyTorch reference:
+
+{reference}
+
+Write an optimised replacement named `{entry_point}New` of PyTorch operators alone, without a kernel of your own. It \
+must have the same constructor arguments and the same forward signature as `{entry_point}`, and give the same outputs \
+within floating-point tolerance for every input. Answer with the complete Python module in one code block."""
+"""For candidates of the backend `torch`, which bring no kernel: they are no answer to a prompt that asks for one."""
 
 _LANGUAGES = {"triton": "Triton", "cuda": "CUDA C++ loaded with torch.utils.cpp_extension", "torch": "PyTorch"}
 
@@ -331,7 +343,8 @@ def _history(turns: Sequence[Exchange]) -> tuple[Said, ...]:
 def template_prompt(facts: Facts, reference: str) -> tuple[str, str]:
     """Our own prompt for a problem, and its name and version."""
     by_cases = is_by_cases(source.encode(reference), facts.entry_point)
-    template, name = (_CASES_TEMPLATE, CASES_TEMPLATE) if by_cases else (_TEMPLATE, TEMPLATE)
+    own = _PLAIN_TEMPLATE if facts.backend == "torch" else _TEMPLATE
+    template, name = (_CASES_TEMPLATE, CASES_TEMPLATE) if by_cases else (own, TEMPLATE)
     language = _LANGUAGES.get(facts.backend, facts.backend)
     return template.format(reference=fence(reference), entry_point=facts.entry_point, language=language), name
 

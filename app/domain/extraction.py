@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 
-VERSION = 1
+from app.domain import language
+from app.domain.source import encode
+
+VERSION = 2
 """Changes with everything here that changes an outcome."""
 
 OK = "ok"
@@ -16,6 +19,8 @@ TRUNCATED = "truncated"
 NO_BLOCK = "no_block"
 NO_MODEL = "no_model"
 SEVERAL_MODELS = "several_models"
+OTHER_LANGUAGE = "other_language"
+"""The prompt asks for a language, or for kernels, and the code is written in another, or brings none."""
 OTHER_SOURCE = "other_source"
 """The last complete block is not what was evaluated, blanks aside."""
 
@@ -24,8 +29,15 @@ THOUGHT_END = "</think>"
 _THOUGHT_START = "<think>"
 
 
-def check(response: str, source: str, entry_point: str) -> str:
-    """`ok`, or why the answer is not fit to learn from."""
+def check(response: str, source: str, entry_point: str, *, prompt: str = "") -> str:
+    """`ok`, or why the answer is not fit to learn from; `prompt`: what opened the conversation."""
+    outcome = _shows(response, source, entry_point)
+    if outcome == OK and not language.answers(encode(source), language.asked(prompt)):
+        return OTHER_LANGUAGE
+    return outcome
+
+
+def _shows(response: str, source: str, entry_point: str) -> str:
     _thought, closed, shown = response.rpartition(THOUGHT_END)
     if _THOUGHT_START in (shown if closed else response):
         return TRUNCATED

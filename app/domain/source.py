@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 
 def encode(text: str) -> bytes:
     """UTF-8 that survives lone surrogates (which PostgreSQL and strict encoders refuse)."""
@@ -23,10 +21,3 @@ def printable(text: str) -> str:
 def decode(data: bytes) -> str:
     """The text that `encode` was given; UnicodeDecodeError for bytes that never came from it."""
     return data.decode("utf-8", "surrogatepass")
-
-
-def backend_of(data: bytes) -> str:
-    """The backend that a source is written in, by its imports: `triton`, `cuda` (a PyTorch extension) or `torch`."""
-    if re.search(rb"^\s*(import|from) triton\b", data, re.MULTILINE):
-        return "triton"
-    return "cuda" if b"cpp_extension" in data or b"load_inline" in data else "torch"

@@ -6,6 +6,8 @@ all their code takes, the next one does not.  Each batch is committed; whoever i
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -220,7 +222,13 @@ def _fingerprint(one: features.CandidateText) -> dict[str, Any]:
     }
 
 
+@functools.lru_cache(maxsize=1_024)
+def _opening(messages_json: str) -> str:
+    """Texts of the messages, under each other: many attempts have the same."""
+    return "\n".join(str(message["content"]) for message in json.loads(messages_json))
+
+
 def _check(one: features.TurnText) -> dict[str, Any]:
     response, code = source.display(one.response), source.display(one.source)
-    outcome = extraction.check(response, code, one.entry_point)
+    outcome = extraction.check(response, code, one.entry_point, prompt=_opening(one.opening_json))
     return {"turn_id": one.turn_id, "version": extraction.VERSION, "extraction": outcome}

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from app import enqueue, route
-from app.domain import extraction, source
+from app.domain import extraction, language, source
 from app.domain.problem import Problem
 from app.domain.request import BACKENDS, Request, RequestError
 from app.domain.trajectory import Message, Turn
@@ -162,7 +162,8 @@ def _store(connection: Connection, run_id: UUID, samples: Sequence[Sample], devi
 
 def _request(sample: Sample, turn: Attempt, device_class: str) -> Request:
     assert turn.candidate is not None
-    backend = sample.backend or source.backend_of(turn.candidate)
+    prompts = [message.content for one in sample.turns for message in one.messages]
+    backend = sample.backend or language.backend_for(turn.candidate, prompts)
     try:
         return Request(problem=sample.problem, candidate=turn.candidate, backend=backend, device_class=device_class)
     except RequestError as error:
@@ -171,7 +172,8 @@ def _request(sample: Sample, turn: Attempt, device_class: str) -> Request:
 
 def _backend(sample: Sample) -> str:
     codes = [turn.candidate for turn in sample.turns if turn.candidate is not None]
-    return source.backend_of(codes[-1]) if codes else "torch"
+    prompts = [message.content for one in sample.turns for message in one.messages]
+    return language.backend_for(codes[-1] if codes else b"", prompts)
 
 
 def _licences(problem_ids: Sequence[UUID], licences: Iterable[str | None]) -> dict[UUID, str]:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from app import enqueue
 from app.domain import kernelbench as checkout
-from app.domain import source
+from app.domain import language, source
 from app.domain.example import fence
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -136,7 +136,7 @@ class _Requests:
         if problem is None:
             raise BadImportError(f"{kernel.path}: there is no problem {kernel.number} of level {kernel.level}")
         data = _read(kernel.path)
-        backend = self.backend or source.backend_of(data)
+        backend = self.backend or language.backend_for(data, [message.content for message in _prompt(kernel)])
         try:
             return Request(problem=problem, candidate=data, backend=backend, device_class=self.device_class)
         except RequestError as error:

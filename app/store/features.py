@@ -44,6 +44,8 @@ class TurnText(NamedTuple):
     response: bytes
     source: bytes
     entry_point: str
+    opening_json: str
+    """Messages before the trajectory's first answer, JSON."""
 
 
 def problems_without(connection: sa.Connection, version: int, limit: int) -> list[ProblemText]:
@@ -91,10 +93,14 @@ def turns_without(
     """Turns that were evaluated and of which no check of that version is known; without `failures`, only right ones.
 
     Where there are none this still walks over all: ask `turns_left` first."""
+    opening = turns.alias("opening")
     query = (
-        sa.select(turns.c.turn_id, turns.c.response, candidates.c.source, problems.c.entry_point)
+        sa.select(
+            turns.c.turn_id, turns.c.response, candidates.c.source, problems.c.entry_point, opening.c.messages_json
+        )
         .select_from(
             turns.join(jobs, jobs.c.job_id == turns.c.job_id)
+            .join(opening, sa.and_(opening.c.trajectory_id == turns.c.trajectory_id, opening.c.turn_index == 0))
             .join(evaluations, evaluations.c.job_id == jobs.c.job_id)
             .join(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
             .join(problems, problems.c.problem_id == jobs.c.problem_id)

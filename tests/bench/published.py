@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app.domain import kernelbench, policy, source, sweep
+from app.domain import kernelbench, language, policy, sweep
 from app.domain.job import REWARD_BUDGET_S, Job, JobOptions
 from app.domain.problem import Problem
 from app.domain.verdict import Subject
@@ -71,7 +71,7 @@ def kernels(path: Path, column: str | None, problems: Path | None) -> Iterator[K
         data = str(candidate).encode()
         claimed = row.get("score") or row.get("score_default")
         yield Kernel(
-            problem, data, row.get("backend") or source.backend_of(data), None if claimed in (None, "None")
+            problem, data, row.get("backend") or language.backend_of(data), None if claimed in (None, "None")
             else float(claimed),
         )  # fmt: skip
 
@@ -93,7 +93,7 @@ def _samples(folder: Path, problems: Path) -> Iterator[Kernel]:
         level, number = kernelbench.sample_key(path)
         problem = kernelbench.problem(files[level, number], level)
         data = path.read_bytes()
-        yield Kernel(problem, data, source.backend_of(data))
+        yield Kernel(problem, data, language.backend_of(data))
 
 
 def job(kernel: Kernel, budget_s: float) -> Job:

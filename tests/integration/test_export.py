@@ -77,7 +77,7 @@ def test_sft_rows_are_correct_clean_conversations(filled: Database, tmp_path: Pa
         assert row["verdict"] == "clean"
         assert row["status"] == "passed"
         assert row["speedup_ci_low"] > 1.1
-    assert {row["prompt_source"] for row in rows} == {"template@1", "recorded"}
+    assert {row["prompt_source"] for row in rows} == {"template@2", "recorded"}
 
 
 def test_speedups_of_the_cpu_never_stand_beside_those_of_a_gpu(own: Database, tmp_path: Path) -> None:

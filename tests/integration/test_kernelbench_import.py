@@ -134,7 +134,7 @@ def test_imported_samples_are_evaluated_and_exported_like_any_other(
     assert export.verify(tmp_path / "set") == []
     rows_out = pq.ParquetFile(tmp_path / "set/data/train-00000.parquet").read().to_pylist()
     assert {(row["problem"], row["run"]) for row in rows_out} == {("19_ReLU", "my run"), ("1_Conv", "my run")}
-    assert sorted(row["prompt_source"] for row in rows_out) == ["recorded", "template@1", "template@1"]
+    assert sorted(row["prompt_source"] for row in rows_out) == ["recorded", "template@2", "template@2"]
     [recorded] = [row for row in rows_out if row["prompt_source"] == "recorded"]
-    assert recorded["messages"][0]["content"] == "Make ReLU fast."
+    assert recorded["prompt"][0]["content"] == "Make ReLU fast."
     assert "must not be evaluated on KernelBench" in (tmp_path / "set/README.md").read_text()

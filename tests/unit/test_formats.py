@@ -88,7 +88,7 @@ def dialogue() -> Example:
 
 def test_a_candidate_that_came_alone_is_shown_under_our_template() -> None:
     for example in (built(), built(turn(0))):
-        assert example.prompt_source == "template@1"
+        assert example.prompt_source == "template@2"
         assert example.history == example.prompt
         assert "class Model: ..." in example.history[0].content
         assert example.answer == f"```python\n{CODE}```"

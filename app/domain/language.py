@@ -1,0 +1,91 @@
+"""IMPORT, EXPORT: the language that a candidate is written in, and the one that a prompt asks for.
+
+Both are read from text, for data and never for trust: whether a candidate's own kernels did the work is for the
+detectors.  Comments and docstrings of a candidate are not read."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+TORCH = "torch"
+"""No kernel of its own: operators of the library."""
+KERNELS = "kernels"
+"""Of a prompt that asks for kernels and names no language."""
+
+_COMMENT = re.compile(rb"^[ \t]*#[^\n]*$", re.MULTILINE)
+
+_WRITTEN: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
+    (name, re.compile(pattern, re.MULTILINE))
+    for name, pattern in (
+        ("helion", rb"^\s*(import|from) helion\b"),
+        ("tilelang", rb"^\s*(import|from) tilelang\b"),
+        ("cute", rb"^\s*(import|from) cutlass(\.cute)?\b"),
+        ("triton", rb"^\s*(import|from) triton\b"),
+        ("cupy", rb"\bcupy\b[\s\S]*\b(RawKernel|RawModule|ElementwiseKernel|ReductionKernel)\b"),
+        ("numba", rb"\bnumba\b[\s\S]*\bcuda\.jit\b"),
+        ("thunderkittens", rb"\b(kittens\.cuh|thunderkittens)\b"),
+        ("cuda", rb"cpp_extension|\bload_inline\b|__global__|\b_compile_kernel\b|^\s*from cuda\b|\bpycuda\b"),
+    )
+)  # fmt: skip
+"""Language → what shows it, the surest first."""
+
+BACKENDS = {"triton": "triton", "helion": "triton", TORCH: "torch"}
+"""Language → backend that evaluates it; every other language makes CUDA kernels (`cuda`)."""
+
+_NAMES = {
+    "triton": r"\btriton\b",
+    "helion": r"\bhelion\b",
+    "tilelang": r"\btile-?lang\b",
+    "cute": r"\bcute(?:[ -]?dsl)?\b|\bcutlass\b",
+    "cupy": r"\bcupy\b",
+    "numba": r"\bnumba\b",
+    "thunderkittens": r"\bthunder ?kittens\b",
+    "cuda": r"\bcuda[ -]?(?:c\b|c\+\+|kernels?|code|sources?|operators?|ops|implementation|extensions?|programming)"
+            r"|\b(?:in|raw|inline|custom|pure) cuda\b|\bload_inline\b",
+}  # fmt: skip
+_ASKED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _NAMES.items()}
+_KERNELS = re.compile(
+    r"\b(?:custom|gpu|own|hand-?written|optimi[sz]ed) kernels?\b|\bkernels? of (?:its|your|their) own\b", re.IGNORECASE
+)
+_FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def written(source: bytes) -> str:
+    """The language of a candidate: that of its kernels, `torch` where it brings none."""
+    code = _COMMENT.sub(b"", source)
+    return next((name for name, pattern in _WRITTEN if pattern.search(code)), TORCH)
+
+
+def backend_of(source: bytes) -> str:
+    """The backend that evaluates a candidate in the language that it is written in."""
+    return BACKENDS.get(written(source), "cuda")
+
+
+@functools.lru_cache(maxsize=4_096)
+def asked(prompt: str) -> frozenset[str]:
+    """The languages that a prompt names outside its code blocks; `kernels` where it asks for kernels of any language;
+    empty where it asks for nothing of the sort."""
+    prose = _FENCED.sub("", prompt)
+    found = frozenset(name for name, pattern in _ASKED.items() if pattern.search(prose))
+    return found or (frozenset({KERNELS}) if _KERNELS.search(prose) else frozenset())
+
+
+def answers(source: bytes, wanted: frozenset[str]) -> bool:
+    """Whether a candidate is written in a language that was asked for."""
+    if not wanted:
+        return True
+    own = written(source)
+    return own != TORCH if wanted == {KERNELS} else own in wanted
+
+
+def backend_for(source: bytes, prompts: Iterable[str]) -> str:
+    """The backend to judge a candidate by: that of its language, but for plain PyTorch under a prompt that asks for a
+    language that of the prompt.  Copying the reference is no answer to "write a Triton kernel"."""
+    own = written(source)
+    if own != TORCH:
+        return BACKENDS.get(own, "cuda")
+    wanted = asked("\n".join(prompts)) - {KERNELS}
+    backends = {BACKENDS.get(name, "cuda") for name in wanted}
+    return backends.pop() if len(backends) == 1 else TORCH
