@@ -171,7 +171,17 @@ def _exit_code(rows: Sequence[sweep.Row]) -> int:
 def _print(rows: Sequence[sweep.Row], said: dict[str, Any]) -> None:
     """A line a problem, then the summary."""
     out = render.out()
-    columns = ("level", "problem", "outcome", "took", "speedup over itself", "reference", "of the roofline", "why")
+    columns = (
+        "level",
+        "problem",
+        "outcome",
+        "took",
+        "speedup over itself",
+        "reference",
+        "of the roofline",
+        "memory",
+        "why",
+    )
     table = Table(*columns, box=None, pad_edge=False, header_style="dim")
     for row in rows:
         table.add_row(
@@ -182,6 +192,7 @@ def _print(rows: Sequence[sweep.Row], said: dict[str, Any]) -> None:
             _speedup(row),
             "–" if row.reference_us is None else f"{row.reference_us:,.0f} µs",
             "–" if row.roofline_share is None else f"{row.roofline_share:.0%}",
+            "–" if row.memory is None else f"{row.memory.reference_bytes / 1e9:,.2f} GB",
             render.safe(_why(row)),
         )
     out.print(table)

@@ -349,6 +349,24 @@ class Environment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProblemMemory:
+    """Memory that one call of the problem's reference takes, in bytes."""
+
+    input_bytes: int
+    output_bytes: int
+    parameter_bytes: int
+    call_bytes: int | None = None
+    """Of the device during a call, with the outputs and without the inputs; None where it was not measured (CPU)."""
+    truth_bytes: int | None = None
+    """The same while the fp64 outputs are computed, with the fp64 inputs and outputs."""
+
+    @property
+    def reference_bytes(self) -> int:
+        """What the reference alone needs at the least: parameters, inputs, and the most that a call takes."""
+        return self.parameter_bytes + self.input_bytes + max(self.call_bytes or 0, self.output_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """Measurements of one job.  `status` decides which parts may be present."""
 
@@ -370,6 +388,8 @@ class Evaluation:
     stage_ms: dict[str, float] = field(default_factory=dict)
     """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,
     baselines, total."""
+    memory: ProblemMemory | None = None
+    """What the problem takes; None where it ended before that was known."""
     protocol: str = PROTOCOL
     operators: str | None = None
     """Semantic key of the problem, as the reference's process recorded it; None where it could not."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.domain import policy
-from app.domain.evaluation import Evaluation, Status
+from app.domain.evaluation import Evaluation, ProblemMemory, Status
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import Problem
 from app.domain.verdict import Label, Verdict
@@ -23,6 +23,8 @@ DEADLINE_S = 120.0
 
 OFF = 0.03
 """A speedup of a reference over itself that differs by more from 1 is noted, whatever its interval."""
+
+USUAL_TRUTH = "fp64"
 
 SHOWN_CHARS = 120
 """Of an error's message, in a line of a table."""
@@ -73,6 +75,9 @@ class Row:
     bytes_moved: int | None = None
     """Inputs and outputs of one call."""
     flops: int | None = None
+    memory: ProblemMemory | None = None
+    truth: str | None = None
+    """How expected outputs were computed."""
     error_kind: str | None = None
     error: str | None = None
     stage_ms: dict[str, float] = field(default_factory=dict)
@@ -119,6 +124,7 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
         ci_high=timing.ci_high if timing else None, groups=timing.groups if timing else None,
         reference_us=timing.reference_us if timing else None, floor_us=timing.floor_us if timing else None,
         bytes_moved=profile.bytes_moved if profile else None, flops=profile.flops if profile else None,
+        memory=evaluation.memory, truth=evaluation.correctness.truth if evaluation.correctness else None,
         error_kind=error.kind if error else None, error=error.message if error else None,
         stage_ms=dict(evaluation.stage_ms),
     )  # fmt: skip
@@ -135,7 +141,8 @@ def fault(problem: Problem, kind: str, message: str) -> Row:
 def read(stored: dict[str, Any]) -> Row:
     """A row from JSON; fields of another version are left out."""
     known = {name: value for name, value in stored.items() if name in Row.__dataclass_fields__}
-    return Row(**{**known, "findings": tuple(known.get("findings", ()))})
+    memory = known.get("memory") and ProblemMemory(**known["memory"])
+    return Row(**{**known, "findings": tuple(known.get("findings", ())), "memory": memory})
 
 
 def line(row: Row) -> str:
@@ -146,6 +153,10 @@ def line(row: Row) -> str:
     if row.speedup is not None:
         off = "" if row.holds_one and not row.is_off else "  1.0 is outside" if not row.holds_one else "  far from 1.0"
         said += f" {row.speedup:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {row.groups} groups{off}"
+    if row.memory is not None:
+        said += f"  {row.memory.reference_bytes / 1e9:.2f} GB"
+    if row.truth not in (None, USUAL_TRUTH):
+        said += f"  truth {row.truth}"
     if row.findings:
         said += f"  {','.join(row.findings)}"
     if row.error_kind:

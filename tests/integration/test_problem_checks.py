@@ -90,6 +90,9 @@ def test_every_problem_is_evaluated_against_itself_and_counts_among_no_attempts(
         ).scalar_one()
         [check] = checks.of_problem(connection, problem_id)
     assert (check.device_class, check.row.outcome, check.row.level) == ("cpu", "passed", 1)
+    assert check.row.memory is not None
+    assert check.row.memory.input_bytes == check.row.memory.output_bytes == 64 * 64 * 4
+    assert check.row.memory.parameter_bytes == (64 * 64 + 64) * 4
     app = create_app(settings)
     try:
         site = app.test_client()

@@ -3,13 +3,13 @@
 import json
 import sys
 import types
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from app.domain import kernelbench, sweep
-from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
+from app.domain.evaluation import Environment, Evaluation, EvaluationError, ProblemMemory, Status
 from app.domain.problem import Problem
 from app.domain.verdict import Subject
 from app.judge import judge
@@ -91,6 +91,16 @@ def test_a_row_of_an_evaluation_and_its_line() -> None:
     ]  # fmt: skip
     assert "1.010 [0.990, 1.030], 4 groups" in sweep.line(PASSED)
     assert "1.0 is outside" in sweep.line(replace(PASSED, ci_low=1.001))
+
+
+def test_a_row_is_read_back_from_json_with_its_memory_and_without_what_is_unknown() -> None:
+    memory = ProblemMemory(input_bytes=10, output_bytes=4, parameter_bytes=100, call_bytes=None, truth_bytes=None)
+    row = replace(PASSED, memory=memory, findings=("a",), truth="fp64 on the host")
+    stored = json.loads(json.dumps(asdict(row))) | {"of another version": 1}
+    assert sweep.read(stored) == row
+    assert memory.reference_bytes == 114
+    assert replace(memory, call_bytes=50).reference_bytes == 160
+    assert sweep.line(row).endswith("truth fp64 on the host  a")
 
 
 def test_the_summary_names_what_is_not_as_it_should_be() -> None:

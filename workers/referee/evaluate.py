@@ -21,6 +21,7 @@ from app.domain.evaluation import (
     Evaluation,
     FreshWeights,
     OutputCheck,
+    ProblemMemory,
     Status,
     Testimony,
     Timing,
@@ -425,6 +426,15 @@ def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation
         compiled_kernels=progress.compiled.kernels if progress.compiled else (),
         testimony=progress.testimony, stage_ms=progress.stages.milliseconds(),
         operators=progress.agreed.operators if progress.agreed else None,
+        memory=_memory(progress.agreed) if progress.agreed else None,
+    )  # fmt: skip
+
+
+def _memory(agreed: spec.Spec) -> ProblemMemory:
+    peaks = agreed.peaks
+    return ProblemMemory(
+        input_bytes=agreed.input_bytes, output_bytes=agreed.output_bytes, parameter_bytes=agreed.parameter_bytes,
+        call_bytes=peaks.call_bytes or None, truth_bytes=peaks.truth_bytes or None,
     )  # fmt: skip
 
 
