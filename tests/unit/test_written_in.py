@@ -1,0 +1,61 @@
+"""The language that a candidate is written in, and the one that a prompt asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.domain import extraction, language
+
+CUDA = 'import torch\nfrom torch.utils.cpp_extension import load_inline\nsource = """__global__ void k() {}"""\n'
+PLAIN = b"import torch\n# not import triton, no __global__\nclass ModelNew(torch.nn.Module): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "written", "backend"),
+    [
+        ("import torch\nimport triton\nimport triton.language as tl\n", "triton", "triton"),
+        (CUDA, "cuda", "cuda"),
+        ('import torch\nsource = r"""\nextern "C" __global__ void k() {}\n"""\n', "cuda", "cuda"),
+        ("import torch\nk = torch.cuda._compile_kernel(text, 'k')\n", "cuda", "cuda"),
+        ("import cupy as cp\nk = cp.RawKernel(text, 'k')\n", "cupy", "cuda"),
+        ("import tilelang\nimport tilelang.language as T\n", "tilelang", "cuda"),
+        ("import cutlass\nimport cutlass.cute as cute\n", "cute", "cuda"),
+        ("import helion\nimport helion.language as hl\n", "helion", "triton"),
+        ("from numba import cuda\n@cuda.jit\ndef k(): ...\n", "numba", "cuda"),
+        (PLAIN.decode(), "torch", "torch"),
+    ],
+)
+def test_what_a_candidate_is_written_in(source: str, written: str, backend: str) -> None:
+    assert (language.written(source.encode()), language.backend_of(source.encode())) == (written, backend)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asked"),
+    [
+        ("Write a custom Triton kernel for softmax", {"triton"}),
+        ("You write custom CUDA kernels to replace the pytorch operators.", {"cuda"}),
+        ("Write it in TileLang.", {"tilelang"}),
+        ("Write it in the CuTe DSL.", {"cute"}),
+        ("Optimise this with kernels of your own.", {"kernels"}),
+        ("Make it faster.\n```python\nimport triton\nx.cuda()  # CUDA kernel\n```\n", set()),
+        ("The model runs on a CUDA device. Make it faster.", set()),
+    ],
+)
+def test_what_a_prompt_asks_for(prompt: str, asked: set[str]) -> None:
+    assert language.asked(prompt) == asked
+
+
+def test_plain_pytorch_is_judged_by_what_was_asked() -> None:
+    assert language.backend_for(PLAIN, ["Write a custom Triton kernel"]) == "triton"
+    assert language.backend_for(PLAIN, ["Make it faster"]) == "torch"
+    assert language.backend_for(CUDA.encode(), ["Write a custom Triton kernel"]) == "cuda"
+    assert language.backend_for(PLAIN, ["Write a Triton or a CUDA kernel"]) == "torch"
+
+
+def test_an_answer_in_another_language_is_no_example_of_its_prompt() -> None:
+    source = PLAIN.decode() + "    x = 1\n"
+    answer = f"```python\n{source}```\n"
+    assert extraction.check(answer, source, "Model") == "ok"
+    assert extraction.check(answer, source, "Model", prompt="Make it faster.") == "ok"
+    assert extraction.check(answer, source, "Model", prompt="Write a Triton kernel.") == "other_language"
+    assert extraction.check(answer, source, "Model", prompt="Write a custom kernel.") == "other_language"
