@@ -108,7 +108,13 @@ def test_modules_that_are_run_exist(path):
     for arguments in commands(path.read_text(), "(?:time )?(?:\\S*/)?python -m"):
         module = arguments[0]
         if module not in {"venv", "pip"}:
-            assert find_spec(module) is not None, f"python -m {module}"
+            found = find_spec(module)
+            assert found is not None, f"python -m {module}"
+            if found.origin is not None and module.partition(".")[0] in {"app", "workers", "tests"}:
+                run = Path(found.origin).with_name("__main__.py") if found.submodule_search_locations else found.origin
+                source = Path(run).read_text()
+                unknown = [word for word in arguments if word.startswith("--") and f'"{word}"' not in source]
+                assert unknown == [], f"python -m {module}: unknown options {unknown}"
 
 
 def test_dev_commands_exist():
