@@ -11,7 +11,8 @@ import random
 import struct
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy
@@ -22,6 +23,7 @@ from triton.runtime.errors import PTXASError
 from workers import spec
 from workers.backends.base import Clock, synchronise
 from workers.memory import Memory, Segment, share_segment
+from workers.sight import Sight
 from workers.wire import POINTERS_AT, Delivering, Outcome, Reply
 
 
@@ -135,6 +137,7 @@ class Slots:
         self._inputs = [place.inputs.views(arena, slot) for slot in range(place.inputs.slots)]
         self._arguments = [spec.rebuild(self._node, iter(views)) for views in self._inputs]
         self._outputs = [place.outputs.views(arena, slot) for slot in range(place.outputs.slots)]
+        self._sight = None if self._on_gpu else Sight(arena, place.inputs)
 
     def arguments(self, slot: int) -> list[Any]:
         """Positional arguments of the call on `slot`."""
@@ -147,8 +150,8 @@ class Slots:
         began = time.perf_counter_ns()
         self._held = []  # what the block before this one left: nobody reads it any more
         pointers: list[int] = []
-        with torch.no_grad():
-            for slot in range(first, first + count):
+        with torch.no_grad(), self._one_after_the_other(first, count) as turn:
+            for slot in turn:
                 value = model(*self.arguments(slot))
                 if delivering == Delivering.COPY:
                     deliver(value, self._outputs_node, self._outputs[slot])
@@ -160,6 +163,24 @@ class Slots:
             synchronise()  # done means done; where a candidate replaces this all the same, see Block.settled_us
         struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)
         return time.perf_counter_ns() - began
+
+    @contextmanager
+    def _one_after_the_other(self, first: int, count: int) -> Iterator[Iterable[int]]:
+        """Slots of a block, whose inputs cannot be read before their turn on the CPU device."""
+        slots = range(first, first + count)
+        if self._sight is None or count < 2:
+            yield slots
+            return
+        try:
+            self._sight.hide(first + 1, count - 1)
+            yield map(self._shown, slots)
+        finally:
+            self._sight.show(first, count)
+
+    def _shown(self, slot: int) -> int:
+        assert self._sight is not None
+        self._sight.show(slot)
+        return slot
 
     def launch(self, model: Any, slot: int) -> Any:
         """Result of one call whose work is queued on the device and not waited for."""

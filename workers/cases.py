@@ -20,7 +20,7 @@ MOST = 100
 """Cases of a problem; the candidate has a process of its own for each."""
 
 OTHER_TOLERANCE = 1e-5
-"""Of a case that has only one of rtol and atol.  Source: KernelGYM, toolkit/kernel_simple."""
+"""Default of a case that has only one of rtol and atol.  Source: KernelGYM, toolkit/kernel_simple."""
 
 KEPT = 4
 """Answers that are remembered: of the case that was drawn last, and of two beside it while a problem is described."""
@@ -37,7 +37,7 @@ class Answers:
         self._drawn: deque[tuple[list[Any], Any]] = deque(maxlen=KEPT)
 
     def described(self) -> spec.Case:
-        """What the case is called, and how closely it is to be met.  Raises ValueError and TypeError."""
+        """The case's name, and how closely it is to be met.  Raises ValueError and TypeError."""
         cases = _listed(self._get_cases())
         count = len(list(islice(cases, MOST + 1)))
         if not 0 < count <= MOST:
@@ -87,7 +87,7 @@ class Answers:
 
 
 def _listed(cases: object) -> Iterable[object]:
-    """What can be gone through; a single case is one."""
+    """A list of all that can be gone through; a single case is one."""
     if isinstance(cases, dict):
         return iter([cases])
     if not isinstance(cases, Iterable) or isinstance(cases, str | bytes | torch.Tensor):

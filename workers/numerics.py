@@ -11,17 +11,17 @@ from collections.abc import Mapping
 import torch
 
 PRECISIONS = ("none", "ieee", "tf32")
-"""Of PyTorch: as the library has it, fp32 throughout, or TF32 in the products."""
+"""PyTorch's choices: as the library has it, fp32 throughout, or TF32 in the products."""
 
 PLACES = ("matmul", "convolution", "rnn")
 SWITCHES = ("benchmark", "deterministic")
-"""Of cuDNN."""
+"""cuDNN's choices."""
 
 Numerics = Mapping[str, str | bool]
 
 
 def chosen() -> dict[str, str | bool]:
-    """What holds in this process."""
+    """The choice that holds in this process."""
     cudnn = torch.backends.cudnn
     found: dict[str, str | bool] = {
         "matmul": torch.backends.cuda.matmul.fp32_precision,
@@ -47,7 +47,7 @@ def choose(wanted: Numerics) -> None:
 
 
 def checked(fields: object) -> dict[str, str | bool]:
-    """What another process says; ValueError for what cannot be."""
+    """The choice that another process tells; ValueError for what cannot be."""
     if not isinstance(fields, dict) or set(fields) != {*PLACES, *SWITCHES}:
         raise ValueError(f"not a choice of numerics: {str(fields)[:80]}")
     if any(fields[place] not in PRECISIONS for place in PLACES):

@@ -24,6 +24,9 @@ Node = dict[str, Any]
 ALIGNMENT = 256
 """Bytes; what CUDA's allocator guarantees and vectorised kernels count on."""
 
+PAGE_BYTES = 4096
+"""Unit of the slots of inputs, so that those of later calls can be kept out of sight (workers.sight)."""
+
 NAME_CHARS = 200
 """Of a name that comes from a problem."""
 
@@ -246,15 +249,17 @@ def _view(arena: Memory, offset: int, leaf: Node) -> torch.Tensor:
     return flat.view(leaf.get("shape", ()))
 
 
-def lay_out(start: int, slots: int, nodes: list[Node]) -> Region:
-    """A region from byte `start` on, for `slots` slots that hold the leaves of `nodes`."""
+def lay_out(start: int, slots: int, nodes: list[Node], unit: int = ALIGNMENT) -> Region:
+    """A region from byte `start` on, for `slots` slots that hold the leaves of `nodes`; each begins at a multiple of
+    `unit` bytes."""
     found = tuple(leaf for node in nodes for leaf in leaves(node))
     offsets, at = [], 0
     for leaf in found:
         offsets.append(at)
         size = nelements(leaf) * dtype_of(leaf).itemsize
         at += -(-size // ALIGNMENT) * ALIGNMENT
-    return Region(start=start, slot_bytes=max(at, ALIGNMENT), slots=slots, offsets=tuple(offsets), leaves=found)
+    start, slot_bytes = -(-start // unit) * unit, -(-max(at, 1) // unit) * unit
+    return Region(start=start, slot_bytes=slot_bytes, slots=slots, offsets=tuple(offsets), leaves=found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,7 +398,7 @@ class Spec:
     @property
     def input_bytes(self) -> int:
         """Bytes of the inputs of one call, as a slot holds them."""
-        return lay_out(0, 1, [self.inputs]).slot_bytes
+        return lay_out(0, 1, [self.inputs], PAGE_BYTES).slot_bytes
 
     @property
     def output_bytes(self) -> int:
@@ -480,7 +485,7 @@ def arena(spec: Spec, slots: Slots | int) -> Arena:
         slots = Slots(slots, slots)
     parameters = lay_out(0, 1, list(spec.parameters.values()))
     init = lay_out(parameters.stop, 1, [spec.init])
-    inputs = lay_out(init.stop, slots.inputs, [spec.inputs])
+    inputs = lay_out(init.stop, slots.inputs, [spec.inputs], PAGE_BYTES)
     outputs = lay_out(inputs.stop, slots.inputs, [spec.outputs])
     exact = [widened(spec.outputs)]
     if slots.together:

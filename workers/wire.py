@@ -51,7 +51,7 @@ ANOTHER = "another function outside the interpreter than the one that ran"
 
 
 class Command(IntEnum):
-    """What the referee asks for."""
+    """Requests of the referee."""
 
     LOAD = 1
     """Execute the source in the mailbox; number a: bytes of source, b: bytes of spec; c: for a reference, 1 where the
@@ -137,7 +137,7 @@ class Outcome(IntEnum):
 
 
 class Pretence(IntEnum):
-    """What is done in place of a kernel's launch."""
+    """Substitutes for a kernel's launch."""
 
     HONEST = 0
     """The launch itself."""
@@ -149,7 +149,7 @@ class Pretence(IntEnum):
     KEEP = 4
     """The launch itself, and what it wrote is remembered."""
     REPLAY = 5
-    """What it wrote then, whatever it is given now."""
+    """The bytes that it wrote then, whatever it is given now."""
     SILENT = 6
     """Nothing, and nothing else either that a candidate could feel: memory that nobody wrote holds what it held."""
 
@@ -167,7 +167,7 @@ class Delivering(IntEnum):
 
 
 class Request(NamedTuple):
-    """What a confined process is asked."""
+    """One request to a confined process."""
 
     command: int
     session: int
@@ -180,7 +180,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What it answers."""
+    """Its answer."""
 
     outcome: Outcome
     number: int = 0

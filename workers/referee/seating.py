@@ -40,7 +40,7 @@ def leave(host: Host, reference: Seat) -> None:
 
 
 def lay_out(host: Host, agreed: spec.Spec, budget_s: float) -> spec.Arena:
-    """As many input sets at a time as an arena of this device holds, and as can be timed in a block."""
+    """Layout for as many input sets at a time as an arena of this device holds, and as can be timed in a block."""
     device = host.device
     most = plan.most_slots(device.max_slots, budget_s, device.block_us)
     if agreed.case is None and agreed.slot_bytes > device.together_bytes:
