@@ -21,7 +21,7 @@ AMPLIFIES = 4.0
 """An answer may move so many times as far as its inputs do, or as the answer to the problem's own inputs does."""
 
 QUIET = 2e-3
-"""What an answer may move in any case, in relative L2: a tenth of what is refused on changed inputs (GROSS_L2)."""
+"""An answer may move by so much in any case, in relative L2: a tenth of GROSS_L2, the limit on changed inputs."""
 
 BOUND_REACHED = 0.95
 

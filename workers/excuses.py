@@ -63,7 +63,7 @@ class Selection:
 
 @dataclass(kw_only=True)
 class Leaf:
-    """Of one output; all that the referee is told of it."""
+    """The findings on one output; all that the referee is told of it."""
 
     l2: float = 0.0
     """Relative L2 error that a rounding in every operation makes."""
@@ -111,8 +111,8 @@ class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], *, ties_only: bool) -> list[Leaf]:
-    """What of an answer is right that is not as expected; `got`, a tensor for each output, becomes what is expected,
-    where it is wrong, and stays as it is where it is right.
+    """Find elements of an answer that are right without being as expected; `got`, a tensor for each output, becomes
+    what is expected, where it is wrong, and stays as it is where it is right.
 
     `model`: the twin that computes this truth, or the model itself where there is none; `inputs`: as the model is given
     them; `ties_only`: nothing is shaken."""
@@ -135,7 +135,7 @@ def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], *,
 
 
 def told(leaves: list[Leaf]) -> list[dict[str, float]]:
-    """As JSON."""
+    """Findings as plain values for JSON."""
     return [asdict(leaf) for leaf in leaves]
 
 
@@ -225,7 +225,7 @@ def _shake(
 
 
 def _gauge(leaf: Leaf, squares: torch.Tensor, rms: float) -> None:
-    """Of what moves steadily; an element that jumps says nothing of the others."""
+    """Note the errors of elements that move steadily; an element that jumps says nothing of the others."""
     if rms and squares.numel():
         leaf.l2 = float(squares.mean().sqrt()) / rms
         leaf.largest = float(squares.amax().sqrt()) / rms

@@ -516,7 +516,7 @@ class Shim:
         return Reply(Outcome.DONE, made, wire.put_text(self._mailbox, "".join(refused)))
 
     def _excuse(self, session: Session, slot: int, *, ties_only: bool) -> Reply:
-        """What of an answer is right that is not as expected (workers.excuses)."""
+        """Find elements of an answer that are right without being as expected (workers.excuses)."""
         assert self._mailbox is not None
         assert session.place is not None
         assert session.arena is not None

@@ -69,11 +69,11 @@ OURS = Rule()
 
 @dataclass(frozen=True, kw_only=True)
 class Excused:
-    """What the reference's process says of one output of a wrong call (workers/excuses.py)."""
+    """Findings of the reference's process on one output of a wrong call (workers/excuses.py)."""
 
     l2: float
     largest: float
-    """What a rounding in every operation makes: relative L2 error, and the largest over rms."""
+    """Errors that a rounding in every operation makes: relative L2, and the largest over rms."""
     ties: int
     """Elements that point at another place of an equal value."""
     close: int

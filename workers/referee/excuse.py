@@ -16,15 +16,15 @@ from workers.referee import compare
 from workers.referee.batches import Delivery
 
 SECONDS = 20.0
-"""Of an evaluation, for more than ties."""
+"""Time limit of an evaluation for shaking; ties are looked for beyond it, too."""
 
 Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str] | None]
-"""Of one call: the nearest right answer, uint8 (1, slot_bytes), and what is to be said of each output as JSON; None
-where nothing can be.  The second argument: ties alone."""
+"""Question about one call; the second argument asks for ties alone.  Answer: the nearest right outputs, uint8
+(1, slot_bytes), and findings on each as JSON; None where the reference cannot say."""
 
 
 class Excuses:
-    """Of one evaluation."""
+    """Second looks of one evaluation."""
 
     def __init__(self, ask: Ask) -> None:
         """`ask`: the reference's process."""

@@ -291,7 +291,7 @@ class Trials:
         )
 
     def excuse(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str] | None:
-        """What the reference's process says of one wrong call; see excuse.Ask.  None where it cannot say."""
+        """Ask the reference's process about one wrong call; see excuse.Ask.  None where it cannot say."""
         reference, place = self.reference, self.place
         with reference_side(), reference.party.lock:
             reference.wait_for_readers()
