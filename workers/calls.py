@@ -8,6 +8,7 @@ import functools
 import itertools
 import mmap
 import random
+import re
 import struct
 import time
 import traceback
@@ -322,7 +323,29 @@ def explain(error: BaseException) -> str:
         log = "".join(traceback.format_exception(error)[-12:])
     except BaseException as secondary:  # noqa: BLE001 (theirs)
         log = f"the traceback could not be printed: {type(secondary).__name__}"
-    return summary.replace("\n", " ")[:1000] + "\n" + log
+    errors = _first_errors(log)
+    return "\n".join([_in_a_sentence(summary, errors), *([FIRST_ERRORS, *errors, ""] if errors else []), log])
+
+
+FIRST_ERRORS = "first errors:"
+NAMED_ERRORS = 10
+_ERROR_LINE = re.compile(r"\bfatal error\b|\berror\s*(?:[A-Z]?\d+)?\s*:|ptxas (?:error|fatal)")
+_COMPILER = re.compile(r"\bnvcc\b|\bninja\b|\bptxas\b|\bc\+\+ |\bg\+\+ |NVRTC")
+
+
+def _first_errors(log: str) -> list[str]:
+    """The first lines of a compiler's log in which it says what is wrong; none of any other text."""
+    if not _COMPILER.search(log):
+        return []
+    found = dict.fromkeys(line.strip()[:300] for line in log.splitlines() if _ERROR_LINE.search(line))
+    return [line for line in found if not line.startswith("RuntimeError:")][:NAMED_ERRORS]
+
+
+def _in_a_sentence(summary: str, errors: list[str]) -> str:
+    """On one line; of a compiler's log the first error instead of its first lines."""
+    if errors:
+        return f"{summary.partition(':')[0]}: {errors[0]}"[:1000]
+    return summary.replace("\n", " ")[:1000]
 
 
 def _say(error: BaseException) -> str:

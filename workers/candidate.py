@@ -5,6 +5,7 @@ only thing that counts are the bytes in the output slots, and the referee's own 
 
 from __future__ import annotations
 
+import io
 import json
 import mmap
 import os
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from workers import backends, calls, imported, kineto, launches, memory, numerics, pretrained, spec, warm, wire
+from workers import backends, calls, imported, kineto, launches, memory, numerics, pretrained, spec, warm, weights, wire
 from workers.backends.base import synchronise
 from workers.wire import Command, Outcome, Reply, Request
 
@@ -42,6 +43,9 @@ class Shim:
 
     def __init__(self, scratch: Path) -> None:
         """`scratch`: the only folder that may be written."""
+        for stream in (sys.stdout, sys.stderr):  # a process that is killed flushes nothing
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(write_through=True)
         self._scratch = scratch
         self._device = torch.device(os.environ["EVALUATION_DEVICE"])
         self._mailbox: mmap.mmap | None = None
@@ -50,6 +54,8 @@ class Shim:
         self._model: Any = None
         self._called: Any = None
         """The model, by name where the problem gives its inputs so."""
+        self._unmatched = ""
+        """Weights of the problem that the model has no place for, in words."""
         self._place: spec.Arena | None = None
         self._arena: memory.Memory | None = None
         self._slots: calls.Slots | None = None
@@ -134,7 +140,9 @@ class Shim:
         self._build(seed)
         given = self._fit()
         self._slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
-        return Reply(Outcome.DONE, sum(1 << bit for bit, name in enumerate(self._spec.constants) if name in given))
+        told = wire.put_text(self._mailbox, self._unmatched)
+        namesakes = sum(1 << bit for bit, name in enumerate(self._spec.constants) if name in given)
+        return Reply(Outcome.DONE, namesakes, told)
 
     def _build(self, seed: bytes) -> None:
         """A model with parameters of its own."""
@@ -159,11 +167,13 @@ class Shim:
             return given
         theirs = dict(zip(self._spec.parameters, self._place.parameters.views(self._arena, 0), strict=True))
         with torch.no_grad():
-            for name, ours in [*self._model.named_parameters(), *self._model.named_buffers()]:
+            for name, ours in weights.named(self._model):
                 value = None if is_lazy(ours) else theirs.get(name)
                 if value is not None and value.shape == ours.shape and value.dtype == ours.dtype:
                     ours.copy_(value)
                     given.add(name)
+            weights.load(self._model, theirs)
+        self._unmatched = weights.unmatched(self._model, theirs, given)
         calls.set_mode(self._model, training=self._spec.training)
         return given
 

@@ -18,6 +18,7 @@ import socket
 import sys
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from workers import (
     pieces,
     playback,
     pretrained,
+    seeding,
     sizes,
     spec,
     truth,
@@ -107,6 +109,8 @@ class Shim:
         if self._device.type == "cuda":
             self._shared.forget_what_is_given_back()
         self._sessions: dict[int, Session] = {}
+        self._seeds_itself = False
+        """Whether the problem's inputs are the same under every seed of ours, but for its own seeding."""
         self._sole = True
         """Whether an allocation that fails when a problem is described would fail at any time."""
         self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
@@ -279,7 +283,7 @@ class Shim:
         training, spread = self._settle_mode(model, given, outputs)
         if training != was_training:
             outputs = self._kept(model, given())
-        others = self._draw(draw)
+        others = self._others(draw, before, described)
         different = self._call(model, copy.deepcopy(others) if changed else others)
         output_constant = spec.same(list(spec.values(outputs)), list(spec.values(different)))
         del different
@@ -316,12 +320,27 @@ class Shim:
         operators = None if self._by_cases else trace.key(spec.values(outputs))  # answers by cases are looked up
         return {"flops": counter.total or None, "operators": operators}
 
+    def _others(self, draw: Draw, inputs: list[Any], described: spec.Node) -> list[Any]:
+        """Inputs of another draw.  Where they are the same, the problem seeds itself, or has no others: from here on it
+        is drawn from without its seeds, if that gives other inputs of the same kind."""
+        others = self._draw(draw)
+        if self._by_cases or not spec.same(list(spec.values(inputs)), list(spec.values(others))):
+            return others
+        self._seeds_itself = True
+        unseeded = self._draw(draw)
+        vary = not spec.same(list(spec.values(others)), list(spec.values(unseeded)))
+        if vary and spec.describe(unseeded) == described:
+            return unseeded
+        self._seeds_itself = False
+        return others
+
     def _draw(self, draw: Draw) -> list[Any]:
-        if self._device.type == "cpu":
-            inputs = draw()
-        else:
-            with self._device:  # factory functions make their tensors on the device: no copies from the host
+        with seeding.unseeded(self._module) if self._seeds_itself else nullcontext():
+            if self._device.type == "cpu":
                 inputs = draw()
+            else:
+                with self._device:  # factory functions make their tensors on the device: no copies from the host
+                    inputs = draw()
         if not isinstance(inputs, list | tuple):
             raise TypeError(f"get_inputs: expected a list, got {type(inputs).__name__}")
         return list(spec.placed(inputs, self._device))

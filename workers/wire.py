@@ -221,8 +221,12 @@ def answer_requests(channel: socket.socket, answer: Answer) -> None:
 
 
 def put_text(mailbox: mmap.mmap, text: str) -> int:
-    """Write text for people into the mailbox, its end if it is too long; returns its length in bytes."""
-    data = text.encode("utf-8", "replace")[-TEXT_BYTES:]
+    """Write text for people into the mailbox, its beginning and its end if it is too long; returns its length in
+    bytes."""
+    data = text.encode("utf-8", "replace")
+    if len(data) > TEXT_BYTES:
+        half = TEXT_BYTES // 2 - 50
+        data = data[:half] + f"\n… {len(data) - 2 * half:,} bytes left out …\n".encode() + data[-half:]
     mailbox[TEXT_AT : TEXT_AT + len(data)] = data
     return len(data)
 

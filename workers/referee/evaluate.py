@@ -342,7 +342,14 @@ def _require_correct(trials: Trials, agreed: spec.Spec, job: Job, host: Host) ->
         raise invalid("not_verifiable_on_cpu", f"{BF16} ({_wrong(trials.failed[0], trials.record.rule)})")
     kind = "stale_output" if any(check.stale_call is not None for check in trials.failed[0].outputs) else "wrong_output"
     count = f"{len(trials.failed)} of {trials.record.calls} calls were wrong; "
-    raise Fault(Status.INCORRECT, kind, count + _wrong(trials.failed[0], trials.record.rule))
+    unmatched = trials.candidate.unmatched
+    hint = f"; weights of the reference that ModelNew has no place for: {unmatched}" if unmatched else ""
+    raise Fault(Status.INCORRECT, kind, count + _wrong(_telling(trials.failed), trials.record.rule) + hint)
+
+
+def _telling(failed: list[Trial]) -> Trial:
+    """The first call with elements that were never written, which shows in later calls alone; else the first."""
+    return next((trial for trial in failed if any(check.unwritten for check in trial.outputs)), failed[0])
 
 
 def _wrong(trial: Trial, rule: compare.Rule) -> str:
@@ -352,8 +359,11 @@ def _wrong(trial: Trial, rule: compare.Rule) -> str:
 
 
 def _difference(check: OutputCheck, rule: compare.Rule) -> str:
-    if check.unwritten:
-        return f"{check.unwritten:,} elements were never written"
+    unwritten = f"{check.unwritten:,} elements were never written; " if check.unwritten else ""
+    return unwritten + _error(check, rule)
+
+
+def _error(check: OutputCheck, rule: compare.Rule) -> str:
     if check.stale_call is not None:
         return f"it is the answer to call {check.stale_call}"
     if check.nonfinite_mismatches:

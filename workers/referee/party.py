@@ -253,6 +253,8 @@ class Seat:
         self.room = wire.POINTERS_BYTES
         """Calls whose outputs the process has shared memory for."""
         self.namesakes = 0
+        self.unmatched = ""
+        """Weights of the problem that the candidate's model has no place for, by its process's own word."""
         """Bits: which of the spec's constants the model has, too, by the process's own word."""
         self.place: spec.Arena | None = None
         self._session = session
@@ -307,7 +309,9 @@ class Seat:
             settle(self.party.device)
         try:
             inputs, expected = place.slots
-            self.namesakes, _ = self.ask(Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd)
+            self.namesakes, self.unmatched = self.ask_for_text(
+                Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd
+            )
         finally:
             os.close(fd)
 

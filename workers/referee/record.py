@@ -50,6 +50,8 @@ class Record:
         self.deterministic: bool | None = None
         self.propagates_nonfinite: bool | None = None
         self.null_answers: tuple[str, ...] = ()
+        self._untouched: dict[tuple[int, int], torch.Tensor] = {}
+        """By output and poison (batches have two, in turn): elements of the last wrong call that may be unwritten."""
         self.excuses: Excuses | None = None
         """By which a wrong call may be right."""
         self.excused: list[str] = []
@@ -162,6 +164,7 @@ class Record:
         notable = not ok or inputs_changed or delivery.late[offset]
         if notable or self.calls < KEPT_FIRST:
             checks = [output.check(place) for output in outputs]
+            checks = checks if ok else self._with_unwritten(delivery.part(offset, offset + 1), checks)
             trial = Trial(
                 call=self.calls, seed=f"{batch.seed.hex()}/{slot}", ok=ok,
                 outputs=tuple(checks if ok else self._with_stale(delivery.part(offset, offset + 1), checks)),
@@ -181,6 +184,20 @@ class Record:
         for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
             earlier = ((call, expected[check.index][slot]) for call, expected, slot in self._history)
             found.append(check if check.ok else replace(check, stale_call=compare.stale(got[0], check, earlier)))
+        return found
+
+    def _with_unwritten(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
+        """The outputs of one wrong call, with the elements that were written neither in it nor in an earlier wrong one
+        whose slot held another poison: one alone is met by chance."""
+        found, poison = [], shown(delivery.batch.poison[None], self._place.outputs)
+        for check, got, before in zip(checks, shown(delivery.outputs, self._place.outputs), poison, strict=True):
+            count = 0
+            if not check.ok:
+                mask, parity = compare.untouched(got[0], before[0]), delivery.batch.number % 2
+                other = self._untouched.get((check.index, 1 - parity))
+                count = 0 if other is None else int((mask & other).sum())
+                self._untouched[check.index, parity] = mask
+            found.append(replace(check, unwritten=count))
         return found
 
     def _keep(self, trial: Trial) -> None:

@@ -39,6 +39,9 @@ LINGER_S = 0.001
 """After *done* the candidate runs on for a random while up to this, so that a late write can show itself.  Not where
 the time counts: there the stopwatch stops it, and what is late does not come at all."""
 
+SECOND_POISON_BYTES = 256 << 20
+"""Largest output slot of which a second one is kept, to be filled with other bytes."""
+
 TURN_US = 500.0
 """An answer of the device that takes longer has waited for somebody else's turn."""
 
@@ -122,7 +125,7 @@ class Trials:
         self._flush = _flusher(self._device)
         self._tiny = torch.zeros(1, device=self._device)
         self._seed = seed
-        self._poison = self._make_poison()
+        self._poisons = self._make_poisons()
         self._batches = 0
         self._mutates = bool(agreed.mutated_inputs)
         self._seen: torch.Tensor | None = None
@@ -330,8 +333,8 @@ class Trials:
         """Inputs whose expected outputs are made when they are needed."""
         at = secrets.randbelow(self.in_block)
         return Batch(
-            number=self._batches, seed=seed, inputs=inputs, expected=[], baseline=[], poison=self._poison, at=at,
-            rows=rows, variants=variants,
+            number=self._batches, seed=seed, inputs=inputs, expected=[], baseline=[], at=at, rows=rows,
+            poison=self._poisons[self._batches % 2], variants=variants,
         )  # fmt: skip
 
     def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
@@ -344,17 +347,21 @@ class Trials:
                 inputs=inputs,
                 expected=columns(reference.region(place.expected, 0, count), place.expected),
                 baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
-                poison=self._poison,
+                poison=self._poisons[self._batches % 2],
             )  # fmt: skip
         else:
             batch = self._batch(seed, inputs, variants=variants)
         reference.note_readers()
         return batch
 
-    def _make_poison(self) -> torch.Tensor:
-        """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold."""
+    def _make_poisons(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold.  And
+        the bytes with every bit turned, for every second batch: what holds either of them was never written.  Slots of
+        which a second copy is much memory have the first alone."""
         pattern = torch.frombuffer(bytearray(os.urandom(64)), dtype=torch.uint8).to(self._device)
-        return pattern.repeat(self.place.outputs.slot_bytes // 64)  # slots are multiples of 256 bytes
+        repeats = self.place.outputs.slot_bytes // 64  # slots are multiples of 256 bytes
+        poison = pattern.repeat(repeats)
+        return poison, ~poison if len(poison) <= SECOND_POISON_BYTES else poison
 
     def show(self, batch: Batch, first: int, count: int) -> None:
         """Let the candidate see inputs for a call that is not verified."""

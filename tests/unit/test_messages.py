@@ -1,0 +1,120 @@
+"""Messages that send an author the right way: compilers' first errors, weights without a place, unwritten elements."""
+
+import mmap
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+from workers import calls, seeding, weights, wire
+from workers.referee import compare
+
+
+def _mailbox() -> mmap.mmap:
+    return mmap.mmap(-1, wire.MAILBOX_BYTES)
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    box = _mailbox()
+    text = "first\n" + "x" * 100_000 + "\nlast"
+    kept = wire.get_text(box, wire.put_text(box, text))
+    assert kept.startswith("first\n")
+    assert kept.endswith("\nlast")
+    assert "bytes left out" in kept
+    assert len(kept.encode()) <= wire.TEXT_BYTES
+    assert wire.get_text(box, wire.put_text(box, "short")) == "short"
+
+
+def test_the_first_errors_of_a_compiler_come_first() -> None:
+    lines = [f'main.cu({number}): error: identifier "foo{number}" is undefined' for number in range(400)]
+    log = "Error building extension 'kernel': [1/2] /usr/bin/nvcc -c main.cu\nmain.cu(1): warning: unused\n"
+    summary, _, rest = calls.explain(RuntimeError(log + "\n".join(lines))).partition("\n")
+    assert summary == 'RuntimeError: main.cu(0): error: identifier "foo0" is undefined'
+    assert rest.splitlines()[:2] == [calls.FIRST_ERRORS, lines[0]]
+    assert sum(line.startswith("main.cu(9)") for line in rest.splitlines()[:12]) == 1
+
+
+def test_an_error_of_no_compiler_stays_as_it_is() -> None:
+    summary, _, rest = calls.explain(ValueError("error: 3 is no size\nof a block")).partition("\n")
+    assert summary == "ValueError: error: 3 is no size of a block"
+    assert calls.FIRST_ERRORS not in rest
+
+
+class Packs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3, 2))
+        self.packed = torch.zeros(2, 3)
+        self.register_load_state_dict_post_hook(lambda module, _: setattr(module, "packed", module.weight.detach().T))
+
+
+def test_hooks_of_a_state_dict_are_run() -> None:
+    model, weight = Packs(), torch.randn(3, 2)
+    weights.load(model, {"weight": weight, "other": torch.randn(4)})
+    assert torch.equal(model.packed, weight.T)
+
+
+def test_a_hook_that_packs_what_has_another_size_gets_the_rest() -> None:
+    model = Packs()
+    weights.load(model, {"weight": torch.randn(7, 2)})
+    assert torch.equal(model.packed, torch.zeros(2, 3))
+
+
+def test_a_plain_model_is_not_loaded_into() -> None:
+    model = nn.Linear(2, 2)
+    before = model.weight.detach().clone()
+    weights.load(model, {"weight": torch.randn(2, 2)})
+    assert torch.equal(model.weight, before), "its weights are copied in place"
+
+
+def test_weights_without_a_place_are_named_with_the_reason() -> None:
+    model = nn.Linear(3, 2)
+    theirs = {"weight": torch.zeros(2, 3).to(torch.float8_e4m3fn), "bias": torch.zeros(3), "scale": torch.zeros(1)}
+    said = weights.unmatched(model, theirs, set())
+    assert said == (
+        "weight (expected float8_e4m3fn, got float32), bias (expected shape [3], got [2]), "
+        "scale (no parameter or buffer of this name)"
+    )
+    assert weights.unmatched(model, {"weight": torch.zeros(2, 3)}, {"weight"}) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64])
+def test_elements_that_hold_two_poisons_in_turn_were_never_written(dtype: torch.dtype) -> None:
+    first = torch.randint(0, 256, (4096 * dtype.itemsize,), dtype=torch.uint8)
+    masks = []
+    for poison in (first, ~first):
+        got = torch.randn(4096).to(dtype)
+        got.view(torch.uint8)[: 100 * dtype.itemsize] = poison[: 100 * dtype.itemsize]
+        masks.append(compare.untouched(got, poison.view(dtype)))
+    assert int((masks[0] & masks[1]).sum()) == 100
+
+
+SEEDED = """
+import random
+import numpy
+import torch
+from torch import manual_seed
+def draw():
+    torch.manual_seed(0), manual_seed(1), numpy.random.seed(0), random.seed(0)
+    own = torch.Generator().manual_seed(0)
+    found = [torch.randn(3), torch.rand(3, generator=own)]
+    numbers = [numpy.random.rand(), random.random(), random.Random(0).random(), numpy.random.RandomState(0).rand()]
+    return [*torch.cat(found).tolist(), *numbers, numpy.random.default_rng(0).random()]
+"""
+
+
+def test_a_problem_s_own_seeds_are_without_effect() -> None:
+    problem = ModuleType("problem")
+    exec(SEEDED, problem.__dict__)
+
+    def drawn(seed: bytes) -> list[float]:
+        calls.seed_everything(seed, calls.DRAWING)
+        with seeding.unseeded(problem):
+            found: list[float] = problem.draw()
+        return found
+
+    one, other = drawn(b"1" * 8), drawn(b"2" * 8)
+    assert all(mine != theirs for mine, theirs in zip(one, other, strict=True))
+    assert drawn(b"1" * 8) == one
+    assert problem.draw() == problem.draw(), "and afterwards they have it again"
