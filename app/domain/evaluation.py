@@ -62,7 +62,7 @@ class OutputCheck:
     where the default rule did, with the limits above."""
 
     differing: int | None = None
-    """Elements of an exact output (whole numbers, truth values) that differ from the expected ones and count as wrong."""
+    """Wrong elements of an exact output (whole numbers, truth values)."""
     ties: int = 0
     """Elements that point at another place of an equal value, which is right."""
     close: int = 0
