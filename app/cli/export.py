@@ -44,11 +44,18 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--format", "format", help="Layout, by default trl_sft: see --formats.")
 @click.option("--kind", type=_choice(Kind), help="What one row is; by default what the format usually holds.")
 @click.option("--where", help="Which evaluations: see --fields; all if left out.")
-@click.option("--spec", "spec_path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Selection as JSON (a manifest's `spec`); what the command line says goes before it.")  # fmt: skip
-@click.option("--device", metavar="CLASS|all",
-              help="Device class to take evaluations of; by default the GPU class with most of them. With `all`, "
-                   "rows of two classes, backends or protocols are never compared, ranked or paired.")  # fmt: skip
+@click.option(
+    "--spec",
+    "spec_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Selection as JSON (a manifest's `spec`); what the command line says goes before it.",
+)
+@click.option(
+    "--device",
+    metavar="CLASS|all",
+    help="Device class to take evaluations of; by default the GPU class with most of them. With `all`, "
+    "rows of two classes, backends or protocols are never compared, ranked or paired.",
+)
 @click.option("--policy", help="Policy that verdicts must be of, `name` or `name@version`.")
 @click.option(
     "--stale", type=_choice(Stale), help="Verdicts of other detectors or policies: refuse (default) or rejudge."
@@ -59,10 +66,18 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels.")
 @click.option("--extraction/--no-extraction", default=None, help="Whether answers must end in the evaluated code.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Longest row (bytes of UTF-8 over 4); dropped, never cut.")
-@click.option("--held-out", multiple=True, metavar="SET|FILE",
-              help="Decontaminate against a source set or a file of JSON lines; may be repeated.")  # fmt: skip
-@click.option("--include-benchmarks", is_flag=True, default=None,
-              help="Let KernelBench's problems, whatever their name, into training data; else held out.")  # fmt: skip
+@click.option(
+    "--held-out",
+    multiple=True,
+    metavar="SET|FILE",
+    help="Decontaminate against a source set or a file of JSON lines; may be repeated.",
+)
+@click.option(
+    "--include-benchmarks",
+    is_flag=True,
+    default=None,
+    help="Let KernelBench's problems, whatever their name, into training data; else held out.",
+)
 @click.option("--similarity", type=_choice(Similarity), help="Near-duplicates to drop; by default minhash.")
 @click.option("--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Of minhash; by default 0.8.")
 @click.option("--prs", type=_choice(Ramp), help="Profiling-based rejection sampling.")
@@ -98,10 +113,22 @@ def _choice(kind: Any) -> click.Choice[str]:
     "--val-fraction", type=click.FloatRange(0, 1, max_open=True), help="Of operator families; by default 0.05."
 )
 @click.option("--dry-run", is_flag=True, help="Print the funnel; write nothing.")
-@click.option("--fields", is_flag=True, is_eager=True, expose_value=False, callback=_print_fields,
-              help="List what --where may name.")  # fmt: skip
-@click.option("--formats", is_flag=True, is_eager=True, expose_value=False, callback=_print_formats,
-              help="List the layouts, what their rows may be, and who reads them.")  # fmt: skip
+@click.option(
+    "--fields",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_fields,
+    help="List what --where may name.",
+)
+@click.option(
+    "--formats",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_formats,
+    help="List the layouts, what their rows may be, and who reads them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
 @click.pass_obj
 def command(

@@ -25,8 +25,12 @@ _USUAL = ("run", "level", "device", "backend", "policy")
 @click.command("report", short_help="fast_p, pass@k and hack rates of runs.")
 @click.argument("runs", metavar="[RUN]…", nargs=-1)
 @click.option("--where", "where_text", default="", help="Which evaluations; names as in `assay export --fields`.")
-@click.option("--by", multiple=True, type=click.Choice(_GROUPS),
-              help="Rows of the table; by default run, level, device class, backend and policy.")  # fmt: skip
+@click.option(
+    "--by",
+    multiple=True,
+    type=click.Choice(_GROUPS),
+    help="Rows of the table; by default run, level, device class, backend and policy.",
+)
 @click.option("--p", "thresholds", multiple=True, type=float, help="Thresholds of fast_p; by default KernelBench's.")
 @click.option(
     "--operator",
@@ -36,10 +40,21 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     help="`>` as KernelBench, `>=` as Dr. Kernel.",
 )
 @click.option("--k", "ks", multiple=True, type=click.IntRange(1), help="Of unbiased pass@k; by default 1.")
-@click.option("--of", "counted", type=click.Choice([str(each) for each in Counted]), default=str(metrics.COUNTED),
-              show_default=True, help="Denominator: every answer, as KernelBench, or valid evaluations.")  # fmt: skip
-@click.option("--turn", type=click.Choice(["all", "best", "last"]), default="all", show_default=True,
-              help="Every turn is a sample, or each trajectory's best or last one.")  # fmt: skip
+@click.option(
+    "--of",
+    "counted",
+    type=click.Choice([str(each) for each in Counted]),
+    default=str(metrics.COUNTED),
+    show_default=True,
+    help="Denominator: every answer, as KernelBench, or valid evaluations.",
+)
+@click.option(
+    "--turn",
+    type=click.Choice(["all", "best", "last"]),
+    default="all",
+    show_default=True,
+    help="Every turn is a sample, or each trajectory's best or last one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every figure with numerator, denominator and interval.")
 @click.pass_obj
 def command(

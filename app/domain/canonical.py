@@ -46,7 +46,7 @@ class _Class:
     values: dict[str, Term] = field(default_factory=dict)
     """Assigned in the class's body."""
     slots: dict[str, Term] = field(default_factory=dict)
-    """Of attributes of `self`."""
+    """Attributes of `self`."""
     defined: dict[str, Term] = field(default_factory=dict)
     """Methods that have been read."""
 
@@ -106,7 +106,7 @@ class Module:
         return name in self._scope.names
 
     def digest(self, names: Sequence[str], *, effects: bool = False) -> str | None:
-        """Of the meaning of these module-level names, with `effects` also of what importing the module does; None
+        """Digest of the meaning of these module-level names, with `effects` also of what importing the module does; None
         where the first is not defined."""
         if not self.defines(names[0]):
             return None
@@ -458,7 +458,7 @@ class Module:
         return self.terms.node("call", function, *arguments, *named)
 
     def _parameter_names(self, function: Term) -> dict[str, int]:
-        """Of a function or class of this module: name → place; empty for what is not."""
+        """Parameters of a function or class of this module: name → place; empty for any other."""
         owner = self._classes.get(function)
         node: Function | None = self._functions.get(function)
         skipped = int(owner is not None or function in self._bound)

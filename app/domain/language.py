@@ -12,7 +12,7 @@ from collections.abc import Iterable
 TORCH = "torch"
 """No kernel of its own: operators of the library."""
 KERNELS = "kernels"
-"""Of a prompt that asks for kernels and names no language."""
+"""A prompt that asks for kernels and names no language."""
 
 _COMMENT = re.compile(rb"^[ \t]*#[^\n]*$", re.MULTILINE)
 
@@ -28,7 +28,7 @@ _WRITTEN: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
         ("thunderkittens", rb"\b(kittens\.cuh|thunderkittens)\b"),
         ("cuda", rb"cpp_extension|\bload_inline\b|__global__|\b_compile_kernel\b|^\s*from cuda\b|\bpycuda\b"),
     )
-)  # fmt: skip
+)
 """Language → what shows it, the surest first."""
 
 BACKENDS = {"triton": "triton", "helion": "triton", TORCH: "torch"}
@@ -43,8 +43,8 @@ _NAMES = {
     "numba": r"\bnumba\b",
     "thunderkittens": r"\bthunder ?kittens\b",
     "cuda": r"\bcuda[ -]?(?:c\b|c\+\+|kernels?|code|sources?|operators?|ops|implementation|extensions?|programming)"
-            r"|\b(?:in|raw|inline|custom|pure) cuda\b|\bload_inline\b",
-}  # fmt: skip
+    r"|\b(?:in|raw|inline|custom|pure) cuda\b|\bload_inline\b",
+}
 _ASKED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _NAMES.items()}
 _KERNELS = re.compile(
     r"\b(?:custom|gpu|own|hand-?written|optimi[sz]ed) kernels?\b|\bkernels? of (?:its|your|their) own\b", re.IGNORECASE

@@ -74,7 +74,7 @@ _RULES = {
 
 
 _BEFORE = {"device": ALL_DEVICES, "include_benchmarks": True}
-"""Of a manifest that says nothing of these: it was made when exports did neither."""
+"""Values for a manifest that says nothing of these: it was made when exports did neither."""
 
 
 def export(database: Database, spec: Spec, out: Path, *, progress: Progress = silent) -> Manifest:

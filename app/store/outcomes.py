@@ -1,4 +1,4 @@
-"""STORE: what figures over many evaluations are made of: one outcome an attempt, in the order of its trajectory."""
+"""STORE: outcomes behind figures over many evaluations: one an attempt, in the order of its trajectory."""
 
 from __future__ import annotations
 
