@@ -106,7 +106,7 @@ class Module:
         return name in self._scope.names
 
     def digest(self, names: Sequence[str], *, effects: bool = False) -> str | None:
-        """Digest of the meaning of these module-level names, with `effects` also of what importing the module does; None
+        """Digest of these module-level names, with `effects` also of the effects of importing the module; None
         where the first is not defined."""
         if not self.defines(names[0]):
             return None
