@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from app.cli import batch, failures, pending, queue, render, services
 from app.client import Result
@@ -17,7 +18,9 @@ from app.settings import Settings
 @click.argument("candidate", required=False, type=queue.FILE)
 @queue.options
 @click.option("--batch", "cases", type=queue.FILE, help="Evaluate every line of this file instead; needs --out.")
-@click.option("--pending", "waiting", is_flag=True, help="Evaluate what is queued already, after `assay import`.")
+@click.option(
+    "--pending", "waiting", is_flag=True, help="Evaluate queued jobs, after `assay import`; with --gpu, of that class."
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the results of --batch go.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result (of --batch: the counts) as JSON.")
 @services.weak_sandbox_option
@@ -39,7 +42,8 @@ def command(
     which the last three may be left out.
 
     Without a worker on the CPU, one is started for as long as it takes.  Exit code 0: passed and not a hack; 1:
-    anything else; 3: our fault.
+    anything else; 3: our fault.  --pending runs every queued job that has a worker, names the device classes that have
+    none, and exits with 3 where no job could be run.
 
     \b
     assay eval softmax.py softmax_triton.py
@@ -64,9 +68,10 @@ def command(
     if waiting:
         if reference is not None or cases is not None or out is not None:
             raise failures.BadInputError("--pending: expected neither REFERENCE nor --batch nor --out")
-        counts = pending.run(settings)
-        pending.report(counts, as_json=as_json)
-        ctx.exit(pending.exit_code(counts))
+        asked = ctx.get_parameter_source("gpu") is not ParameterSource.DEFAULT
+        outcome = pending.run(settings, options["gpu"] if asked else None)
+        pending.report(outcome, as_json=as_json)
+        ctx.exit(pending.exit_code(outcome))
     if cases is not None:
         if reference is not None or out is None:
             raise failures.BadInputError("--batch: expected --out, and neither REFERENCE nor CANDIDATE")

@@ -92,6 +92,10 @@ def online(client: Client, device_class: str) -> list[devices.Device]:
         ]
 
 
+class NoWorkerError(failures.InfrastructureError):
+    """No worker of a device class is online, and none may be started here."""
+
+
 class Worker:
     """Somebody who serves the device class for as long as this is open: whoever is online, else a worker of our own.
 
@@ -121,7 +125,7 @@ class Worker:
             self._child.watch()
         elif not online(self._client, self._device_class):
             if not self._may_start:
-                raise failures.InfrastructureError(
+                raise NoWorkerError(
                     f"no worker for {self._device_class!r} is online: what is queued waits for one "
                     f"(`assay workers` lists devices, `assay workers run --device {self._device_class}` serves one)"
                 )
