@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,7 +23,7 @@ from app.domain.job import REWARD_BUDGET_S, Priority
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.settings import Settings
-from app.store import checks
+from app.store import checks, problems
 from app.workflows import CHECK
 
 
@@ -32,6 +34,7 @@ def command() -> None:
     \b
     assay problems check --from ~/KernelBench --gpu h200
     assay problems check --source-set kernelbench --level 1 --gpu h200
+    assay problems record h100.json --from ~/KernelBench
     """
 
 
@@ -102,17 +105,62 @@ def check(
     ctx.exit(_exit_code(rows))
 
 
+@command.command("record")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--from", "directory", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="The KernelBench checkout that was swept: its problems are stored first.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@click.pass_obj
+def record(settings: Settings, /, file: Path, directory: Path | None, as_json: bool) -> None:
+    """Keep the results of a sweep that ran without database and queue, for the problems' pages.
+
+    FILE is what `python -m tests.bench.sweep KERNELBENCH --json FILE` has written on a GPU host.  Problems are found by
+    the hash of their reference; those that are not here are counted, and a newer check stays.
+
+    \b
+    assay problems record h100.json --from ~/KernelBench
+    """
+    rows, on, checked_at = _recorded(file)
+    with services.client(settings) as client, client.database.begin() as connection:
+        if directory is not None:
+            problems.add(connection, _of_checkout(directory))
+        known = checks.record(connection, rows, on, checked_at)
+    if as_json:
+        render.json_out({"rows": len(rows), "known": known, "unknown": len(rows) - known})
+    else:
+        click.echo(f"{len(rows)} rows of {render.safe(on.device_name)}: {known} of problems that are here")
+
+
+def _recorded(file: Path) -> tuple[list[sweep.Row], checks.Device, datetime]:
+    """Raises BadInputError."""
+    try:
+        report = json.loads(file.read_bytes())
+        here = report["environment"]
+        on = checks.Device(
+            device_class=here["device_class"], device_name=here["device_name"], protocol=report["protocol"]
+        )
+        return [sweep.read(row) for row in report["rows"]], on, datetime.fromisoformat(report["checked_at"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise failures.BadInputError(
+            f"{file}: expected what tests.bench.sweep --json writes: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _of_checkout(directory: Path) -> list[Problem]:
+    """Its problems.  Raises BadInputError."""
+    try:
+        files = kernelbench.problem_files(directory)
+        return [kernelbench.problem(path, level) for (level, _), path in files.items()]
+    except kernelbench.CheckoutError as error:
+        raise failures.BadInputError(str(error)) from error
+
+
 def _chosen(
     client: Client, directory: Path | None, source_set: str | None, levels: Sequence[int], name: str
 ) -> list[Problem]:
     """The problems to check, in order.  Raises BadInputError where there is none."""
     if directory is not None:
-        try:
-            files = kernelbench.problem_files(directory)
-            found = [kernelbench.problem(path, level) for (level, _), path in files.items()]
-        except kernelbench.CheckoutError as error:
-            raise failures.BadInputError(str(error)) from error
-        found = [each for each in found if not levels or each.level in levels]
+        found = [each for each in _of_checkout(directory) if not levels or each.level in levels]
         found = [each for each in found if name.lower() in each.name.lower()]
     else:
         with client.database.begin() as connection:

@@ -61,6 +61,7 @@ class Row:
     level: int | None
     status: str
     verdict: str
+    reference_sha256: str = ""
     findings: tuple[str, ...] = ()
     """Detectors that accuse."""
     seconds: float | None = None
@@ -119,6 +120,7 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
     timing, profile, error = evaluation.timing, evaluation.profile, evaluation.error
     return Row(
         name=problem.name, level=problem.level, status=str(evaluation.status), verdict=str(verdict.label),
+        reference_sha256=problem.reference_sha256,
         findings=tuple(sorted({each.detector for each in verdict.findings if each.label is not Label.CLEAN})),
         seconds=seconds, speedup=timing.speedup if timing else None, ci_low=timing.ci_low if timing else None,
         ci_high=timing.ci_high if timing else None, groups=timing.groups if timing else None,

@@ -25,13 +25,23 @@ _j = tables.jobs.c
 
 
 @dataclass(frozen=True, kw_only=True)
+class Device:
+    """Where problems were checked, and by which measurement rules."""
+
+    device_class: str
+    device_name: str
+    protocol: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """One problem on one device class."""
 
     problem_id: UUID
     device_class: str
     device_name: str
-    job_id: UUID
+    job_id: UUID | None
+    """None of one that ran without the queue."""
     checked_at: datetime
     protocol: str
     row: sweep.Row
@@ -51,20 +61,50 @@ def add(connection: sa.Connection, lease: jobs.Lease, *, evaluation: Evaluation,
     ).one()
     problem = Problem(name=found.name, level=found.level, reference=lease.job.reference)
     row = sweep.row(problem, evaluation, verdict, finished.total_ms / 1000)
-    check_id = ids.new_id()
+    here = evaluation.environment
+    on = Device(device_class=here.device_class, device_name=here.device_name, protocol=evaluation.protocol)
+    return _put(connection, found.problem_id, row, on, connection.execute(sa.select(sa.func.now())).scalar_one(),
+                job_id=lease.job.job_id)  # fmt: skip
+
+
+def record(connection: sa.Connection, rows: Sequence[sweep.Row], on: Device, checked_at: datetime) -> int:
+    """Store what came out of a sweep that ran without the queue; how many of its problems are here.  A check that is
+    newer stays."""
+    of: dict[str, list[UUID]] = {}
+    hashes = [row.reference_sha256 for row in rows]
+    for found in connection.execute(
+        sa.select(_p.problem_id, _p.reference_sha256).where(_p.reference_sha256.in_(hashes))
+    ):
+        of.setdefault(found.reference_sha256, []).append(found.problem_id)
+    for row in rows:
+        for problem_id in of.get(row.reference_sha256, ()):
+            _put(connection, problem_id, row, on, checked_at)
+    return sum(row.reference_sha256 in of for row in rows)
+
+
+def _put(
+    connection: sa.Connection,
+    problem_id: UUID,
+    row: sweep.Row,
+    on: Device,
+    checked_at: datetime,
+    *,
+    job_id: UUID | None = None,
+) -> UUID | None:
+    """The id of the check, None where there is a newer one."""
     values = {
-        "problem_id": found.problem_id,
-        "job_id": lease.job.job_id,
-        "device_class": evaluation.environment.device_class,
-        "device_name": evaluation.environment.device_name,
+        "problem_id": problem_id,
+        "job_id": job_id,
+        **asdict(on),
         "outcome": row.outcome,
-        "protocol": evaluation.protocol,
         "row": codec.plain(asdict(row)),
-        "checked_at": sa.func.now(),
+        "checked_at": checked_at,
     }
-    statement = insert(tables.problem_checks).values(problem_check_id=check_id, **values)
-    newest = statement.on_conflict_do_update(index_elements=["problem_id", "device_class"], set_=values)
-    stored: UUID = connection.execute(newest.returning(_c.problem_check_id)).scalar_one()
+    statement = insert(tables.problem_checks).values(problem_check_id=ids.new_id(), **values)
+    newest = statement.on_conflict_do_update(
+        index_elements=["problem_id", "device_class"], set_=values, where=_c.checked_at <= checked_at
+    )
+    stored: UUID | None = connection.execute(newest.returning(_c.problem_check_id)).scalar_one_or_none()
     return stored
 
 

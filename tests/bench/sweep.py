@@ -4,10 +4,11 @@
     python -m tests.bench.sweep KERNELBENCH --device h100 --slots 1 --only 1/19,1/23,4/7 --ballast 62
     python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --every 10 --own 40
 
-Prints a line a problem as it ends and a summary; `--json` is written after each line, so that an end by force loses
-none.  `--own N` times KernelBench's own eval_kernel_against_ref on N of the problems, alone on the device, before the
-sweep.  Needs torch, triton and numpy, nothing else of this project's dependencies.  Exit code 1: something else came
-out than passed, clean, or `invalid` for a reason that is the problem's."""
+Prints a line a problem as it ends and a summary.  `--json FILE` is written after each line, so that an end by force
+loses none, and `assay problems record FILE` keeps the rows for the pages.  `--own N` times KernelBench's own
+eval_kernel_against_ref on N of the problems, alone on the device, before the sweep.  Needs torch, triton and numpy,
+nothing else of this project's dependencies; level 4 needs transformers.  Exit code 1: something else came out than
+passed, clean, or `invalid` for a reason that is the problem's."""
 
 import argparse
 import json
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,6 +27,7 @@ from uuid import uuid4
 import torch
 
 from app.domain import kernelbench, sweep
+from app.domain.evaluation import PROTOCOL
 from app.domain.job import REWARD_BUDGET_S, Job
 from app.domain.problem import Problem
 from app.domain.verdict import Subject
@@ -143,6 +146,7 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
     """The sweep into the report; whether something came out that must not."""
     began = time.perf_counter()
     fleet = Fleet(arguments.device, arguments.slots)
+    report |= {"protocol": PROTOCOL, "checked_at": datetime.now(UTC).isoformat()}
     report |= {"environment": fleet.environment, "ready_s": time.perf_counter() - began, "before": state(fleet)}
     print(json.dumps({"device": fleet.environment["device_name"], "ready_s": report["ready_s"], **report["before"]}))
     found: list[sweep.Row] = []

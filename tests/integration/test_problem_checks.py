@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from waiting import until
 
 from app import cli, enqueue
-from app.domain import kernelbench
+from app.domain import kernelbench, sweep
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -48,9 +49,9 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(settings: Settings, *arguments: str) -> Any:
+def run(settings: Settings, *arguments: str, verb: str = "check") -> Any:
     environment = {name: value for name, value in settings.to_env().items() if name != "ASSAY_SLOTS"}
-    return CliRunner(env=environment).invoke(cli.main, ["problems", "check", *arguments])
+    return CliRunner(env=environment).invoke(cli.main, ["problems", verb, *arguments])
 
 
 def count(database: Database, table: sa.Table) -> int:
@@ -115,6 +116,35 @@ def test_what_is_refused(settings: Settings, database: Database, checkout: Path,
     for request, says in ((own, "options.check"), (given, "expected none, got source"), (cases, "cases alone")):
         with pytest.raises(RequestError, match=says):
             enqueue.check(database, [request])
+
+
+def test_a_sweep_without_the_queue_is_recorded_and_a_newer_check_stays(
+    settings: Settings, database: Database, checkout: Path, tmp_path: Path
+) -> None:
+    problem = Problem(name="1_honest", reference=HONEST.encode(), level=1)
+    row = sweep.fault(problem, "k", "m")
+    mine = replace(row, reference_sha256=problem.reference_sha256, status="passed", error_kind=None, error=None)
+    other = replace(row, reference_sha256="0" * 64)
+    device = {"device_class": "h100", "device_name": "NVIDIA H100"}
+    for day, seconds in ((2, 1.0), (1, 9.0)):  # the second file is older
+        report = {
+            "environment": device, "protocol": "p", "checked_at": f"2026-01-0{day}T00:00:00+00:00",
+            "rows": [asdict(replace(mine, seconds=seconds)), asdict(other)],
+        }  # fmt: skip
+        file = tmp_path / f"{day}.json"
+        file.write_text(json.dumps(report))
+        said = run(settings, str(file), "--from", str(checkout), "--json", verb="record")
+        assert json.loads(said.stdout) == {"rows": 2, "known": 1, "unknown": 1}
+    with database.begin() as connection:
+        problem_id = connection.execute(
+            sa.select(tables.problems.c.problem_id).where(tables.problems.c.name == "1_honest")
+        ).scalar_one()
+        [check] = checks.of_problem(connection, problem_id)
+    assert (check.device_class, check.job_id, check.row.seconds) == ("h100", None, 1.0)
+    file.write_text('{"rows": []}')
+    refused = run(settings, str(file), verb="record")
+    assert refused.exit_code == 2
+    assert "expected what tests.bench.sweep --json writes: KeyError: 'environment'" in refused.output
 
 
 def test_a_job_that_failed_is_our_fault(database: Database) -> None:
