@@ -15,7 +15,7 @@ from app import broker as messages
 from app import route, workflows
 from app.domain import freeform, ids, source
 from app.domain.job import Limits, idempotency_key
-from app.domain.request import PlannedJob, Request, RequestError
+from app.domain.request import MissingError, PlannedJob, Request, RequestError
 from app.domain.trajectory import Run, Turn
 from app.store import candidates, devices, jobs, problems, trajectories
 from app.store.session import Connection, Database
@@ -209,7 +209,7 @@ def _check_devices(database: Database, requests: Sequence[Request]) -> None:
     for device_class, name in wanted - known:
         names = sorted(known_name for known_class, known_name in known if known_class == device_class)
         expected = ", ".join(names) or "none yet"
-        raise RequestError(f"unknown device {name!r} of class {device_class!r}; expected one of {expected}")
+        raise MissingError(f"unknown device {name!r} of class {device_class!r}; expected one of {expected}")
 
 
 def _store(

@@ -130,7 +130,7 @@ class Remote:
             "campaign": asdict(run) if run else None,
             **_how(request.problem, request),
         }
-        return _trajectory(self._call("POST", "/v1/trajectories", body))
+        return _trajectory(self._call("POST", "/v1/trajectories", body, missing=RequestError))
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
         """The trajectory as it was submitted."""

@@ -78,6 +78,18 @@ REWARD_BUDGET_S = 0.08
 (H200, small Triton kernels: 229 evaluations a minute with ± 9 %; 50 with ± 3 % and 2 s)."""
 
 
+BOUNDS: dict[str, tuple[float, float]] = {
+    "deadline_s": (1, 3600),
+    "call_timeout_s": (0.1, 3600),
+    "timing_budget_s": (0, 600),
+    "memory_bytes": (256 << 20, 1 << 40),
+    "correctness_calls": (1, 100),
+    "rtol": (0, 1e6),
+    "atol": (0, 1e6),
+}
+"""Least and greatest value of each numeric option."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
     """Options of a submission.  Part of the idempotency key."""
@@ -129,16 +141,7 @@ class JobOptions:
         if self.cases and (self.baselines or self.protocol != "assay"):
             asked = f"baselines {', '.join(self.baselines)}" if self.baselines else f"protocol {self.protocol!r}"
             raise ValueError(f"cases: a problem by cases has no reference that could be timed; got {asked}")
-        bounds = {
-            "deadline_s": (1, 3600),
-            "call_timeout_s": (0.1, 3600),
-            "timing_budget_s": (0, 600),
-            "memory_bytes": (256 << 20, 1 << 40),
-            "correctness_calls": (1, 100),
-            "rtol": (0, 1e6),
-            "atol": (0, 1e6),
-        }
-        for name, (low, high) in bounds.items():
+        for name, (low, high) in BOUNDS.items():
             value = getattr(self, name)
             if value is None and name in ("rtol", "atol"):
                 continue

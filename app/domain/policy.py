@@ -88,7 +88,8 @@ def find(name: str) -> Policy:
     """The policy of that name, with or without a version (`kernelbench`, `kernelbench@1`); always the newest.
 
     Raises UnknownPolicyError."""
-    policy = POLICIES.get(name.partition("@")[0])
-    if policy is None:
+    plain, at, version = name.partition("@")
+    policy = POLICIES.get(plain)
+    if policy is None or (at and not (version.isascii() and version.isdigit())):
         raise UnknownPolicyError(f"unknown policy {name!r}; expected one of {', '.join(POLICIES)}")
     return policy

@@ -20,6 +20,10 @@ class RequestError(ValueError):
     """A request that cannot be carried out; the message states expected and actual values."""
 
 
+class MissingError(RequestError):
+    """A request that names something that is not there: a stored problem, a device."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """One candidate to be evaluated on one problem."""

@@ -144,6 +144,16 @@ REWARDS: dict[str, Reward] = {
 }
 
 
+_NUMBER = r"-?([0-9]{1,9}\.?[0-9]{0,17}|\.[0-9]{1,17})([eE][+-]?[0-9]{1,2})?"
+_CHOSEN = "|".join(
+    f"{each.name}={_NUMBER if isinstance(each.default, float) else '(' + '|'.join(COVERAGES) + ')'}"
+    for each in fields(Options)
+)
+PATTERN = rf"^({'|'.join(REWARDS)})(:({_CHOSEN})(,({_CHOSEN}))*)?$"
+"""A name, and options after a colon.  `parse` says what is wrong with a text that does not match, and takes numbers in
+forms that only Python knows."""
+
+
 def measures(result: Mapping[str, Any]) -> Measures | None:
     """Measures in a result (app.domain.result); None where it says nothing about the candidate."""
     if not result["valid"]:

@@ -8,6 +8,7 @@ program can act on: the id to come back for, the seconds to wait."""
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import flask
 from werkzeug.exceptions import HTTPException
@@ -47,6 +48,11 @@ def for_programs() -> bool:
         or "Authorization" in flask.request.headers
         or accepted["application/json"] > accepted["text/html"]
     )
+
+
+def said(error: Any) -> str:
+    """The error of a result in words; empty where there is none."""
+    return f"{error['kind']}: {error['message']}" if error else ""
 
 
 def _answer(code: int, name: str, message: str) -> flask.Response:

@@ -121,7 +121,7 @@ def _scored(answers: Sequence[str], labels: Sequence[Any], hold_s: float) -> tup
             503,
             "no_score",
             f"expected {len(scores)} scores, got {len(known)}: job {without['job_id']} is {without['state']}, "
-            f"{without['error'] or 'without an error so far'}",
+            f"{errors.said(without['error']) or 'without an error so far'}",
             retry_after_s=RETRY_S,
         )
     return known, results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -136,7 +137,7 @@ def test_each_submission_is_compared_with_the_class_that_it_names(site: FlaskCli
     entry_points = []
     with database.begin() as connection:
         for each in told:
-            lease = jobs.claim(connection, UUID(each.json["job_id"]), "me", 30, 3)
+            lease = jobs.claim(connection, UUID(each.json["job_id"]), "me", 30)
             assert lease
             entry_points.append(lease.job.entry_point)
     assert entry_points == ["Modle", "Relu", "Model"]
@@ -195,6 +196,46 @@ def test_deep_settings_that_are_stored_already_break_no_list(
 def test_a_number_beyond_every_float_is_refused(site: FlaskClient) -> None:
     body = '{"name": "d", "settings": {"a": 1e999}}'
     assert site.post("/v1/runs", data=body, content_type="application/json").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"reference": "r", "device": "nowhere.0"}, "unknown device 'nowhere.0'"),
+        ({"problem_id": UNKNOWN}, "problem_id: expected one that is stored"),
+    ],
+)
+def test_what_a_request_names_has_to_be_there(site: FlaskClient, fields: dict[str, str], said: str) -> None:
+    body = {"candidate": "c", "backend": "torch", **fields}
+    refused = site.post("/v1/evaluations", json=body)
+    assert (refused.status_code, refused.json["error"]["kind"]) == (404, "not_found")
+    assert said in refused.json["error"]["message"]
+    batch = site.post("/v1/evaluations:batch", json={"items": [body]}).json
+    assert said in batch["items"][0]["error"]["message"]
+
+
+def test_null_in_a_query_is_a_text(site: FlaskClient) -> None:
+    for path in ("/v1/problems?before=null", "/v1/runs?before=null", "/v1/trajectories?problem_id=null"):
+        assert site.get(path).status_code == 400, path
+    assert site.get("/v1/runs?name=null").status_code == 200
+    assert site.get("/v1/runs?nam=a").json["error"]["message"].endswith("expected one of name, before, limit")
+
+
+def test_moments_are_rfc_3339(site: FlaskClient) -> None:
+    stored = site.post("/v1/runs", json={"name": "a", "step": 3.0}).json
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00", stored["created_at"])
+    assert stored["step"] == 3, "3.0 is an integer in JSON"
+    assert site.get("/v1/runs").json["runs"] == [stored]
+
+
+def test_the_document_reads_in_javascript() -> None:
+    text = json.dumps(document.document())
+    assert "\\\\Z" not in text
+    assert "\\\\ud800" not in text
+
+
+def test_a_text_that_the_database_cannot_hold_is_refused_in_a_selection(site: FlaskClient) -> None:
+    assert site.post("/v1/exports", json={"spec": {"device": "a\0"}}).status_code == 400
 
 
 def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Flask]) -> None:
@@ -379,9 +420,7 @@ def test_too_much_is_pressed_back(made: Callable[..., flask.Flask]) -> None:
         (json.dumps(BODY | {"workflow": "magic"}), "unknown workflow 'magic'; expected one of kernel_simple, kernelb"),
         (json.dumps(BODY | {"run": "a\0b"}), "$.run"),
         (json.dumps(BODY | {"run": "\ud800"}), "$.run"),
-        (json.dumps(BODY | {"device": "nowhere.0"}), "nowhere.0"),
         (json.dumps(BODY | {"problem_id": UNKNOWN}), "got reference and problem_id"),
-        (json.dumps({"candidate": "c", "problem_id": UNKNOWN}), "expected one that is stored"),
         (json.dumps(BODY | {"candidate": {"base64": "?"}}), "expected base64"),
         (json.dumps(BODY | {"candidate": "c" * ((16 << 20) + 1)}), "expected at most 16777216 bytes"),
     ],

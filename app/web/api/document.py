@@ -11,13 +11,15 @@ from typing import Any
 import flask
 import msgspec
 
+from app.domain.selection import Spec
+from app.web.api import exact
 from app.web.api.operation import OPERATIONS, Operation, answer, blueprint
 from app.web.api.schemas import ErrorAnswer
 from app.web.identity import public
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"<(?:(?P<kind>\w+):)?(?P<name>\w+)>")
-_ALWAYS = (400, 401, 403, 405, 500, 503)
+_ALWAYS = (400, 401, 403, 405, 408, 414, 500, 503)
 """Statuses of errors that every operation may end with."""
 
 
@@ -34,8 +36,10 @@ def document() -> dict[str, Any]:
     operations = list(OPERATIONS.values())
     named = [kind for each in operations for kind in (each.body, *each.answers.values()) if kind is not None]
     queried = [each.query for each in operations if each.query is not None]
-    schemas, components = msgspec.json.schema_components([*named, *queried, ErrorAnswer], ref_template=_REF)
-    of = dict(zip([*named, *queried, ErrorAnswer], schemas, strict=True))
+    kinds = [*named, *queried, ErrorAnswer, Spec]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    of = dict(zip(kinds, schemas, strict=True))
+    exact.refine(components)
     parameters = {kind: _query_parameters(components[kind.__name__]) for kind in queried}
     for kind in queried:
         components.pop(kind.__name__, None)
@@ -43,6 +47,7 @@ def document() -> dict[str, Any]:
     for name, each in OPERATIONS.items():
         path = "/v1" + _PARAMETER.sub(r"{\g<name>}", each.path)
         listed = [*_path_parameters(each.path), *(parameters[each.query] if each.query else [])]
+        listed += [_header(header, most) for header, most in each.headers.items()]
         paths.setdefault(path, {})[each.method.lower()] = _described(name, each, listed, of)
     return {
         "openapi": "3.1.0",
@@ -92,6 +97,10 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
         }
         for found in _PARAMETER.finditer(path)
     ]
+
+
+def _header(name: str, most: int) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "schema": {"type": "string", "maxLength": most}}
 
 
 def _query_parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import flask
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from app import enqueue
 from app.domain.job import TERMINAL, JobState
-from app.domain.request import Request, RequestError
+from app.domain.request import MissingError, Request, RequestError
 from app.domain.user import Scope
 from app.enqueue import Receipt
 from app.store import evaluations, idempotency, jobs, problems
@@ -37,6 +37,7 @@ from app.web.api.schemas import (
 from app.web.identity import current_user
 
 KEY_HEADER = "Idempotency-Key"
+KEY_CHARACTERS = 200
 TOGETHER_S = 0.02
 """Jobs that end within this time of each other are told together."""
 
@@ -44,7 +45,7 @@ TOGETHER_S = 0.02
 class WaitQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     """How long to hold the request."""
 
-    wait: float = 0.0
+    wait: Annotated[float, Meta(ge=0, le=schemas.LONGEST_WAIT_S)] = 0.0
     """Seconds, at most 60: until the job is over, or this long."""
 
 
@@ -54,14 +55,13 @@ class WaitQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     Scope.SUBMIT,
     body=EvaluationBody,
     answers={202: Accepted, 200: Accepted},
-    refusals=(409, 413, 429),
+    refusals=(404, 409, 413, 429),
     large=True,
+    headers={KEY_HEADER: KEY_CHARACTERS},
 )
 def submit(body: EvaluationBody) -> flask.Response:
     """Have a candidate evaluated: 202, or 200 where the same submission, or the same idempotency key, is known."""
-    key = flask.request.headers.get(KEY_HEADER) or body.idempotency_key
-    if len(key or "") > 200:
-        raise RequestError(f"{KEY_HEADER}: expected at most 200 characters, got {len(key or '')}")
+    key = own_key(body)
     [receipt], [request] = accept([as_request(body, key)])
     told = described(receipt, request)
     return answer(told, 200 if receipt.known else 202, Location=told["url"])
@@ -105,8 +105,6 @@ def submit_batch(body: BatchBody) -> flask.Response:
 @operation("GET", "/evaluations/<uuid:job_id>", Scope.READ, query=WaitQuery, answers={200: Result}, refusals=(404,))
 def read(job_id: UUID, query: WaitQuery) -> flask.Response:
     """The result as it is; with `wait` as it is when the job is over, or after that many seconds."""
-    if not 0 <= query.wait <= schemas.LONGEST_WAIT_S:
-        raise RequestError(f"wait: expected 0 to {schemas.LONGEST_WAIT_S:g} seconds, got {query.wait:g}")
     if query.wait:
         context.watch().over(job_id, query.wait)
     return answer(result_of(job_id))
@@ -143,6 +141,14 @@ def cancel(job_id: UUID) -> flask.Response:
     return answer({"job_id": job_id, "state": state}, 202 if state is JobState.RUNNING else 200)
 
 
+def own_key(body: EvaluationBody) -> str | None:
+    """The submitter's own key, of the header or the body.  Raises RequestError."""
+    key = flask.request.headers.get(KEY_HEADER) or body.idempotency_key
+    if len(key or "") > KEY_CHARACTERS:
+        raise RequestError(f"{KEY_HEADER}: expected at most {KEY_CHARACTERS} characters, got {len(key or '')}")
+    return key
+
+
 def as_request(body: EvaluationBody, key: str | None = None) -> Request:
     """The body for the service.  Raises RequestError."""
     return how_request(
@@ -162,7 +168,7 @@ def how_request(body: HowBody, **more: Any) -> Request:
         with context.database().begin() as connection:
             problem = problems.get(connection, body.problem_id)
         if problem is None:
-            raise RequestError(f"problem_id: expected one that is stored, got {body.problem_id}")
+            raise MissingError(f"problem_id: expected one that is stored, got {body.problem_id}")
     else:
         assert body.problem is not None or body.reference is not None
         problem = schemas.problem(body.problem or schemas.ProblemBody(reference=body.reference or ""))

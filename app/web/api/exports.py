@@ -9,23 +9,25 @@ from typing import Any
 from uuid import UUID
 
 import flask
-from msgspec import Struct
+from msgspec import Struct, inspect
 from werkzeug.exceptions import Gone, NotFound
 
+from app.domain import freeform
 from app.domain.request import RequestError
-from app.domain.selection import Spec
+from app.domain.selection import COUNTER, Spec
 from app.domain.user import Scope
 from app.export import jobs
 from app.export.manifest import NAME, spec_json, spec_of
 from app.store import audit, export_jobs, exports
 from app.store.export_jobs import ExportJob
 from app.web import context
+from app.web.api import exact, whole
 from app.web.api.operation import answer, operation, refuse
 from app.web.identity import current_user
 
 RETRY_S = 30
 """When to ask again while as many are being made as may be, in seconds."""
-_SOURCE_SET = re.compile(r"[\w-]{1,200}")
+_SOURCE_SET = re.compile(exact.SOURCE_SET)
 
 
 class ExportBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -132,14 +134,15 @@ def download(export_job_id: UUID, name: str) -> flask.Response:
 
 def _spec(given: dict[str, Any]) -> Spec:
     """The selection.  No file of this machine is read because somebody names it in a request."""
+    freeform.check(given, "spec")
     try:
-        spec = spec_of(given)
+        spec = spec_of(whole.numbers(given, inspect.type_info(Spec)))
     except (ValueError, TypeError) as error:
         raise RequestError(str(error)) from error
-    if ":" in spec.tokenizer:
-        raise RequestError(f"spec.tokenizer: expected one that needs no file, got {spec.tokenizer!r}")
+    if spec.tokenizer != COUNTER:
+        raise RequestError(f"spec.tokenizer: expected {COUNTER!r}, which needs no file, got {spec.tokenizer!r}")
     for name in spec.held_out:
-        if not _SOURCE_SET.fullmatch(name):
+        if not _SOURCE_SET.search(name):
             raise RequestError(f"spec.held_out: expected names of source sets, got {name!r}")
     return spec
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import flask
 import msgspec
-from werkzeug.exceptions import BadRequest, UnsupportedMediaType
+from werkzeug.exceptions import BadRequest, NotFound, UnsupportedMediaType
 
 from app.domain import freeform
-from app.domain.request import RequestError
+from app.domain.request import MissingError, RequestError
 from app.domain.user import Scope
 from app.web import errors, sizes
+from app.web.api import whole
 from app.web.identity import requires
 
 blueprint = flask.Blueprint("api", __name__, url_prefix="/v1")
@@ -42,6 +46,8 @@ class Operation:
     media: str = "application/json"
     refusals: tuple[int, ...] = ()
     """Statuses of errors that it may end with, beside those of every operation."""
+    headers: Mapping[str, int] = field(default_factory=dict)
+    """Request headers that it reads → the most characters of each."""
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -59,6 +65,7 @@ def operation(
     refusals: tuple[int, ...] = (),
     media: str = "application/json",
     large: bool = False,
+    headers: Mapping[str, int] | None = None,
 ) -> Callable[[View], View]:
     """Register a view.  It gets its body and its query, decoded, as `body` and `query`; path parameters by name.
 
@@ -72,6 +79,8 @@ def operation(
                 arguments["body"] = _body(body)
             try:
                 return view(**arguments)
+            except MissingError as error:
+                raise NotFound(str(error)) from error
             except RequestError as error:
                 raise BadRequest(str(error)) from error
 
@@ -88,6 +97,7 @@ def operation(
             answers=answers,
             media=media,
             refusals=refusals,
+            headers=headers or {},
         )
         blueprint.add_url_rule(path, name.replace(".", "_"), requires(scope)(handle), methods=[method])
         return view
@@ -97,7 +107,7 @@ def operation(
 
 def answer(value: object, status: int = 200, **headers: str) -> flask.Response:
     """JSON.  Escaped to ASCII, because sources and model answers hold lone surrogates, which UTF-8 has not."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=str)
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain)
     response = flask.Response(text, status=status, mimetype="application/json")
     response.headers.extend({name.replace("_", "-"): value for name, value in headers.items()})
     return response
@@ -115,6 +125,10 @@ def refuse(status: int, kind: str, message: str, *, retry_after_s: int | None = 
 
 def decoded(value: object, kind: Any) -> Any:
     """The value as that type.  Raises RequestError with what was expected, and where."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        value = whole.numbers(value, msgspec.inspect.type_info(kind))
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -143,6 +157,36 @@ def _query(kind: type[T]) -> T:
             raise BadRequest(f"query: expected {name} once, got it {len(values)} times")
         sent[name] = values if name in lists else values[0]
     try:
-        return msgspec.convert(sent, kind, strict=False)
+        return kind(**{name: _parameter(kind, name, value) for name, value in sent.items()})
     except msgspec.ValidationError as error:
         raise BadRequest(f"query: {error}") from error
+    except TypeError as error:  # one that is required is not there
+        raise BadRequest(f"query: {error}") from error
+
+
+def _parameter(kind: type[msgspec.Struct], name: str, value: object) -> object:
+    """A query parameter.  It is there or it is not; `null` is a text as any other, and a UUID or a number never."""
+    types = _parameter_types(kind)
+    if name not in types:
+        raise BadRequest(f"query: unknown parameter {name!r}; expected one of {', '.join(types)}")
+    try:
+        return msgspec.convert(value, types[name], strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"query: {error} - at `$.{name}`") from error
+
+
+@cache
+def _parameter_types(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Name → type without null."""
+    found = get_type_hints(kind, include_extras=True)
+    return {name: _without_none(found[name]) for name in kind.__struct_fields__}
+
+
+def _without_none(kind: Any) -> Any:
+    rest = [each for each in get_args(kind) if each is not type(None)]
+    return rest[0] if get_origin(kind) in (Union, UnionType) and len(rest) == 1 else kind
+
+
+def _plain(value: object) -> str:
+    """Ids and moments as JSON; moments as RFC 3339 has them."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -5,6 +5,7 @@ itself is broken; 503, where it is our fault; 504, where it takes longer.  None 
 
 from __future__ import annotations
 
+import re
 import time
 from uuid import UUID
 
@@ -13,7 +14,7 @@ import flask
 from app.domain import reward
 from app.domain.job import JobState
 from app.domain.user import Scope
-from app.web import context
+from app.web import context, errors
 from app.web.api import evaluations
 from app.web.api.operation import answer, operation, refuse
 from app.web.api.schemas import LONGEST_WAIT_S, RewardAnswer, RewardBody
@@ -27,7 +28,8 @@ _RETRY_S = 5
     Scope.SUBMIT,
     body=RewardBody,
     answers={200: RewardAnswer},
-    refusals=(409, 413, 429, 503, 504),
+    refusals=(404, 409, 413, 429, 503, 504),
+    headers={evaluations.KEY_HEADER: evaluations.KEY_CHARACTERS},
     large=True,
 )
 def score(body: RewardBody) -> flask.Response:
@@ -39,8 +41,9 @@ def score(body: RewardBody) -> flask.Response:
         reward.parse(chosen)
     except ValueError as error:
         refuse(400, "bad_request", f"reward: {error}")
-    key = flask.request.headers.get(evaluations.KEY_HEADER) or body.idempotency_key
-    [receipt], _ = evaluations.accept([evaluations.as_request(body, key)])
+    if not re.search(reward.PATTERN, chosen):
+        refuse(400, "bad_request", f"reward: expected NAME or NAME:OPTION=NUMBER,…, got {chosen!r}")
+    [receipt], _ = evaluations.accept([evaluations.as_request(body, evaluations.own_key(body))])
     _wait(receipt.job_id, body.deadline_s)
     result = evaluations.result_of(receipt.job_id)
     _refuse_unfinished(receipt.job_id, result, body.deadline_s)
@@ -59,7 +62,7 @@ def _refuse_unfinished(job_id: UUID, result: dict[str, object], deadline_s: floa
     resume = flask.url_for("api.evaluations_read", job_id=job_id, wait=25)
     state = result["state"]
     if state == JobState.FAILED:
-        message = f"the job failed by our fault, its candidate was not judged: {result['error']}"
+        message = f"the job failed by our fault, its candidate was not judged: {errors.said(result['error'])}"
         refuse(503, "infrastructure", message, retry_after_s=_RETRY_S, job_id=str(job_id), resume=resume)
     if state == JobState.CANCELLED:
         refuse(409, "cancelled", "expected a result, but somebody cancelled the job", job_id=str(job_id), resume=resume)

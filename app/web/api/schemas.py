@@ -11,10 +11,12 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-from app.domain import source
-from app.domain.job import JobOptions
+from app import route, workflows
+from app.domain import reward, source
+from app.domain.job import JobOptions, Priority
 from app.domain.problem import ADHOC, Problem, adhoc_name
-from app.domain.request import MAX_SOURCE_BYTES, Request, RequestError
+from app.domain.request import BACKENDS, MAX_SOURCE_BYTES, Request, RequestError
+from app.web.api import exact
 
 MOST_ITEMS = 1_000
 """Of a batch."""
@@ -24,21 +26,23 @@ WORKFLOW = Request.workflow
 LONGEST_WAIT_S = 60.0
 """Of a long poll: what sits between us and the client often cuts at this."""
 
-_NO_NUL = r"^[^\x00\ud800-\udfff]*\Z"
-_TEXT = r"^[^\u0000\ud800-\udfff]*$"
-Text: TypeAlias = Annotated[str, Meta(max_length=500, pattern=_NO_NUL, extra_json_schema={"pattern": _TEXT})]
+Text: TypeAlias = Annotated[str, Meta(max_length=500, pattern=exact.NO_NUL)]
 """What a column of text holds: no NUL, no lone surrogate."""
-Name: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=500, pattern=_NO_NUL, extra_json_schema={"pattern": _TEXT})
-]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=exact.NO_NUL)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Backend: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(BACKENDS)})]
+DeviceClass: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(route.DEVICE_CLASSES)})]
+Device: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": exact.PIN})]
+Urgency: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": [str(each) for each in Priority]})]
+Workflow: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": sorted(workflows.known())})]
+RewardName: TypeAlias = Annotated[str, Meta(max_length=500, extra_json_schema={"pattern": reward.PATTERN})]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=500)]
 
 
 class Base64Source(Struct, forbid_unknown_fields=True):
     """Source that is no Unicode text, byte for byte."""
 
-    base64: str
+    base64: Annotated[str, Meta(extra_json_schema={"pattern": exact.BASE64})]
 
 
 Source: TypeAlias = str | Base64Source
@@ -53,7 +57,7 @@ class ProblemBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """By default made of its hash and its entry point."""
     source_set: Name = ADHOC
     level: Count | None = None
-    entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")] = "Model"
+    entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=exact.IDENTIFIER)] = "Model"
 
 
 SET_BY_WORKFLOWS = frozenset({"check"})
@@ -79,15 +83,15 @@ class HowBody(Struct, forbid_unknown_fields=True, kw_only=True):
     reference: Source | None = None
     problem: ProblemBody | None = None
     problem_id: UUID | None = None
-    backend: Text = "triton"
-    gpu: Text = "cpu"
+    backend: Backend = "triton"
+    gpu: DeviceClass = "cpu"
     """Device class."""
-    device: Text | None = None
+    device: Device | None = None
     """`<node>.<index>`: this device and no other."""
-    priority: Text = "normal"
+    priority: Urgency = "normal"
     run: Name | None = None
     """Name of the run for which it is asked: runs share the devices fairly."""
-    workflow: Text = WORKFLOW
+    workflow: Workflow = WORKFLOW
     """How the problem is given: `kernelbench`, a `Model` with its inputs; `kernel_simple`, get_cases() alone."""
     options: Options | None = None  # type: ignore[valid-type]  # made above
 
@@ -111,7 +115,7 @@ class BatchBody(Struct, forbid_unknown_fields=True, kw_only=True):
 class RewardBody(EvaluationBody, forbid_unknown_fields=True, kw_only=True):
     """A candidate whose reward is waited for."""
 
-    reward: Name | None = None
+    reward: RewardName | None = None
     """A name of app.domain.reward, with options after a colon; by default the server's ASSAY_REWARD."""
     deadline_s: Annotated[float, Meta(ge=0, le=3600)] = 600.0
 

@@ -20,7 +20,19 @@ from app.web import context
 from app.web.api import evaluations, pressure, schemas
 from app.web.api.operation import answer, operation, refuse
 from app.web.api.runs import RunBody, run_of
-from app.web.api.schemas import MOST_TURNS, WORKFLOW, Count, HowBody, Limit, Name, Options, Text
+from app.web.api.schemas import (
+    MOST_TURNS,
+    WORKFLOW,
+    Device,
+    DeviceClass,
+    HowBody,
+    Limit,
+    Name,
+    Options,
+    Text,
+    Urgency,
+    Workflow,
+)
 
 
 class MessageBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -55,12 +67,12 @@ class TrajectoryBody(HowBody, forbid_unknown_fields=True, kw_only=True):
 class AppendBody(TurnBody, forbid_unknown_fields=True, kw_only=True):
     """Another turn."""
 
-    turn_index: Count | None = None
+    turn_index: Annotated[int, Meta(ge=0, le=MOST_TURNS - 1)] | None = None
     """0-based; the number of turns so far.  With it, the same request again appends nothing."""
-    gpu: Text = "cpu"
-    device: Text | None = None
-    priority: Text = "normal"
-    workflow: Text = WORKFLOW
+    gpu: DeviceClass = "cpu"
+    device: Device | None = None
+    priority: Urgency = "normal"
+    workflow: Workflow = WORKFLOW
     options: Options | None = None  # type: ignore[valid-type]  # made from app.domain.job.JobOptions
 
 
@@ -121,13 +133,13 @@ class TrajectoryQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     Scope.SUBMIT,
     body=TrajectoryBody,
     answers={201: TrajectoryAnswer},
-    refusals=(409, 413, 429),
+    refusals=(404, 409, 413, 429),
     large=True,
 )
 def create(body: TrajectoryBody) -> flask.Response:
     """Store a trajectory, and have the candidate of every turn that has one evaluated."""
     if body.campaign is not None and body.run not in (None, body.campaign.name):
-        raise RequestError(f"run: expected {body.campaign.name!r}, the campaign's name, got {body.run!r}")
+        refuse(409, "conflict", f"run: expected {body.campaign.name!r}, the campaign's name, got {body.run!r}")
     request = evaluations.how_request(body, candidate=None)
     _check(request)
     try:

@@ -1,0 +1,156 @@
+"""BROWSE: what a JSON schema of the API says beyond the types: patterns, bounds, and which fields go together.
+
+A reader of the document that generates requests from it gets 2xx for what the schema allows and 400 for what it does
+not (tests/integration/test_api_schema.py asks some thousand of each).  Types say most of it; here is the rest.  Outside
+stay the grammar of a filter (`format: assay-where`), the order of two bounds (`pass_rate`, `lower_bound` of a reward),
+whether base64 holds get_cases() where the workflow asks for it, and the length and depth of the whole body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app import formats
+from app.domain.job import BASELINES, BOUNDS, PROFILES, PROTOCOLS
+from app.domain.policy import POLICIES
+from app.domain.selection import COUNTER
+
+Schema = dict[str, Any]
+
+NO_NUL = r"^[^\x00\ud800-\udfff]*\Z"
+IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*\Z"
+BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\Z"
+PIN = r"^[a-z0-9][a-z0-9-]{0,62}(\.[0-9]{1,2})?\Z"
+SOURCE_SET = r"^[A-Za-z0-9_-]{1,200}\Z"
+ECMA = {
+    NO_NUL: r"^[^\u0000]*$",
+    IDENTIFIER: r"^[A-Za-z_][A-Za-z0-9_]*$",
+    BASE64: r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+    SOURCE_SET: r"^[A-Za-z0-9_-]{1,200}$",
+    PIN: r"^[a-z0-9][a-z0-9-]{0,62}(\.[0-9]{1,2})?$",
+}
+"""Python's pattern → the same in ECMA-262, which OpenAPI readers use and in which `\\Z` is a letter.  A lone surrogate
+is no character of JSON in UTF-8, so nothing has to exclude it."""
+
+FREE = "FreeForm"
+_NULL: Schema = {"type": "null"}
+_NOT_NULL: Schema = {"not": _NULL}
+
+
+def refine(components: dict[str, Schema]) -> None:
+    """Make the components of the document exact, in place."""
+    components[FREE] = _free()
+    for name in ("EvaluationBody", "RewardBody", "TrajectoryBody"):
+        components[name] |= {"oneOf": [_given(each) for each in ("reference", "problem", "problem_id")]}
+        components[name]["allOf"] = [_cases_by_workflow()]
+    components["Options"] |= {"allOf": [_both_or_neither("rtol", "atol"), _cases_alone()]}
+    _bound_options(components["Options"]["properties"])
+    components["AppendBody"]["allOf"] = [_cases_by_workflow()]
+    components["RunBody"]["properties"]["settings"] |= _free_object()
+    components["ExportBody"]["properties"]["spec"] = {"$ref": "#/components/schemas/Spec"}
+    _bound_spec(components["Spec"])
+    for each in components.values():
+        translate(each)
+
+
+def translate(schema: Any) -> None:
+    """Patterns in ECMA-262, in place."""
+    if isinstance(schema, dict):
+        if isinstance(pattern := schema.get("pattern"), str):
+            schema["pattern"] = ECMA.get(pattern, pattern)
+        for each in schema.values():
+            translate(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            translate(each)
+
+
+def _free() -> Schema:
+    """Any JSON whose texts have no NUL."""
+    items = {"$ref": f"#/components/schemas/{FREE}"}
+    kinds: list[Schema] = [{"type": ["boolean", "number", "null"]}, {"type": "string", "pattern": NO_NUL}]
+    kinds += [{"type": "array", "items": items}, {"type": "object", **_free_object()}]
+    return {"description": "Any JSON; at most 32 lists and objects inside each other.", "anyOf": kinds}
+
+
+def _free_object() -> Schema:
+    return {
+        "propertyNames": {"pattern": NO_NUL},
+        "additionalProperties": {"$ref": f"#/components/schemas/{FREE}"},
+    }
+
+
+def _given(name: str) -> Schema:
+    return {"required": [name], "properties": {name: _NOT_NULL}}
+
+
+def _both_or_neither(one: str, other: str) -> Schema:
+    both = {"required": [one, other], "properties": {one: _NOT_NULL, other: _NOT_NULL}}
+    return {"anyOf": [both, {"properties": {one: _NULL, other: _NULL}}]}
+
+
+def _untimed() -> Schema:
+    """Options that a problem by cases may have: it has no reference that could be timed."""
+    return {
+        "properties": {
+            "baselines": {"anyOf": [_NULL, {"type": "array", "maxItems": 0}]},
+            "protocol": {"enum": ["assay", None]},
+        }
+    }
+
+
+def _cases_alone() -> Schema:
+    return {"anyOf": [{"properties": {"cases": {"enum": [False, None]}}}, _untimed()]}
+
+
+def _cases_by_workflow() -> Schema:
+    says: Schema = {"anyOf": [{"type": ["null", "object"]}, {"type": "string", "pattern": "get_cases"}]}
+    problem: Schema = {"anyOf": [_NULL, {"type": "object", "properties": {"reference": says}}]}
+    options: Schema = {"anyOf": [_NULL, {"type": "object", **_untimed()}]}
+    by_cases: Schema = {"properties": {"options": options, "reference": says, "problem": problem}}
+    return {"anyOf": [{"properties": {"workflow": {"not": {"const": "kernel_simple"}}}}, by_cases]}
+
+
+def _bound_options(properties: dict[str, Schema]) -> None:
+    named = {"protocol": PROTOCOLS, "profile": PROFILES, "baseline": ("eager",)}
+    for name, (least, most) in BOUNDS.items():
+        _narrow(properties[name], minimum=least, maximum=most)
+    for name, values in named.items():
+        _narrow(properties[name], enum=list(values))
+    _narrow(properties["policy"], pattern=rf"^({'|'.join(POLICIES)})(@[0-9]+)?$")
+    _narrow(properties["baselines"], items={"enum": list(BASELINES)})
+
+
+def _bound_spec(spec: Schema) -> None:
+    spec["additionalProperties"] = False
+    properties = spec["properties"]
+    known = formats.known()
+    kinds = [
+        {
+            "properties": {"format": {"const": name}, "kind": {"enum": [None, *each.kinds]}},
+            **({} if name == properties["format"]["default"] else {"required": ["format"]}),
+        }
+        for name, each in known.items()
+    ]
+    spec["oneOf"] = kinds
+    properties["where"] |= {"format": "assay-where"}
+    properties["tokenizer"] |= {"enum": [COUNTER]}
+    _narrow(properties["policy"], pattern=NO_NUL)
+    _narrow(properties["device"], pattern=NO_NUL)
+    properties["held_out"]["items"] |= {"pattern": SOURCE_SET}
+    shares: dict[str, Schema] = {
+        "val_fraction": {"minimum": 0, "exclusiveMaximum": 1},
+        "jaccard": {"exclusiveMinimum": 0, "maximum": 1},
+        "balance": {"minimum": 0, "maximum": 1},
+        "gamma": {"minimum": 0, "maximum": 1},
+        "prs_scale": {"exclusiveMinimum": 0},
+    }
+    for name, bounds in shares.items():
+        _narrow(properties[name], **bounds)
+    for name in ("k", "pairs_per_chosen", "max_tokens", "max_per_problem", "max_per_family"):
+        _narrow(properties[name], minimum=1)
+
+
+def _narrow(schema: Schema, **more: Any) -> None:
+    """Add keywords to a schema, or to what it may be beside null."""
+    kinds = [each for each in schema.get("anyOf", ()) if each != _NULL]
+    (kinds[0] if len(kinds) == 1 else schema).update(more)
