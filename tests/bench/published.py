@@ -30,7 +30,7 @@ from app.domain.problem import Problem
 from app.domain.verdict import Subject
 from app.judge import judge
 from tests.bench.gpu_eval import Fleet
-from tests.bench.sweep import state, store
+from tests.bench.sweep import STORE_S, state, store
 
 DEADLINES_S = {"cuda": 420.0}
 """For one kernel: a PyTorch extension takes half a minute to compile, some models build several."""
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--backend", help="only those that are written in this")
     parser.add_argument("--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds after which no kernel is begun")
-    parser.add_argument("--json", type=Path, help="rows and summary, written after each line")
+    parser.add_argument("--json", type=Path, help="rows and summary, written every few seconds")
     arguments = parser.parse_args()
     found = kernels(arguments.set, arguments.column, arguments.problems)
     chosen = [kernel for kernel in found if arguments.backend in (None, kernel.backend)][:: arguments.every]
@@ -170,6 +170,11 @@ def _all(arguments: argparse.Namespace, chosen: list[Kernel]) -> bool:
         late = time.perf_counter() - began > arguments.stop_after
         return None if late else evaluated(fleet, kernel, arguments.budget)
 
+    def note() -> None:
+        report.update(rows=rows, summary=summary(rows, time.perf_counter() - began), after=state(fleet))
+        store(arguments.json, report)
+
+    stored_s = began
     with ThreadPoolExecutor(fleet.slots) as pool:
         for future in as_completed([pool.submit(one, kernel) for kernel in chosen]):
             row = future.result()
@@ -178,8 +183,10 @@ def _all(arguments: argparse.Namespace, chosen: list[Kernel]) -> bool:
             rows.append(row)
             claimed = f"  (claimed {row['claimed']})" if row["claimed"] else ""
             print(f"{len(rows):4}/{len(chosen)} {row['backend']:7}{row.pop('line')}{claimed}", flush=True)
-            report |= {"rows": rows, "summary": summary(rows, time.perf_counter() - began), "after": state(fleet)}
-            store(arguments.json, report)
+            if time.perf_counter() > stored_s + STORE_S:
+                note()
+                stored_s = time.perf_counter()
+    note()
     print(json.dumps({name: report.get(name) for name in ("summary", "before", "after")}))
     fleet.close()
     return any(row["ours"] for row in rows)

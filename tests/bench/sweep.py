@@ -4,8 +4,8 @@
     python -m tests.bench.sweep KERNELBENCH --device h100 --slots 1 --only 1/19,1/23,4/7 --ballast 62
     python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --every 10 --own 40
 
-Prints a line a problem as it ends and a summary.  `--json FILE` is written after each line, so that an end by force
-loses none, and `assay problems record FILE` keeps the rows for the pages.  `--own N` times KernelBench's own
+Prints a line a problem as it ends and a summary.  `--json FILE` is written every few seconds, so that an end by force
+loses few, and `assay problems record FILE` keeps the rows for the pages.  `--own N` times KernelBench's own
 eval_kernel_against_ref on N of the problems, alone on the device, before the sweep.  Needs torch, triton and numpy,
 nothing else of this project's dependencies; level 4 needs transformers.  Exit code 1: something else came out than
 passed, clean, or `invalid` for a reason that is the problem's."""
@@ -36,6 +36,9 @@ from tests.bench import kernelbench_own
 from tests.bench.gpu_eval import Fleet
 
 GB = 10**9
+
+STORE_S = 5.0
+"""How often rows are written at the most: this process is the referee's, which has better things to do."""
 
 
 def chosen(directory: Path, levels: set[int], only: list[tuple[int, int]], every: int) -> list[Problem]:
@@ -150,17 +153,25 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
     report |= {"environment": fleet.environment, "ready_s": time.perf_counter() - began, "before": state(fleet)}
     print(json.dumps({"device": fleet.environment["device_name"], "ready_s": report["ready_s"], **report["before"]}))
     found: list[sweep.Row] = []
-    began = time.perf_counter()
+    began = stored_s = time.perf_counter()
     for row in rows(fleet, problems, arguments.budget, arguments.stop_after):
         found.append(row)
         print(f"{len(found):4}/{len(problems)} {sweep.line(row)}", flush=True)
-        report |= {"rows": [asdict(each) for each in found], "after": state(fleet)}
-        report["summary"] = sweep.summary(found, time.perf_counter() - began)
-        store(arguments.json, report)
+        if time.perf_counter() > stored_s + STORE_S:
+            note(arguments.json, report, fleet, found, time.perf_counter() - began)
+            stored_s = time.perf_counter()
     if found:
+        note(arguments.json, report, fleet, found, time.perf_counter() - began)
         print(json.dumps({"summary": report["summary"], "before": report["before"], "after": report["after"]}))
     fleet.close()
     return any(row.outcome in ("accused", "our fault", "blamed") for row in found) or len(found) < len(problems)
+
+
+def note(path: Path | None, report: dict[str, Any], fleet: Fleet, found: list[sweep.Row], seconds: float) -> None:
+    """Rows, summary and state so far, into the report and its file."""
+    report |= {"rows": [asdict(each) for each in found], "after": state(fleet)}
+    report["summary"] = sweep.summary(found, seconds)
+    store(path, report)
 
 
 def store(path: Path | None, report: dict[str, Any]) -> None:
