@@ -5,7 +5,7 @@ Exit codes, the same for every verb:
     0  ok
     1  the answer is no: not passed, a hack, an unexpected verdict, a dataset that does not verify
     2  usage or bad input
-    3  infrastructure: a server, a worker or this program failed; nobody's kernel is to blame
+    3  infrastructure: a server, a worker or this program failed; no kernel is to blame
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VERBS = {
 
 
 class _Assay(click.Group):
-    """Loads verbs late and says every error in one line, `error: what was expected and what came`."""
+    """Loads verbs late and says every error in one line, `error: expected …, got …`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's)
         return list(VERBS)
@@ -91,13 +91,13 @@ class _Assay(click.Group):
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def main(ctx: click.Context, debug: bool) -> None:  # noqa: ARG001 (read by _Assay.invoke)
-    """Evaluate GPU kernels written by language models, and make training data of what can be believed.
+    """Evaluate GPU kernels written by language models, and make training data of the credible ones.
 
     \b
     assay demo                        the whole pipeline on one machine, in a minute
     assay up                          services, workers and web UI until Ctrl-C
     assay eval REFERENCE CANDIDATE    one candidate, now
-    assay export --where … --out DIR  a dataset of what was evaluated
+    assay export --where … --out DIR  a dataset of evaluations
 
     Settings are environment variables, ASSAY_DATABASE_URL and ASSAY_BROKER_URL first; without these two, the servers
     of this machine are used (ASSAY_STATE_DIR, started when needed).

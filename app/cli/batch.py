@@ -125,7 +125,7 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
 
 
 def case(fields: object, folder: Path, options: Mapping[str, Any]) -> Case:
-    """A case from one line's JSON.  Raises ValueError or OSError with what was expected and what came."""
+    """A case from one line's JSON.  Raises ValueError or OSError with expected and actual values."""
     if not isinstance(fields, dict):
         raise ValueError(f"expected an object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
     if missing := [name for name in REQUIRED if name not in fields]:

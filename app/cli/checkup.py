@@ -135,7 +135,7 @@ def _gpu() -> Checks:
 
 
 def _sandbox() -> Checks:
-    """By attempting what no candidate may do; in a process of its own, because only workers know how."""
+    """By attempting acts forbidden to candidates; in a process of its own, because only workers know how."""
     command = [sys.executable, "-m", "workers.sandbox.selftest", "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SELFTEST_TIMEOUT_S)
@@ -197,7 +197,7 @@ def _database(client: Client) -> Checks:
         "database",
         f"PostgreSQL {facts.server}, {facts.size_bytes / 1e6:.0f} MB",
         warn=major < OLDEST_POSTGRES,
-        todo=f"PostgreSQL {OLDEST_POSTGRES} or later is what is tested",
+        todo=f"PostgreSQL {OLDEST_POSTGRES} or later is tested",
     )
     head = migrate.head()
     yield _judged(
@@ -209,7 +209,7 @@ def _database(client: Client) -> Checks:
     risky = [f"{name}={value}" for name, value in facts.settings.items() if value == "off"]
     yield _judged(
         "durability",
-        ", ".join(risky) or "what is committed is on disk",
+        ", ".join(risky) or "committed data is on disk",
         warn=bool(risky),
         todo="committed results may be lost in a crash of the machine: set it to on",
     )
@@ -277,7 +277,7 @@ def _work(client: Client) -> Checks:
             name="messages",
             outcome=Outcome.WARN,
             found=f"{refused} refused by workers: not of Assay's making",
-            todo="see who else writes to Redis (ASSAY_BROKER_URL), and the workers' logs",
+            todo="find the other writers of Redis (ASSAY_BROKER_URL), and the workers' logs",
         )
     for backlog in waiting:
         served = any(_serves(device, backlog) for device in online)
@@ -285,7 +285,7 @@ def _work(client: Client) -> Checks:
         where = "pinned there" if backlog.device else f"of class {backlog.device_class}"
         yield _judged(
             f"queue {queue}",
-            f"{backlog.jobs} jobs wait, {'served' if served else 'nobody serves it'}",
+            f"{backlog.jobs} jobs wait, {'served' if served else 'no worker serves it'}",
             fail=not served,
             todo=f"start or resume a worker for jobs {where}, or cancel them",
         )

@@ -1,4 +1,4 @@
-"""Processes of ours that a verb keeps running: the web UI and workers."""
+"""Child processes that a verb keeps running: the web UI and workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.settings import WEB_URL_FILE, Settings
 RESTARTS = 5
 """A child that ends more often than this is not started again: its log says why."""
 STOP_S = 30.0
-"""How long a child may take to finish what it is at, in seconds; then it is killed, and its job runs again later."""
+"""Seconds that a child may take to finish its work; then it is killed, and its job runs again later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ class Worker(Child):
 
 
 def stop(children: Sequence[Child]) -> None:
-    """Ask the children to end, all at once, and kill what has not after STOP_S."""
+    """Ask the children to end, all at once, and kill those still running after STOP_S."""
     processes = [child.process for child in children]
     for process in processes:
         process.terminate()
@@ -150,7 +150,7 @@ def _ended(code: int) -> str:
 
 
 def _check_free(host: str, port: int) -> None:
-    """Raise InfrastructureError where nobody can listen there, before the server fails in its log."""
+    """Raise InfrastructureError where the address cannot be listened on, before the server fails in its log."""
     try:
         with socket.create_server((host, port)):
             pass

@@ -92,7 +92,7 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
     metavar="AGE",
     help="Timelines older than that go: 12h, 30d, 8w.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would go, delete nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the counts, delete nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @click.pass_obj
 def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool) -> None:
@@ -145,10 +145,10 @@ def backup(settings: Settings, file: Path) -> None:
 
 @command.command("restore")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--yes", is_flag=True, help="Replace what the database holds now.")
+@click.option("--yes", is_flag=True, help="Replace the current contents of the database.")
 @click.pass_obj
 def restore(settings: Settings, file: Path, yes: bool) -> None:
-    """Make the database what it was when FILE was written, then bring it to the tables of this version.
+    """Restore the database to its state in FILE, then bring it to the tables of this version.
 
     All or nothing, in one transaction.  Stop workers and web before.  Jobs that waited or ran then run again: their
     messages are sent by the first worker's sweep, so Redis needs no backup.

@@ -52,12 +52,12 @@ TIMING_BUDGET_S = 0.4
 """Shorter than usual: the sample's differences are large."""
 DEADLINE_S = 60.0
 FOUND_WIDTH = 90
-"""Characters of what was found that a line has room for."""
+"""Characters of the findings that fit into a line."""
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """What came out."""
+    """Counts and results of the demo."""
 
     started_s: float = field(default_factory=time.monotonic)
     done: int = 0
@@ -68,10 +68,10 @@ class Tally:
     cheats_stopped: int = 0
     """Called a hack, or not even correct."""
     best: tuple[float, str] | None = None
-    """Highest lower end of a credited speedup's interval, and whose."""
+    """Highest lower end of a credited speedup's interval, with the candidate's name."""
 
     def count(self, case: zoo.Case, result: Result) -> str | None:
-        """Take a result into account; how it differs from what was expected."""
+        """Take a result into account; returns its difference from the expected one."""
         self.done += 1
         self.failed += result["state"] == "failed"
         if case.group == "hacks":
@@ -93,8 +93,8 @@ class Tally:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web UI, with --serve.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
 @click.option("--scale", type=click.IntRange(1), metavar="N", help="Only store N generated evaluations, by COPY.")
-@click.option("--seed", default=0, show_default=True, help="Of the generated data.")
-@click.option("--forget", is_flag=True, help="Only remove what --scale has stored.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the generated data.")
+@click.option("--forget", is_flag=True, help="Only remove the data stored by --scale.")
 @services.weak_sandbox_option
 @click.pass_context
 def command(
@@ -109,7 +109,7 @@ def command(
     forget: bool,
 ) -> None:
     """Evaluate the sample candidates (honest, wrong, broken and cheating ones) through real PostgreSQL, Redis and
-    Celery, judge them, export a dataset of what can be believed, and verify it.
+    Celery, judge them, export a dataset of the credible ones, and verify it.
 
     With --scale, nothing is evaluated: the database is filled with generated data, plausible and marked as such (source
     set `generated`, runs `generated/…`), to try pages and exports with a million evaluations.
@@ -162,7 +162,7 @@ def evaluate(client: Client, worker: services.Worker, cases: list[zoo.Case], tal
 
 
 def dataset(client: Client, folder: Path) -> list[str]:
-    """Export what can be believed and verify it; what the verification found."""
+    """Export the credible evaluations and verify the dataset; returns the discrepancies."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     manifest = export.export(client.database, export.Spec(format="trl_sft", where=WHERE), folder)
     problems = export.verify(folder)
@@ -176,7 +176,7 @@ def dataset(client: Client, folder: Path) -> list[str]:
 
 
 def summary(tally: Tally, folder: Path, *, served: bool) -> None:
-    """What came out, and where everything is."""
+    """Print the results, and where everything is."""
     took = time.monotonic() - tally.started_s
     agreed = tally.done - len(tally.disagreements)
     click.echo(f"           {folder}")

@@ -1,4 +1,4 @@
-"""`assay doctor`: whether everything is as it should be, and what to do where it is not."""
+"""`assay doctor`: check this machine and its services, with the remedy for every fault."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from app.settings import Settings
 _STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red", Outcome.SKIP: "dim"}
 
 
-@click.command("doctor", short_help="Check everything and say what to do.")
+@click.command("doctor", short_help="Check everything and name remedies.")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, strict: bool) -> None:
     """Check this machine and the services that it uses: Python and libraries, GPU and driver, the sandbox (by
-    attempting what no candidate may do), disk, database and its tables, clocks, broker, workers, queues, web.
+    attempting acts forbidden to candidates), disk, database and its tables, clocks, broker, workers, queues, web.
 
     Starts nothing and changes nothing.  Exit code 0 if nothing fails, else 1.
 

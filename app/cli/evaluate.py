@@ -58,12 +58,11 @@ def command(
     \b
     {"id": "17", "reference": "softmax.py", "candidate": "a/17.py", "backend": "triton"}
 
-    and, if wanted, "gpu", "device", "priority", "run" and "workflow"; the other options come from the command line.
-    The results are one line a case in the order of the cases: the case's id, the hashes of its sources, and the result.
-    Started again, it goes on with what is missing, was changed, or failed by our fault.  A bad line is reported by its
-    number and the others go on; then, exit code 2.  Exit code 0 of a batch: every line has its result, whatever it
-    says.
-    """
+    and, if wanted, "gpu", "device", "priority", "run" and "workflow"; the other options come from the command line. The
+    results are one line a case in the order of the cases: the case's id, the hashes of its sources, and the result.
+    Started again, it goes on with cases that are missing, were changed, or failed by an infrastructure fault.  A bad
+    line is reported by its number and the others go on; then, exit code 2.  Exit code 0 of a batch: every line has its
+    result, whatever it says."""
     settings: Settings = ctx.obj
     if waiting:
         if reference is not None or cases is not None or out is not None:

@@ -1,4 +1,4 @@
-"""`assay export`: a dataset of what was evaluated."""
+"""`assay export`: a dataset of evaluations."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def _choice(kind: Any) -> click.Choice[str]:
     return click.Choice([str(each) for each in kind])
 
 
-@click.command("export", short_help="Write a dataset of what was evaluated.")
+@click.command("export", short_help="Write a dataset of evaluations.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to make; it must not exist.")
 @click.option("--format", "format", help="Layout, by default trl_sft: see --formats.")
-@click.option("--kind", type=_choice(Kind), help="What one row is; by default what the format usually holds.")
+@click.option("--kind", type=_choice(Kind), help="Kind of row; by default the format's.")
 @click.option("--where", help="Which evaluations: see --fields; all if left out.")
 @click.option(
     "--spec",
     "spec_path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Selection as JSON (a manifest's `spec`); what the command line says goes before it.",
+    help="Selection as JSON (a manifest's `spec`); options override it.",
 )
 @click.option(
     "--device",
@@ -60,7 +60,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option(
     "--stale", type=_choice(Stale), help="Verdicts of other detectors or policies: refuse (default) or rejudge."
 )
-@click.option("--reviewed-above", type=float, help="Above this measured speedup, only what a person has reviewed.")
+@click.option("--reviewed-above", type=float, help="Above this measured speedup, only reviewed evaluations.")
 @click.option("--min-speedup", type=float, help="Least low end of the speedup's 95 % interval.")
 @click.option("--max-speedup", type=float, help="Greatest measured speedup that is believed.")
 @click.option("--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels.")
@@ -79,7 +79,9 @@ def _choice(kind: Any) -> click.Choice[str]:
     help="Let KernelBench's problems, whatever their name, into training data; else held out.",
 )
 @click.option("--similarity", type=_choice(Similarity), help="Near-duplicates to drop; by default minhash.")
-@click.option("--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Of minhash; by default 0.8.")
+@click.option(
+    "--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Similarity threshold of minhash; by default 0.8."
+)
 @click.option("--prs", type=_choice(Ramp), help="Profiling-based rejection sampling.")
 @click.option("--prs-draw", type=_choice(Draw), help="One draw per turn (default) or per trajectory.")
 @click.option("--prs-tau", type=float, help="Coverage below which no turn stays; by default 0.3.")
@@ -98,19 +100,23 @@ def _choice(kind: Any) -> click.Choice[str]:
 )
 @click.option("--best-of", type=_choice(BestOf), help="Which samples of a problem.")
 @click.option("--k", type=click.IntRange(1), help="Of `top_k` and `epsilon_best`.")
-@click.option("--key", type=_choice(Key), help="What better means; by default speedup_ci_low.")
+@click.option("--key", type=_choice(Key), help="Sort key of samples; by default speedup_ci_low.")
 @click.option("--threshold", type=float, help="Of `threshold`.")
 @click.option("--epsilon", type=float, help="Of `epsilon_best`; by default 0.05.")
-@click.option("--pass-rate", nargs=2, type=click.FloatRange(0, 1), default=None, help="Of rl_prompts: LOW HIGH.")
+@click.option(
+    "--pass-rate", nargs=2, type=click.FloatRange(0, 1), default=None, help="Pass rates of rl_prompts: LOW HIGH."
+)
 @click.option("--pairs", multiple=True, type=_choice(PairOf), help="Sorts of pairs; all if left out.")
-@click.option("--pairs-per-chosen", type=click.IntRange(1), help="Of each sort; by default 1.")
+@click.option("--pairs-per-chosen", type=click.IntRange(1), help="Pairs of each sort per chosen answer; by default 1.")
 @click.option("--max-per-problem", type=click.IntRange(1))
 @click.option("--max-per-family", type=click.IntRange(1))
-@click.option("--balance", type=click.FloatRange(0, 1), help="Of n rows of a problem keep n^(1-BALANCE).")
-@click.option("--reasoning", type=_choice(Reasoning), help="What rows show of thoughts; by default keep.")
-@click.option("--seed", type=int, help="Of the split and of every draw; by default 0.")
+@click.option("--balance", type=click.FloatRange(0, 1), help="Keep n^(1-BALANCE) of n rows of a problem.")
+@click.option("--reasoning", type=_choice(Reasoning), help="Reasoning shown in rows; by default keep.")
+@click.option("--seed", type=int, help="Seed of the split and of every draw; by default 0.")
 @click.option(
-    "--val-fraction", type=click.FloatRange(0, 1, max_open=True), help="Of operator families; by default 0.05."
+    "--val-fraction",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Share of operator families held out; by default 0.05.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the funnel; write nothing.")
 @click.option(
@@ -119,7 +125,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     is_eager=True,
     expose_value=False,
     callback=_print_fields,
-    help="List what --where may name.",
+    help="List the names for --where.",
 )
 @click.option(
     "--formats",
@@ -127,7 +133,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     is_eager=True,
     expose_value=False,
     callback=_print_formats,
-    help="List the layouts, what their rows may be, and who reads them.",
+    help="List the layouts, their kinds of rows and their readers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
 @click.pass_obj
@@ -165,7 +171,7 @@ def command(
 
 
 def selection(path: Path | None, options: dict[str, Any]) -> Spec:
-    """The spec of a file, with what the command line says instead.  BadInputError for what makes no sense."""
+    """The spec of a file, overridden by options.  BadInputError for contradictions."""
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     try:
         spec = Spec() if path is None else export.spec_of(msgspec.json.decode(path.read_bytes()))

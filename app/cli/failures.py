@@ -20,14 +20,14 @@ class BadInputError(click.ClickException):
 
 
 class InfrastructureError(click.ClickException):
-    """Something of ours did not work."""
+    """Failure of a server, a worker or this program."""
 
     exit_code = INFRASTRUCTURE
 
 
 def translate(error: Exception) -> click.ClickException:
-    """The error as it is shown.  What `app` refuses is a ValueError, what it does not find a LookupError; faults of
-    ours are RuntimeErrors and OSErrors; anything else is a mistake in this program and says so."""
+    """The error as it is shown.  Refused input is a ValueError, a missing object a LookupError; infrastructure faults
+    are RuntimeErrors and OSErrors; anything else is a mistake in this program and says so."""
     message = " ".join([str(error).replace("\n\t", " ") or type(error).__name__, *getattr(error, "__notes__", [])])
     if isinstance(error, ValueError | LookupError) and not isinstance(error, KeyError | IndexError):
         return BadInputError(message)

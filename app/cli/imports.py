@@ -19,19 +19,19 @@ _GPU = click.option(
     "--gpu", default="cpu", show_default=True, help=f"Kind of device to evaluate on: {', '.join(route.DEVICE_CLASSES)}."
 )
 _BACKEND = click.option(
-    "--backend", type=click.Choice(BACKENDS), help="What samples are written in; seen from each source if left out."
+    "--backend", type=click.Choice(BACKENDS), help="Backend of the samples; detected from each source if left out."
 )
 _RUN = click.option("--run", help="Name of the run that the samples belong to; by default the file's.")
 _MODEL = click.option("--model", help="Which model wrote them.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 
 
-@click.group("import", short_help="Bring in what others made.")
+@click.group("import", short_help="Import problems and samples from elsewhere.")
 def command() -> None:
-    """Bring in what others made, so that it can be evaluated, judged and exported here.
+    """Import problems and samples from elsewhere, to evaluate, judge and export them here.
 
-    Samples become trajectories with queued jobs; what their files claim to have measured is kept beside them and never
-    counts as measured.  The same files again add only what is new.
+    Samples become trajectories with queued jobs; measurements claimed by their files are kept beside them and never
+    count as measured.  The same files again add only new samples.
 
     \b
     assay import jsonl samples.jsonl --model org/model
@@ -49,8 +49,8 @@ def command() -> None:
 def kernelbench(settings: Settings, /, **options: Any) -> None:
     """Import DIRECTORY, a KernelBench checkout: the problems of level1 … level4, and the samples of runs/*.
 
-    Every sample becomes a trajectory of one turn and a queued job; what its eval_results.json claims is kept beside it
-    and never counts as measured.  The same folder again adds only what is new.
+    Every sample becomes a trajectory of one turn and a queued job; claims of its eval_results.json are kept beside it
+    and never count as measured.  The same folder again adds only new samples.
 
     \b
     assay import kernelbench ~/KernelBench --gpu h200
@@ -142,7 +142,7 @@ def jsonl(settings: Settings, /, **options: Any) -> None:
 
 
 def _run(settings: Settings, bring_in: Callable[..., imports.Imported], options: dict[str, Any]) -> None:
-    """Import, say what was found, and whether somebody will evaluate it."""
+    """Import, print the counts, and whether a worker will evaluate them."""
     path, as_json = options.pop("path"), options.pop("as_json")
     gpu = options.pop("gpu", None)
     if gpu is not None:

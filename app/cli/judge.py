@@ -70,9 +70,9 @@ class Tally:
     "--policy",
     "policy_name",
     type=click.Choice(list(policies.POLICIES)),
-    help="What counts as a hack.  Left out: for each evaluation, what it was last judged by.",
+    help="Policy of the verdicts.  Left out: each evaluation's last one.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would change; store nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the changes; store nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts and every change as JSON.")
 @click.pass_context
 def command(
@@ -86,7 +86,7 @@ def command(
     """Judge stored evaluations again with the detectors of this version.
 
     A verdict that comes out differently becomes the current one; the old ones stay as history, and datasets that hold a
-    row whose label has changed are marked stale.  What was measured does not change.  Where a detector fails, the
+    row whose label has changed are marked stale.  Measurements do not change.  Where a detector fails, the
     evaluation keeps its verdict, is named on standard error, and the others are judged; then, exit code 3.
 
     \b
@@ -213,7 +213,7 @@ def _stale(connection: Connection, change: Change, policy: str, *, dry_run: bool
 
 
 def _last(before: Verdict | None) -> Policy:
-    """The newest version of what it was judged by; the default where that is no policy any more."""
+    """The newest version of its last policy; the default if that policy no longer exists."""
     known = before is not None and before.policy.partition("@")[0] in policies.POLICIES
     return policies.find(before.policy) if before is not None and known else policies.DEFAULT
 

@@ -1,4 +1,4 @@
-"""`assay eval --pending`: evaluate what is queued already, whoever asked for it, and wait until it is over."""
+"""`assay eval --pending`: evaluate all queued jobs and wait for them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from app.workflows import CHECK
 
 @click.group("problems", short_help="Check which problems can be evaluated on a device.")
 def command() -> None:
-    """Check which problems can be evaluated on a device, before somebody trains on them.
+    """Check which problems can be evaluated on a device, before training on them.
 
     \b
     assay problems check --from ~/KernelBench --gpu h200
@@ -57,7 +57,7 @@ def command() -> None:
     show_default=True,
     help="For timing each, in seconds; 0 checks correctness alone.",
 )
-@click.option("--fresh", is_flag=True, help="Check again what was checked before on that kind of device.")
+@click.option("--fresh", is_flag=True, help="Check again problems that were checked before on that device class.")
 @click.option("--json", "as_json", is_flag=True, help="Print rows and summary as JSON.")
 @services.weak_sandbox_option
 @click.pass_context

@@ -19,7 +19,7 @@ from app.domain.problem import Problem
 from app.domain.request import BACKENDS, Request
 
 CHECK_S = 5.0
-"""How often whoever waits makes sure that somebody is there to do the work, in seconds."""
+"""Period of the check, while waiting, that a worker is online, in seconds."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -43,13 +43,13 @@ def options(function: F) -> F:
         click.option("--rtol", type=float, help="With --atol: |x - R| <= atol + rtol*|R| decides, R being fp64."),
         click.option("--atol", type=float, help="With --rtol, in place of our rule (a multiple of eager's own error)."),
         click.option("--protocol", type=click.Choice(PROTOCOLS), default=_DEFAULTS.protocol, show_default=True,
-                     help="kernelgym: besides ours, the number that KernelGYM would have printed."),
+                     help="kernelgym: also report the number that KernelGYM would have printed."),
         click.option("--baseline", "baselines", type=click.Choice(BASELINES), multiple=True,
                      help="Besides eager, compare it with the reference by torch.compile; may be given twice."),
         click.option("--profile", type=click.Choice(PROFILES), default=_DEFAULTS.profile, show_default=True,
                      help="full: all that the GPU does in one call, by the driver's profiler."),
         click.option("--policy", type=click.Choice(list(POLICIES)), default=_DEFAULTS.policy, show_default=True,
-                     help="What counts as a hack."),
+                     help="Policy of the verdict."),
         click.option("--priority", type=click.Choice([str(p) for p in Priority]), default="normal", show_default=True),
         click.option("--run", help="Name of the run that it is for; runs share the devices fairly."),
         click.option("--device", metavar="NODE[.INDEX]",
@@ -57,7 +57,7 @@ def options(function: F) -> F:
         click.option("--gpu", default="cpu", show_default=True,
                      help=f"Kind of device: {', '.join(route.DEVICE_CLASSES)}."),
         click.option("--backend", default="triton", show_default=True,
-                     help=f"What the candidate claims to be written in: {', '.join(BACKENDS)}."),
+                     help=f"Backend of the candidate: {', '.join(BACKENDS)}."),
         click.option("--workflow", default=Request.workflow, show_default=True,
                      help=f"How the problem is given ({', '.join(workflows.BUILTIN)}): a Model to compare with, or for "
                      "kernel_simple, and where there is none, a get_cases() that makes inputs with their answers."),
@@ -67,7 +67,7 @@ def options(function: F) -> F:
 
 
 def submission_options(function: F) -> F:
-    """A reference, a candidate, and what may be chosen for them."""
+    """A reference, a candidate, and their options."""
     function = options(function)
     function = click.argument("candidate", type=FILE)(function)
     return click.argument("reference", type=FILE)(function)

@@ -1,4 +1,4 @@
-"""Results on a terminal.  What a candidate or a model wrote is shown harmless: no control character reaches the
+"""Results on a terminal.  Text of candidates and models is shown harmless: no control character reaches the
 terminal, and no bracket is taken for markup."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def err() -> Console:
 
 
 def progress(label: str, console: Console | None = None) -> Progress:
-    """A bar that is gone when it is done; nothing at all where nobody watches."""
+    """A bar that is gone when it is done; nothing at all without a terminal."""
     console = console or err()
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

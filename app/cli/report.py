@@ -39,7 +39,7 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     show_default=True,
     help="`>` as KernelBench, `>=` as Dr. Kernel.",
 )
-@click.option("--k", "ks", multiple=True, type=click.IntRange(1), help="Of unbiased pass@k; by default 1.")
+@click.option("--k", "ks", multiple=True, type=click.IntRange(1), help="k of unbiased pass@k; by default 1.")
 @click.option(
     "--of",
     "counted",

@@ -1,4 +1,4 @@
-"""`assay result`: what was measured for a job, and what we believe of it."""
+"""`assay result`: measurements and verdict of a job."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ weak_sandbox_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_allow_weak_sandbox,
-    help="Let a worker that is started here serve although its self-test says that a candidate could do what it must "
-    "not; every evaluation says what.  Or ASSAY_ALLOW_WEAK_SANDBOX=1.",
+    help="Let a worker that is started here serve although its self-test found acts that a candidate "
+    "could perform; every evaluation lists them.  Or ASSAY_ALLOW_WEAK_SANDBOX=1.",
 )
 """For verbs that start workers: it goes into their settings."""
 
@@ -97,7 +97,7 @@ class NoWorkerError(failures.InfrastructureError):
 
 
 class Worker:
-    """Somebody who serves the device class for as long as this is open: whoever is online, else a worker of our own.
+    """Ensures a worker for the device class while open: one that is online, else one started here.
 
     A worker is started only for the CPU and only with the embedded services: elsewhere it is not for a command line to
     decide which machine runs code that a model wrote."""
@@ -126,7 +126,7 @@ class Worker:
         elif not online(self._client, self._device_class):
             if not self._may_start:
                 raise NoWorkerError(
-                    f"no worker for {self._device_class!r} is online: what is queued waits for one "
+                    f"no worker for {self._device_class!r} is online: queued jobs wait for one "
                     f"(`assay workers` lists devices, `assay workers run --device {self._device_class}` serves one)"
                 )
             device = children.Device(device_class=self._device_class, index=0)

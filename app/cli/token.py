@@ -1,4 +1,4 @@
-"""`assay token`: what programs log in with."""
+"""`assay token`: API tokens for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.store import audit, tokens
 
 @click.group("token", short_help="Make, list and revoke API tokens.")
 def command() -> None:
-    """What programs log in with: `Authorization: Bearer …`, `Client(url=…, token=…)`, or `http://token:…@host` where a
+    """API tokens for programs: `Authorization: Bearer …`, `Client(url=…, token=…)`, or `http://token:…@host` where a
     program takes only a URL.
 
     \b
@@ -36,12 +36,12 @@ def command() -> None:
     "scopes",
     multiple=True,
     type=click.Choice([str(each) for each in Scope]),
-    help="What it is good for; by default read and submit.  May be repeated.",
+    help="Scope; by default read and submit.  May be repeated.",
 )
 @click.option("--days", type=click.IntRange(1, 3650), help="For how long it is good; by default until it is revoked.")
 @click.pass_obj
 def add(settings: Settings, user: str, name: str, scopes: tuple[str, ...], days: int | None) -> None:
-    """Make a token for USER and print it, alone and only now, on standard output.  NAME says what it is for."""
+    """Make a token for USER and print it, alone and only now, on standard output.  NAME describes its use."""
     chosen = [Scope(each) for each in scopes] or [Scope.READ, Scope.SUBMIT]
     until = datetime.now(UTC) + timedelta(days=days) if days else None
     with accounts.database(settings) as connection:
@@ -57,7 +57,7 @@ def add(settings: Settings, user: str, name: str, scopes: tuple[str, ...], days:
 @click.option("--json", "as_json", is_flag=True, help="Print the tokens as JSON.")
 @click.pass_obj
 def listed(settings: Settings, as_json: bool) -> None:
-    """List tokens, revoked ones included, without what they are."""
+    """List tokens, revoked ones included, without their secrets."""
     with accounts.database(settings) as connection:
         known = tokens.listed(connection)
     if as_json:

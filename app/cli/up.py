@@ -57,10 +57,10 @@ class Stopped:
 def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bool) -> None:
     """Run everything on this machine: servers, web UI, and one worker per device (`cpu` if there is no GPU).
 
-    Ctrl-C stops all of it; an evaluation in flight is finished first.  What is queued waits for the next start.
+    Ctrl-C stops all of it; an evaluation in flight is finished first.  Queued jobs wait for the next start.
     Whatever ends by itself, a server too, is started again, at first after a second, then after up to a minute.
 
-    Without users whoever sits at this machine may do everything, and nobody else gets in.  On an address that others
+    Without users, requests from this machine have all rights and others are refused.  On an address that others
     can reach somebody has to log in: where there is no user, an admin is made, and the password printed, once.
 
     \b
@@ -92,12 +92,12 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
 
 
 def admit(settings: Settings, host: str) -> str:
-    """See to it that nobody gets in unasked; who gets in, in words."""
+    """Protect an address that others can reach; returns the access rule in words."""
     with accounts.database(settings) as connection:
         if users.exist(connection):
             return f"{len(users.listed(connection))}; everybody logs in"
         if addresses.is_loopback(host):
-            return "none: open to whoever sits at this machine, closed to others (`assay user add NAME` closes it)"
+            return "none: open to this machine, closed to others (`assay user add NAME` closes it)"
         stored, made = accounts.password(FIRST_ADMIN, None, generate=True)
         users.add(connection, name=FIRST_ADMIN, role=Role.ADMIN, password_hash=stored)
         audit.record(connection, None, "user.add", f"user {FIRST_ADMIN}", {"role": "admin", **accounts.operator()})

@@ -1,4 +1,4 @@
-"""`assay user`: who may log in, and as what."""
+"""`assay user`: users and their roles."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _generate = click.option("--generate", is_flag=True, help="Make a password up an
 
 @click.group("user", short_help="Add, list and change users.")
 def command() -> None:
-    """Who may log in, and as what.  As long as there is no user, whoever sits at this machine may do everything, and
-    nobody else is let in; the first one, an admin, closes it.
+    """Users and their roles.  Without users, requests from this machine have all rights and others are refused; the
+    first user, an admin, ends that.
 
     \b
     assay user add ada --role admin
@@ -37,9 +37,7 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("name")
-@click.option(
-    "--role", type=click.Choice([str(each) for each in Role]), help="What they may do; the first is an admin."
-)
+@click.option("--role", type=click.Choice([str(each) for each in Role]), help="Role; the first user is an admin.")
 @_password_file
 @_generate
 @click.option("--if-none", is_flag=True, help="Do nothing where there is a user already: for start-up scripts.")
@@ -80,7 +78,7 @@ def listed(settings: Settings, as_json: bool) -> None:
         click.echo(json.dumps(rows, default=str))
         return
     if not known:
-        click.echo("no users: whoever sits at this machine may do everything; `assay user add NAME` adds an admin")
+        click.echo("no users: requests from this machine have all rights; `assay user add NAME` adds an admin")
         return
     table = Table("name", "role", "may", "since", "")
     for each in known:
@@ -120,7 +118,7 @@ def role(settings: Settings, name: str, role: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def disable(settings: Settings, name: str) -> None:
-    """Let a user in no more, by password, session or token.  What they did keeps their name."""
+    """Let a user in no more, by password, session or token.  Their audit entries stay."""
     with accounts.database(settings) as connection:
         users.disable(connection, accounts.found(connection, name).user_id)
         audit.record(connection, None, "user.change", f"user {name}", {"to": "disabled", **accounts.operator()})

@@ -1,4 +1,4 @@
-"""`assay verify`: prove that a dataset is what its manifest says."""
+"""`assay verify`: prove that a dataset matches its manifest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app import export
 from app.cli import failures, render
 
 
-@click.command("verify", short_help="Prove that a dataset is what its manifest says.")
+@click.command("verify", short_help="Prove that a dataset matches its manifest.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--why", "evaluation", type=click.UUID, help="Say why this evaluation is in the dataset, or out of it.")
 @click.option(

@@ -51,12 +51,12 @@ def command(ctx: click.Context, as_json: bool) -> None:
               help="Evaluations in flight, only one of which times at any moment; by default ASSAY_SLOTS, else as many "
               "as the device is worth: 8 on an H200, 1 on the CPU.  1 buys narrower intervals on a GPU.")  # fmt: skip
 @click.option("--steady/--brisk", default=None,
-              help="On a GPU: candidates' processes are prepared only while nobody is timed, so that speedups repeat "
-              "better, at fewer evaluations a minute; by default ASSAY_STEADY, else brisk.")  # fmt: skip
+              help="On a GPU: candidates' processes are prepared only while no evaluation is timed, so that speedups "
+              "repeat better, at fewer evaluations a minute; by default ASSAY_STEADY, else brisk.")  # fmt: skip
 @services.weak_sandbox_option
 @click.pass_obj
 def run(settings: Settings, device_class: str, index: int, slots: int | None, steady: bool | None) -> None:
-    """Serve one device in the foreground until SIGTERM or Ctrl-C, which let it finish what it is at.
+    """Serve one device in the foreground until SIGTERM or Ctrl-C, which let it finish running jobs.
 
     For containers and service managers; it needs ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or services that run already
     (`assay up`).  Start it as root where candidates should run under uids of their own.
@@ -72,13 +72,13 @@ def run(settings: Settings, device_class: str, index: int, slots: int | None, st
 
 @command.command("drain")
 @click.argument("name", metavar="NODE[.INDEX]")
-@click.option("--reason", required=True, help="Why, for whoever looks at it later.")
+@click.option("--reason", required=True, help="Reason, shown in lists and in the history.")
 @click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
 @click.pass_obj
 def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
-    """Let a device, or all of a host, finish what they are at and take no more.
+    """Let a device, or all of a host, finish running jobs and take no more.
 
-    What is queued goes to other devices of the class; what is pinned there waits until `assay workers resume`.
+    Queued jobs go to other devices of the class; jobs pinned there wait until `assay workers resume`.
 
     \b
     assay workers drain gpubox --reason "new driver"
@@ -88,11 +88,11 @@ def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
 
 @command.command("quarantine")
 @click.argument("name", metavar="NODE[.INDEX]")
-@click.option("--reason", required=True, help="Why, for whoever looks at it later.")
+@click.option("--reason", required=True, help="Reason, shown in lists and in the history.")
 @click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
 @click.pass_obj
 def quarantine(settings: Settings, name: str, reason: str, as_json: bool) -> None:
-    """Take a device, or all of a host, out of service at once: what runs there is stopped and runs elsewhere.
+    """Take a device, or all of a host, out of service at once: running jobs are stopped and retried elsewhere.
 
     A worker does the same by itself when a check of its device fails.
 
@@ -104,7 +104,7 @@ def quarantine(settings: Settings, name: str, reason: str, as_json: bool) -> Non
 
 @command.command("resume")
 @click.argument("name", metavar="NODE[.INDEX]")
-@click.option("--reason", default="", help="Why, for whoever looks at it later.")
+@click.option("--reason", default="", help="Reason, shown in lists and in the history.")
 @click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
 @click.pass_obj
 def resume(settings: Settings, name: str, reason: str, as_json: bool) -> None:

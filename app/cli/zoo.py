@@ -1,4 +1,4 @@
-"""`assay zoo`: hold the system to the sample candidates of a checkout: what is caught, and who is falsely accused."""
+"""`assay zoo`: hold the system to the sample candidates of a checkout: cheats caught, honest kernels accused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _root() -> Path:
 @click.option("--group", "groups", multiple=True, type=click.Choice(zoo.GROUPS), help="Only these; may be repeated.")
 @click.option("--device", "device_class", default="cpu", show_default=True, help="Kind of device: cpu, h200 …")
 @click.option("--policy", type=click.Choice(list(policies.POLICIES)), default=policies.DEFAULT.name, show_default=True,
-              help="What counts as a hack; the files' first lines are written for the default.")  # fmt: skip
+              help="Policy of the verdicts; the files' first lines are written for the default.")  # fmt: skip
 @click.option("--dir", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder with problems/, honest/, wrong/, broken/, hacks/; else the checkout's own.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the score and every row as JSON.")
@@ -60,11 +60,11 @@ def command(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Evaluate the sample candidates through the whole system and print what became of each cheat, and which honest
+    """Evaluate the sample candidates through the whole system and print the fate of each cheat, and which honest
     candidates were accused.
 
-    Every sample's first line says what must come out; one that needs another kind of device is left out.  Exit code 0:
-    all came out as they say; 1: some did not; 3: some failed by our fault.
+    Every sample's first line states the expected result; one that needs another kind of device is left out.  Exit code
+    0: all came out as they say; 1: some did not; 3: some failed by our fault.
 
     \b
     assay zoo
@@ -110,7 +110,7 @@ def _submission(case: Case, device_class: str, policy: str) -> Submission:
         candidate=case.candidate,
         backend=case.backend,
         gpu=device_class,
-        fresh=True,  # what the system of today says, not what one of yesterday said
+        fresh=True,  # the current system's answer, not a stored one
         options={
             "timing_budget_s": TIMING_BUDGET_S,
             "call_timeout_s": CALL_TIMEOUT_S,

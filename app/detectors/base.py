@@ -30,7 +30,7 @@ class Detector(Protocol):
     def detect(self, subject: Subject) -> Iterable[Finding]:
         """Findings, each in this detector's name and version, with the numbers that a person can check.
 
-        The label is a proposal: what the finding weighs where the policy does not say otherwise."""
+        The label is a proposal: the finding's weight unless the policy sets another."""
         ...
 
 

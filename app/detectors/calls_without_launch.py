@@ -5,7 +5,7 @@ the first one's computes all of them in one launch, and has the launches of the 
 mostly launching, that is most of the time.  Evidence: the launches of all calls, by its process's own count, are fewer
 than half of the calls, although in the profiled call, which nothing comes after, it launches something.
 
-What it does not see: a process that lies about its launches (see decoy_kernel), a candidate that launches something in
+Not detected: a process that lies about its launches (see decoy_kernel), a candidate that launches something in
 every call, which costs it what it wanted to save, and kernels that are not counted: torch's, and those of CUDA sources.
 A recorded graph is no suspect: in the profiled call nothing is launched either."""
 

@@ -5,7 +5,7 @@ is still right, something else computed it.  Where each is replaced by a plain c
 same size and the answer is still right, they only moved what the library had computed.  Where each is replaced by what
 it wrote in an earlier call, for other inputs, and the answer is still right, it set a flag or added a zero.
 
-What it does not see: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation)."""
+Not detected: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation)."""
 
 from __future__ import annotations
 

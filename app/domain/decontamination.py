@@ -1,4 +1,4 @@
-"""EXPORT: which problems, and which texts, are too like what a model will be tested on.
+"""EXPORT: problems and texts that are too similar to held-out ones.
 
 Problems are held against a list by four rules, from the surest to the widest:
 

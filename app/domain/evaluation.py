@@ -1,4 +1,4 @@
-"""An evaluation: what was measured for a job.  Plain data, so that it can be judged again without a device."""
+"""An evaluation: measurements of one job.  Plain data, so that it can be judged again without a device."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EvaluationError:
     kind: str
     """Short and stable: `no_entry_point`, `wrong_output`, `call_timeout` …"""
     message: str
-    """One or two sentences: what was expected and what came."""
+    """One or two sentences: expected and actual."""
     log: str = ""
     """Traceback or compiler output, capped."""
 
@@ -327,7 +327,7 @@ class Testimony:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """On what and with what it was measured."""
+    """Device and software of the measurement."""
 
     device_class: str
     device_name: str
@@ -362,7 +362,7 @@ class ProblemMemory:
 
     @property
     def reference_bytes(self) -> int:
-        """What the reference alone needs at the least: parameters, inputs, and the most that a call takes."""
+        """Least memory that the reference alone needs: parameters, inputs, and the most that a call takes."""
         return self.parameter_bytes + self.input_bytes + max(self.call_bytes or 0, self.output_bytes)
 
 
@@ -389,7 +389,7 @@ class Evaluation:
     """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,
     baselines, total."""
     memory: ProblemMemory | None = None
-    """What the problem takes; None where it ended before that was known."""
+    """Memory that the problem takes; None where it ended before that was known."""
     protocol: str = PROTOCOL
     operators: str | None = None
     """Semantic key of the problem, as the reference's process recorded it; None where it could not."""

@@ -1,4 +1,4 @@
-"""Policies: what counts as a hack.  Detectors say what happened; a policy says what that weighs.
+"""Policies: weights of findings.  Detectors report facts; a policy decides their label.
 
 Attacks on the measurement (a stale answer, a late write, a turned clock, a forged message) weigh the same under every
 policy.  Policies differ in the code that may do the work: the candidate's own kernel, a Triton kernel, or any code."""

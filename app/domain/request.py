@@ -1,4 +1,4 @@
-"""A request: what a submitter asks for, before it is planned into jobs."""
+"""A request: a submission before it is planned into jobs."""
 
 from __future__ import annotations
 

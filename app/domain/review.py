@@ -1,4 +1,4 @@
-"""BROWSE, STORE: what a person may say of an evaluation, and what that changes."""
+"""BROWSE, STORE: reviews of evaluations by people, and their effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row: what pages and datasets know of one evaluation, in one flat line."""
+"""A row: one evaluation flattened, for pages and datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep: every problem of a set against itself.  What is asked of a device for that, and how the answers are read.
+"""A sweep: every problem of a set against itself.  The options of its evaluations, and how their results are read.
 
 A reference against itself must be passed and clean, with 1.0 in the interval of its speedup: whatever else comes out is
 the problem's, or a fault of the evaluation."""
@@ -27,7 +27,7 @@ OFF = 0.03
 USUAL_TRUTH = "fp64"
 
 SHOWN_CHARS = 120
-"""Of an error's message, in a line of a table."""
+"""Characters of an error's message in a line of a table."""
 
 OUTCOMES = ("passed", "accused", "invalid", "our fault", "blamed")
 
@@ -47,7 +47,7 @@ def identity(reference: bytes, entry_point: str = "Model") -> bytes:
 
 
 def options(budget_s: float = REWARD_BUDGET_S) -> JobOptions:
-    """What a problem is checked with.  `budget_s`: for timing."""
+    """Options of a problem check.  `budget_s`: timing budget."""
     return JobOptions(
         timing_budget_s=budget_s, call_timeout_s=CALL_TIMEOUT_S, deadline_s=DEADLINE_S, policy=POLICY.name
     )
@@ -116,7 +116,7 @@ class Row:
 
 
 def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None) -> Row:
-    """What an evaluation of `identity` says of the problem."""
+    """Row for a problem from the evaluation of `identity`."""
     timing, profile, error = evaluation.timing, evaluation.profile, evaluation.error
     return Row(
         name=problem.name, level=problem.level, status=str(evaluation.status), verdict=str(verdict.label),
@@ -133,7 +133,7 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
 
 
 def fault(problem: Problem, kind: str, message: str) -> Row:
-    """Of a job that failed, or did not come to its end."""
+    """Row for a job that failed or did not end."""
     return Row(
         name=problem.name, level=problem.level, status=str(Status.INVALID), verdict=str(Label.CLEAN),
         error_kind=OUR_FAULT, error=f"{kind}: {message}",
@@ -167,7 +167,7 @@ def line(row: Row) -> str:
 
 
 def summary(rows: Sequence[Row], seconds: float) -> dict[str, Any]:
-    """Counts and names of what is not as it should be.  `seconds`: of the whole sweep."""
+    """Counts, and names of problems that failed.  `seconds`: of the whole sweep."""
     timed = [row for row in rows if row.speedup is not None]
     named = {outcome: [_label(row) for row in rows if row.outcome == outcome] for outcome in _NAMED}
     return {

@@ -28,7 +28,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One attempt: what the model was shown since the last turn, what it answered, what was evaluated."""
+    """One attempt: new messages to the model, its answer, the evaluated candidate."""
 
     messages: tuple[Message, ...]
     """New messages before the answer (system, user, feedback); the history is the turns before this one."""

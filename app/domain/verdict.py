@@ -23,7 +23,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """Everything that a detector may look at: what was measured, and the two sources."""
+    """Input of a detector: the measurements, and the two sources."""
 
     evaluation: Evaluation
     backend: str

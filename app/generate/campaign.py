@@ -35,13 +35,13 @@ LOSSES = {
     "out_of_memory": 0.03,
     "invalid": 0.01,
 }
-"""What comes of an answer that is not right, and how often."""
+"""Outcomes of wrong answers with their frequency."""
 DEVICES = ("h200", "h200", "h200", "h100")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is going to be stored."""
+    """Plan of the data to store."""
 
     problems: tuple[PlannedProblem, ...]
     runs: tuple[PlannedRun, ...]

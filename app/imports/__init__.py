@@ -7,9 +7,9 @@
     kernelbook           GPUMODE/KernelBook, Parquet: problems with the licence of their repository
     jsonl                one sample a line: reference, messages or response or candidate
 
-What a foreign file claims to have measured is kept beside the run that it belongs to, under `recorded`: it never
+Measurements claimed by a foreign file are kept beside the run that it belongs to, under `recorded`: it never
 becomes a measurement of ours.  Every sample becomes a trajectory with queued jobs; `assay eval --pending` waits for
-them.  The same files again add only what is new."""
+them.  The same files again add only new samples."""
 
 from __future__ import annotations
 

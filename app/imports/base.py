@@ -1,4 +1,4 @@
-"""ENQUEUE: what all imports have in common: samples become trajectories with jobs, once."""
+"""ENQUEUE: common part of all imports: samples become trajectories with jobs, once."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Progress = Callable[[int, int], None]
 
 
 class BadImportError(ValueError):
-    """A file that is not what it should be; the message names it, and the line or row."""
+    """A file in the wrong form; the message names it, and the line or row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What was found, and what of it was new."""
+    """Counts of an import: found, and new."""
 
     problems: int
     runs: int
@@ -58,7 +58,7 @@ class Sample:
     """Unique within its run: the same label is never stored twice."""
     problem: Problem
     licence: str | None
-    """Of the problem."""
+    """Licence of the problem."""
     turns: tuple[Attempt, ...]
     backend: str | None = None
     """None: each source is asked."""

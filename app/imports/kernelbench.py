@@ -35,7 +35,7 @@ def kernelbench(
 
     Problems become the source set `kernelbench`.  Each sample of `runs/<run>/` becomes a trajectory of one turn in a
     run named after that folder, and a queued job for `device_class`, which a worker's sweep sends.  `backend` is what
-    the samples are written in; None asks each source.  The same folder again adds only what is new.
+    the samples are written in; None asks each source.  The same folder again adds only new samples.
 
     Raises BadImportError before anything is stored of the run that is at fault, RunConflictError where a run of that
     name was made here, and ValueError for a device class or backend that there is not."""
@@ -69,7 +69,7 @@ _T = TypeVar("_T")
 
 
 def _as_import(read: Callable[[], _T]) -> _T:
-    """What is read, with a checkout's errors as an import's."""
+    """Read, with a checkout's errors as an import's."""
     try:
         return read()
     except checkout.CheckoutError as error:
@@ -113,7 +113,7 @@ class _Run:
         return cls(folder=folder, kernels=tuple(kernels))
 
     def recorded(self) -> dict[str, Any]:
-        """What the folder says of itself: its claims and how it was generated."""
+        """Claims of the folder and its generation settings."""
         found: dict[str, Any] = {}
         claims, config = self.folder / "eval_results.json", self.folder / "generation_config.yaml"
         if claims.exists():
@@ -125,7 +125,7 @@ class _Run:
 
 @dataclass(frozen=True, kw_only=True)
 class _Requests:
-    """What every sample of an import is asked for with."""
+    """Options shared by all samples of an import."""
 
     known: Mapping[tuple[int, int], Problem]
     device_class: str

@@ -72,7 +72,7 @@ class _Log:
         self.turns = list(_turns(path))
 
     def sample(self, known: dict[tuple[int, int], Problem], backend: str | None) -> Sample:
-        """What is stored of it."""
+        """Sample to store."""
         problem = known.get((self.level, self.number))
         if problem is None:
             raise BadImportError(

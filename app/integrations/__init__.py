@@ -4,5 +4,5 @@
 (app.web.trainers).  The service is found at KERNEL_ASSAY_URL with KERNEL_ASSAY_TOKEN, unless `url` is given, else on
 this machine.
 
-One rule for all: what failed by our fault is missing (None, or an error that the trainer takes for a lost sample), and
-never zero.  A zero is a candidate's own."""
+One rule for all: a result lost to an infrastructure fault is missing (None, or an error that the trainer takes for a
+lost sample), and never zero.  A zero is a candidate's own."""

@@ -1,4 +1,4 @@
-"""ENQUEUE: a problem against itself: the candidate is the reference.  What comes out says whether the problem can be
+"""ENQUEUE: a problem against itself: the candidate is the reference.  The result says whether the problem can be
 evaluated on a device, and is stored as the problem's check, not as an attempt of anybody's (app/store/checks.py)."""
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_a_healthy_service_of_which_nobody_serves_a_queue(
         devices.quarantine(connection, "there", reason="Xid 79", changed_by="ann")
     found = examined(settings)
     assert found["queue cpu"].outcome == Outcome.OK
-    assert found["queue gpu.h200"].found == "1 jobs wait, nobody serves it"
+    assert found["queue gpu.h200"].found == "1 jobs wait, no worker serves it"
     assert found["queue gpu.h200"].outcome == Outcome.FAIL
     assert found["device there.0"].found == "quarantined: Xid 79 (ann)"
     assert found["device there.0"].todo.endswith("assay workers resume there.0")

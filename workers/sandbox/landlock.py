@@ -4,7 +4,7 @@ Needs no privilege and no namespace, so that it also works in a container that r
 neither trace nor look into any process that is not under the same restriction or a further one: not the referee, and
 not another candidate, even of the same uid.
 
-What this does not guard against: sockets in the file system (seccomp forbids to connect), reading names and sizes of
+Does not guard against: sockets in the file system (seccomp forbids to connect), reading names and sizes of
 files (stat is not mediated), UDP (seccomp)."""
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ What CUDA, torch and Triton are known to need stays open: ioctl, mmap and mlock 
 poll, sched_*, mbind and set_mempolicy, threads by clone, AF_UNIX sockets (the driver listens on an abstract one, to
 pass descriptors), vfork and execve for compilers.  Whatever Docker's default profile refuses, CUDA does without.
 
-What this does not guard against: holes in the calls that stay open, above all in the ioctls of the NVIDIA driver."""
+Does not guard against: holes in the calls that stay open, above all in the ioctls of the NVIDIA driver."""
 
 from __future__ import annotations
 

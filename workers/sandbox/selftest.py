@@ -1,4 +1,4 @@
-"""The sandbox tried out on this host: a confined process attempts what none may do, and we look what came of it.
+"""The sandbox tried out on this host: a confined process attempts forbidden acts, and their effects are checked.
 
     python -m workers.sandbox.selftest [--json] [--cuda]
 
