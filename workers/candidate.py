@@ -62,6 +62,8 @@ class Shim:
         self._shared = calls.Shared()
         if self._device.type == "cuda":
             self._shared.forget_what_is_given_back()
+        self._stand_ins: dict[str, str] = {}
+        """Constants of the problem, and what the model has in place of each, by name."""
         self._recorder: backends.Recorder = backends.Recorder()
         imported.once_imported("transformers", pretrained.offline)
 
@@ -139,10 +141,31 @@ class Shim:
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         self._build(seed)
         given = self._fit()
+        bits = self._bits(given) if isinstance(self._model, torch.nn.Module) else 0
         self._slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
         told = wire.put_text(self._mailbox, self._unmatched)
-        namesakes = sum(1 << bit for bit, name in enumerate(self._spec.constants) if name in given)
-        return Reply(Outcome.DONE, namesakes, told)
+        return Reply(Outcome.DONE, bits, told)
+
+    def _bits(self, given: set[str]) -> int:
+        """Which of the spec's constants the model has, and above these which it has no place for: a bit each."""
+        assert self._spec is not None
+        theirs = self._values()
+        constants = {name: theirs[name] for name in self._spec.constants}
+        self._stand_ins = weights.stand_ins(self._model, constants, given)
+        absent = weights.homeless(self._model, constants, given)
+        named = given | set(self._stand_ins)
+        return sum(
+            1 << bit + wire.ABSENT_BIT * (name in absent)
+            for bit, name in enumerate(self._spec.constants)
+            if name in named or name in absent
+        )
+
+    def _values(self) -> dict[str, torch.Tensor]:
+        """Weights of the problem, by name, as they lie in the arena."""
+        assert self._spec is not None
+        assert self._place is not None
+        assert self._arena is not None
+        return dict(zip(self._spec.parameters, self._place.parameters.views(self._arena, 0), strict=True))
 
     def _build(self, seed: bytes) -> None:
         """A model with parameters of its own."""
@@ -158,20 +181,22 @@ class Shim:
         self._called = calls.ByName(self._model, case.keywords) if case and case.keywords else self._model
 
     def _fit(self) -> set[str]:
-        """Give every parameter and buffer the reference's values where name, shape and dtype agree; these names."""
+        """Give every parameter and buffer the reference's values where name, shape and dtype agree, or where it stands
+        for another name; the names that agree."""
         assert self._spec is not None
         assert self._place is not None
         assert self._arena is not None
         given: set[str] = set()
         if not isinstance(self._model, torch.nn.Module):
             return given
-        theirs = dict(zip(self._spec.parameters, self._place.parameters.views(self._arena, 0), strict=True))
+        theirs = self._values()
+        others = {ours: theirs[name] for name, ours in self._stand_ins.items()}
         with torch.no_grad():
             for name, ours in weights.named(self._model):
-                value = None if is_lazy(ours) else theirs.get(name)
+                value = None if is_lazy(ours) else theirs.get(name, others.get(name))
                 if value is not None and value.shape == ours.shape and value.dtype == ours.dtype:
                     ours.copy_(value)
-                    given.add(name)
+                    given |= {name} & theirs.keys()
             weights.load(self._model, theirs)
         self._unmatched = weights.unmatched(self._model, theirs, given)
         calls.set_mode(self._model, training=self._spec.training)

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-MOST = 64
-"""Names that are given: a bit each in a candidate's answer (wire.Command.ARENA)."""
+MOST = 32
+"""Names that are given: two bits each in a candidate's answer (wire.ABSENT_BIT)."""
 
 
 def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:

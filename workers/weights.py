@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
+from torch.nn.parameter import is_lazy
 
 MOST_NAMED = 8
 """Weights that are named one by one."""
@@ -39,6 +40,36 @@ def _listens(module: torch.nn.Module) -> bool:
         for name in ("load_state_dict", "_load_from_state_dict")
     ) and not kind.__module__.startswith("torch.")
     return bool(overridden or module._load_state_dict_pre_hooks or module._load_state_dict_post_hooks)
+
+
+def stand_ins(model: torch.nn.Module, constants: Mapping[str, torch.Tensor], given: set[str]) -> dict[str, str]:
+    """For constants of the problem without a namesake, the parameter or buffer of another name that stands for each:
+    the only one without a namesake that has its shape, type and values, where no other constant has these."""
+    lonely = {name: value for name, value in constants.items() if name not in given}
+    ours = {name: value.detach() for name, value in _unnamed(model, given).items()}
+    found = {}
+    for name, value in lonely.items():
+        alike = [each for each, other in ours.items() if _are_alike(value, other)]
+        if len(alike) == 1 == sum(_are_alike(value, other) for other in lonely.values()):
+            found[name] = alike[0]
+    return found
+
+
+def homeless(model: torch.nn.Module, constants: Mapping[str, torch.Tensor], given: set[str]) -> set[str]:
+    """Constants that the model has no place for: nothing without a namesake is as large, and nothing could be packed
+    when a state dict is loaded."""
+    if any(_listens(module) for module in model.modules()):
+        return set()
+    room = max((each.numel() for each in _unnamed(model, given).values()), default=0)
+    return {name for name, value in constants.items() if name not in given and value.numel() > room}
+
+
+def _unnamed(model: torch.nn.Module, given: set[str]) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in named(model) if name not in given and not is_lazy(value)}
+
+
+def _are_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
 
 
 def unmatched(model: torch.nn.Module, values: Mapping[str, torch.Tensor], given: set[str]) -> str:

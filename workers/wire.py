@@ -50,6 +50,10 @@ ANOTHER = "another function outside the interpreter than the one that ran"
 """Message of a COMPILED_ROW: the kernel asks whether it is interpreted (workers.twins)."""
 
 
+ABSENT_BIT = 32
+"""First of the bits in a candidate's answer to ARENA that say what its model has no place for (constants.MOST)."""
+
+
 class Command(IntEnum):
     """Requests of the referee."""
 
@@ -58,8 +62,8 @@ class Command(IntEnum):
     problem is one by cases."""
     ARENA = 2
     """Map the arena that comes along; numbers a and b: slots for inputs, and for expected outputs (spec.Slots).  A
-    candidate answers which of the spec's constants its model
-    has, too: a bit each."""
+    candidate answers which of the spec's constants its model has, too, and from ABSENT_BIT on which it has no place
+    for: a bit each."""
     DESCRIBE = 3
     """Reference only: build the model under the seed and write its spec into the mailbox; number a: of a problem by
     cases, which; b: 1 where no other evaluation uses memory of the device."""

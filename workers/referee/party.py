@@ -255,7 +255,7 @@ class Seat:
         self.namesakes = 0
         self.unmatched = ""
         """Weights of the problem that the candidate's model has no place for, by its process's own word."""
-        """Bits: which of the spec's constants the model has, too, by the process's own word."""
+        """Bits: the spec's constants that the model has, and has no place for (wire.ABSENT_BIT), by its own word."""
         self.place: spec.Arena | None = None
         self._session = session
         self._arena: memory.Memory | None = None

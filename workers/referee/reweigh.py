@@ -5,9 +5,10 @@ call, and wrong as soon as somebody trains.  So one more call is made with other
 model, because an honest one may have folded its weights into something else in its first call.  Where the answer is
 wrong, a new process decides: what a module keeps under an address or a shape is gone there, too.
 
-It does not guard against a candidate that has no parameters of these names, which is allowed, or says that it has none;
-nor against one that behaves in its second model.  Whoever folds weights in the constructor, before they are given to
-it, looks like one that leaves them out: that is a finding, and no failure."""
+A candidate may have its parameters under other names: the one that is like a constant in shape and value stands for it;
+where several are, or something else is as large, weights may be packed there, and nothing is asked.  It does not guard
+against that, nor against one that behaves in its second model.  Whoever folds weights in the constructor, before they
+are given to it, looks like one that leaves them out: that is a finding, and no failure."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ import torch
 from app.domain.ablation import BY_SOURCE
 from app.domain.evaluation import Ablation, FreshWeights, OutputCheck
 from app.domain.job import Job
-from workers import spec
+from workers import spec, wire
 from workers.referee.ablate import is_right
 from workers.referee.batches import Batch
 from workers.referee.cancel import Cancellation
@@ -41,8 +42,10 @@ THEIRS = (FailedError, Ended, TimedOut, ValueError)
 
 
 def names(agreed: spec.Spec, candidate: Seat) -> tuple[str, ...]:
-    """The problem's constants that the candidate's model has, too, by its process's own word."""
-    return tuple(name for bit, name in enumerate(agreed.constants) if candidate.namesakes >> bit & 1)
+    """The problem's constants that the candidate's model has, too, by its process's own word; or has no place for, so
+    that nobody could ever train them."""
+    asked = candidate.namesakes | candidate.namesakes >> wire.ABSENT_BIT
+    return tuple(name for bit, name in enumerate(agreed.constants) if asked >> bit & 1)
 
 
 def reweigh(
