@@ -1,10 +1,13 @@
 """What is left of many jobs when everything that runs them is killed at random, every few seconds.
 
-    python -m tests.bench.chaos [--jobs 1000] [--seed 1] [--every 3] [--workers 2] [--pretend]
+    python -m tests.bench.chaos [--jobs 300] [--seed 1] [--every 5] [--workers 2] [--pretend]
 
-Killed with SIGKILL: workers, pool processes, referees, Redis, Redis with all its data, PostgreSQL, the web server, each
-started again at once, as a supervisor would.  Starts servers of its own on this machine and prints one line of
-JSON; ends with 1 where a job was lost, stored twice, failed, or scored otherwise than it should be.
+Killed with SIGKILL: workers, pool processes, referees, all that a referee has started (zygotes of candidates and of
+builders, stopwatch, the process that keeps cores awake, wardens, and the confined processes of candidates and
+references), Redis, Redis with all its data, PostgreSQL, and the web server.  Workers, web and servers are started again
+at once, as `assay up` does; the rest is for the workers to start again.  Limits on attempts are those of production.
+
+Starts servers of its own on this machine and prints one line of JSON; ends with 1 where a job was lost, stored twice, failed, or scored otherwise than it should be.
 
 The evaluations are real (a small problem, half of the candidates wrong); with `--pretend` the workers only wait."""
 
@@ -28,8 +31,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from subprocess import Popen
+from types import MethodType
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -43,8 +48,13 @@ from app.settings import Settings
 from app.store import tables
 from app.store.session import DatabaseUnavailableError
 
-ATTEMPTS = 12
-"""Claims that a job may lose: killing goes on for as long as jobs do, which no production does."""
+HELPERS = {
+    "zygote": ("workers.sandbox.zygote", "workers.candidate"),
+    "builders": ("workers.sandbox.zygote", "workers.builder"),
+    "stopwatch": ("workers.referee.clock",),
+    "wakeful": ("workers.sandbox.wakeful",),
+}
+"""Processes that a referee starts, by words of their command lines."""
 PATIENCE_S = 120.0
 """Longest time without any job coming to its end."""
 CHUNK = 50
@@ -126,18 +136,19 @@ class Site:
         self.port = free_port()
         self._workers = [self._start_worker(index) for index in range(plan.workers)]
         self._web = self._start_web()
-        self._ways: list[Callable[[], bool]] = []
+        self._ways: list[MethodType | partial[bool]] = []
         self.kills: Counter[str] = Counter()
 
     def kill_something(self) -> None:
         """Every way once, in a random order, then again in another."""
         if not self._ways:
-            self._ways = [self.worker, self.pool_process, self.redis, self.redis_wiped, self.postgres, self.web]
-            self._ways += [] if self._plan.pretend else [self.referee]
+            self._ways = [self.worker, self.pool_process, self.redis, self.redis_wiped, self.postgres, self.web]  # type: ignore[list-item]
+            self._ways += [] if self._plan.pretend else [self.referee, self.warden, self.confined]
+            self._ways += [] if self._plan.pretend else [self._helper(name) for name in HELPERS]
             self._random.shuffle(self._ways)
         way = self._ways.pop()
         if way():
-            self.kills[way.__name__] += 1
+            self.kills[way.__name__ if isinstance(way, MethodType) else way.args[0]] += 1
 
     def supervise(self) -> None:
         """Start again what has ended."""
@@ -168,6 +179,27 @@ class Site:
     def referee(self) -> bool:
         pool = children(self._random.choice(self._workers).pid)
         return kill(self._one_of([each for pid in pool for each in children(pid)]))
+
+    def warden(self) -> bool:
+        return kill(self._one_of(self._below_zygotes()))
+
+    def confined(self) -> bool:
+        return kill(self._one_of([each for warden in self._below_zygotes() for each in children(warden)]))
+
+    def _helper(self, name: str) -> partial[bool]:
+        return partial(self._kill_helper, name)
+
+    def _kill_helper(self, name: str) -> bool:
+        return kill(self._one_of(self._helpers(name)))
+
+    def _helpers(self, name: str) -> list[int]:
+        """Those of all referees."""
+        pool = [pid for worker in self._workers for pid in children(worker.pid)]
+        started = [each for referee in (each for pid in pool for each in children(pid)) for each in children(referee)]
+        return [pid for pid in started if all(word in command_line(pid) for word in HELPERS[name])]
+
+    def _below_zygotes(self) -> list[int]:
+        return [each for zygote in self._helpers("zygote") for each in children(zygote)]
 
     def web(self) -> bool:
         return kill(self._web.pid)
@@ -207,7 +239,7 @@ def storm(plan: Plan, folder: Path) -> Report:
     """Kill until every job is over; the figures."""
     report = Report(jobs=plan.jobs, seed=plan.seed, pretend=plan.pretend, cpus=os.cpu_count())
     began = time.monotonic()
-    settings = Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5, max_attempts=ATTEMPTS)
+    settings = Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5)
     with Services(settings) as services, Client(services.settings) as client, site(services.settings, plan) as running:
         job_ids: list[UUID] = []
         submitter = threading.Thread(target=submit, args=(client, running.port, plan, job_ids), daemon=True)
@@ -334,6 +366,13 @@ def children(pid: int) -> list[int]:
         return []
 
 
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
@@ -347,9 +386,9 @@ def leave(number: int, _frame: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every", type=float, default=3.0, help="mean seconds between two kills")
+    parser.add_argument("--every", type=float, default=5.0, help="mean seconds between two kills")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--pretend", action="store_true")
     given = parser.parse_args()

@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 
+from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
 from app.domain.job import Job
 from workers import frames
 from workers.referee import evaluate, serve
 from workers.referee.faults import Fault, invalid
+from workers.referee.host import BrokenHostError
+from workers.referee.waits import Waits
+from workers.sandbox.confined import Ended
 
+ENVIRONMENT = Environment(
+    device_class="cpu", device_name="d", device_id="0", node="n", python="3", torch="2", triton="3"
+)
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
 
 
@@ -44,6 +51,61 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
     assert first
 
 
+def fake_host(**parts: Any) -> Any:
+    nothing = dict.fromkeys(("mend", "require_zygote"), lambda: None)
+    sound = SimpleNamespace(require_sound=lambda: None)
+    lease = SimpleNamespace(waits=Waits())
+    usual = {"lost": False, "recycle": lambda size: None, "health": sound, "lease": lease, "baselines": None}
+    return SimpleNamespace(**nothing | usual | parts)
+
+
+def answered(host: Any) -> dict[str, Any]:
+    """The referee's answer to a job, after its word that it has begun."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        serve.Connection(theirs, host)._answer(frames.from_job(JOB))
+        assert frames.receive(ours) == {"progress": {"begun": True}}
+        answer = frames.receive(ours)
+    assert answer is not None
+    return answer
+
+
+def ended(status: Status, message: str = "") -> tuple[Evaluation, bytes]:
+    error = EvaluationError(kind="crashed", message=message) if message else None
+    return Evaluation(status=status, environment=ENVIRONMENT, seed="00", error=error), b"{}"
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [
+        ([ended(Status.CRASHED, str(Ended(status=9))), ended(Status.PASSED)], "passed"),
+        ([ended(Status.INVALID, f"the reference failed: {Ended(status=9)}"), ended(Status.PASSED)], "passed"),
+        ([ended(Status.CRASHED, str(Ended(status=9)))] * 2, "crashed"),
+        ([ended(Status.CRASHED, str(Ended(status=11)))], "crashed"),
+    ],
+)
+def test_what_was_killed_from_outside_is_evaluated_once_more(
+    monkeypatch: pytest.MonkeyPatch, ends: list[Any], status: str
+) -> None:
+    left = list(ends)
+    monkeypatch.setattr(serve, "measure", lambda *_: left.pop(0))
+    assert answered(fake_host())["evaluation"]["status"] == status
+    assert not left
+
+
+def test_a_dead_zygote_is_blamed_on_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end kills the candidate's process, which looks like a crash."""
+
+    def gone() -> None:
+        raise BrokenHostError("the zygote has ended")
+
+    codes: list[int] = []
+    monkeypatch.setattr(serve.os, "_exit", codes.append)
+    monkeypatch.setattr(serve, "measure", lambda *_: ended(Status.CRASHED, "the process exited with code 1"))
+    answer = answered(fake_host(require_zygote=gone, lost=True))
+    assert (answer["cut_short"], answer["ends"], codes) == (True, True, [serve.LOST])
+
+
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_referee_without_its_device_ends(monkeypatch: pytest.MonkeyPatch, lost: bool) -> None:
     def broken(*_: Any) -> None:
@@ -52,13 +114,6 @@ def test_a_referee_without_its_device_ends(monkeypatch: pytest.MonkeyPatch, lost
     codes: list[int] = []
     monkeypatch.setattr(serve, "measure", broken)
     monkeypatch.setattr(serve.os, "_exit", codes.append)
-    host: Any = SimpleNamespace(
-        lost=lost, recycle=lambda size: None, health=SimpleNamespace(require_sound=lambda: None)
-    )  # fmt: skip
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        serve.Connection(theirs, host)._answer(frames.from_job(JOB))
-        answer = frames.receive(ours)
-    assert answer is not None
+    answer = answered(fake_host(lost=lost))
     assert "illegal memory access" in answer["error"]
     assert codes == ([serve.LOST] if lost else [])

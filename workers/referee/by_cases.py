@@ -69,7 +69,7 @@ def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = Non
         found.append(evaluation)
         timelines.append(timeline)
         whole_s = allowed_s(job.options.deadline_s, evaluation.cases[0].of if evaluation.cases else 1)
-        cancellation.more_s = whole_s - job.options.deadline_s
+        cancellation.more_s = max(cancellation.more_s, whole_s - job.options.deadline_s)
     return merged(found, seed, whole_s), timelines[0]
 
 

@@ -7,6 +7,7 @@ job runs cancels it.  The process ends when the last connection has."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import resource
 import selectors
@@ -29,7 +30,9 @@ from workers.referee.cancel import Cancellation
 from workers.referee.health import DeviceUnhealthyError
 from workers.referee.host import BrokenHostError, Host
 from workers.sandbox import linux
-from workers.sandbox.confined import ZygoteError
+from workers.sandbox.confined import KILLED, ZygoteError
+
+_log = logging.getLogger(__name__)
 
 LINGER_S = 2.0
 """How long to wait for a connection while there is none."""
@@ -157,7 +160,7 @@ class Connection:
         """The evaluation with its baselines, and its timeline.  A fault of the device that came meanwhile counts for
         more than whatever else came of it."""
         try:
-            evaluation, timeline = measure(job, self._host, cancellation)
+            evaluation, timeline = self._measure(job, cancellation)
 
             def alike(other: Job) -> Evaluation:
                 return measure(other, self._host, cancellation)[0]
@@ -165,6 +168,18 @@ class Connection:
             return baselines.added(evaluation, job, self._host.baselines, alike, cancellation), timeline
         finally:
             self._host.health.require_sound()
+
+    def _measure(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, bytes]:
+        """An evaluation, and another where a process of the job's was killed from outside.  One that is killed twice in
+        a row takes more memory than the host has."""
+        evaluation, timeline = measure(job, self._host, cancellation)
+        error = evaluation.error
+        if error is None or KILLED not in error.message or cancellation.asked:
+            return evaluation, timeline
+        self._host.mend()
+        _log.warning("job %s: once more, because it ended by a signal from outside: %s", job.job_id, error.message)
+        cancellation.more_s += job.options.patience_s
+        return measure(job, self._host, cancellation)
 
     def _watch(self, over: threading.Event, cancellation: Cancellation, thread: int) -> None:
         """Cancel when the other end closes; it sends nothing while it waits for an answer.  Tell it how much longer

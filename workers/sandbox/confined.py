@@ -49,6 +49,11 @@ class ZygoteError(RuntimeError):
     """The zygote did not start, or died: our fault, never the candidate's."""
 
 
+KILLED = f"killed by signal {int(signal.SIGKILL)} (SIGKILL)"
+"""In the message of a process that ended so.  None can do that to itself: in a process namespace of its own the signal
+has no effect on its first process, so that it comes from the host's kernel, out of memory, or from an operator."""
+
+
 class Ended(Exception):  # noqa: N818 (what it says)
     """The process is gone."""
 
