@@ -213,6 +213,14 @@ def _database(client: Client) -> Checks:
         warn=bool(risky),
         todo="committed results may be lost in a crash of the machine: set it to on",
     )
+    yield _judged(
+        "database role",
+        "a superuser" if facts.is_superuser else "no superuser",
+        warn=facts.is_superuser,
+        todo="a worker that is taken over could start programs on the database's host: use a role that owns the "
+        "database and is no superuser (new state folders and volumes have one; `assay db backup` and `restore` move "
+        "the data)",
+    )
     off = abs((now - facts.now).total_seconds())
     yield _judged(
         "clock",

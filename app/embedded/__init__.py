@@ -116,7 +116,7 @@ class Services:
         user = account.choose()
         user.check_reach(self._state)
         password = _password(self._state / "password")
-        postgres = Postgres(self._state, user, password)
+        postgres = Postgres(self._state, user, password, _password(self._state / "admin_password"))
         valkey = Valkey(self._state, user, password)
         self.servers = [server for server, url in _wanted(self._given, postgres, valkey) if url is None]
         for server in self.servers:

@@ -23,7 +23,11 @@ STOP_TIMEOUT_S = 30.0
 SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket (sun_path on Linux, less the final NUL)."""
 NAME = "assay"
-"""Name of the database and of its role."""
+"""Name of the database and of its role, which is no superuser: a worker or web that is taken over reaches no file of
+the server's host and starts no program there."""
+ADMIN = "postgres"
+"""The superuser, whose password no worker and no web is given.  A state folder of an older version has none: there the
+role is the superuser, which PostgreSQL does not let it cease to be (`assay doctor` says so)."""
 
 
 class Postgres:
@@ -31,18 +35,18 @@ class Postgres:
 
     name = "PostgreSQL"
 
-    def __init__(self, state: Path, account: Account, password: str) -> None:
+    def __init__(self, state: Path, account: Account, password: str, admin_password: str) -> None:
         self._home = state / "postgres"
         self._data = self._home / "data"
         self.log = state / "log" / "postgres.log"
         self._copies = state / "binaries"
         self._account = account
-        self._password = password
+        self._passwords = {NAME: password, ADMIN: admin_password}
 
     @property
     def url(self) -> str:
         """For SQLAlchemy."""
-        return self._url(NAME, "postgresql+psycopg")
+        return self._url(NAME, NAME, "postgresql+psycopg")
 
     @property
     def is_alive(self) -> bool:
@@ -84,10 +88,10 @@ class Postgres:
         password_file = self._home / "password.new"
         password_file.unlink(missing_ok=True)
         password_file.touch(mode=0o600)
-        password_file.write_text(self._password)
+        password_file.write_text(self._passwords[ADMIN])
         os.chown(password_file, self._account.uid, self._account.gid)
         command = [
-            *(str(folder / "initdb"), "-D", str(unfinished), "-U", NAME, "--pwfile", str(password_file)),
+            *(str(folder / "initdb"), "-D", str(unfinished), "-U", ADMIN, "--pwfile", str(password_file)),
             *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"),
         ]
         done = subprocess.run(
@@ -125,19 +129,31 @@ class Postgres:
 
     def _ready(self) -> bool:
         try:
-            psycopg.connect(self._url("postgres", "postgresql"), connect_timeout=5).close()
-        except psycopg.OperationalError:
-            return False
+            psycopg.connect(self._url(ADMIN, "postgres"), connect_timeout=5).close()
+        except psycopg.OperationalError as error:
+            return _is_refused(error)  # it answers
         return True
 
     def _make_database(self) -> None:
-        with psycopg.connect(self._url("postgres", "postgresql"), autocommit=True) as connection:
+        """With its role.  In a state folder without an ADMIN the role is there already."""
+        try:
+            connection = psycopg.connect(self._url(ADMIN, "postgres"), autocommit=True)
+        except psycopg.OperationalError as error:
+            if not _is_refused(error):
+                raise
+            connection = psycopg.connect(self._url(NAME, "postgres"), autocommit=True)
+        name, password = sql.Identifier(NAME), sql.Literal(self._passwords[NAME])
+        with connection:
+            if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [NAME]).fetchone() is None:
+                # CREATEDB: for a copy of the database beside it.
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(name, password))
             if connection.execute("SELECT FROM pg_database WHERE datname = %s", [NAME]).fetchone() is None:
-                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(NAME)))
+                connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, name))
 
-    def _url(self, database: str, driver: str) -> str:
+    def _url(self, role: str, database: str, driver: str = "postgresql") -> str:
+        password = self._passwords[role]
         url = sa.URL.create(
-            driver, username=NAME, password=self._password, database=database, query={"host": str(self._home)}
+            driver, username=role, password=password, database=database, query={"host": str(self._home)}
         )
         return url.render_as_string(hide_password=False)
 
@@ -221,6 +237,11 @@ class Valkey:
             return False
         finally:
             client.close()
+
+
+def _is_refused(error: psycopg.OperationalError) -> bool:
+    """Whether the server is there and refuses the role."""
+    return "authentication failed" in str(error)
 
 
 def _environment() -> dict[str, str]:

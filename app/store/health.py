@@ -21,6 +21,8 @@ class Facts:
     """Of its tables; None where it has none of ours."""
     now: datetime
     size_bytes: int
+    is_superuser: bool
+    """Whether the role may read files and start programs on the server's host."""
     settings: Mapping[str, str]
     """Those of DURABILITY."""
 
@@ -33,10 +35,18 @@ def facts(connection: sa.Connection) -> Facts:
             sa.func.clock_timestamp().label("now"),
             sa.func.pg_database_size(sa.func.current_database()).label("size_bytes"),
             sa.func.to_regclass("alembic_version").is_not(None).label("migrated"),
+            (sa.func.current_setting("is_superuser") == "on").label("is_superuser"),
         )
     ).one()
     revision = None
     if row.migrated:
         revision = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
     settings = {name: connection.execute(sa.select(sa.func.current_setting(name))).scalar_one() for name in DURABILITY}
-    return Facts(server=row.server, revision=revision, now=row.now, size_bytes=row.size_bytes, settings=settings)
+    return Facts(
+        server=row.server,
+        revision=revision,
+        now=row.now,
+        size_bytes=row.size_bytes,
+        is_superuser=row.is_superuser,
+        settings=settings,
+    )

@@ -7,7 +7,8 @@ builders, stopwatch, the process that keeps cores awake, wardens, and the confin
 references), Redis, Redis with all its data, PostgreSQL, and the web server.  Workers, web and servers are started again
 at once, as `assay up` does; the rest is for the workers to start again.  Limits on attempts are those of production.
 
-Starts servers of its own on this machine and prints one line of JSON; ends with 1 where a job was lost, stored twice, failed, or scored otherwise than it should be.
+Starts servers of its own on this machine and prints one line of JSON; ends with 1 where a job was lost, stored twice,
+failed, or scored otherwise than it should be.
 
 The evaluations are real (a small problem, half of the candidates wrong); with `--pretend` the workers only wait."""
 

@@ -16,12 +16,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy.exc import ProgrammingError
 
 from app import broker, embedded
 from app.cli import supervisor
 from app.client import Client
-from app.embedded import MissingBinaryError, Services, account, binaries, processes
+from app.embedded import MissingBinaryError, Services, account, binaries, processes, servers
 from app.settings import ServicesNotRunningError, Settings, located
+from app.store import health
 from tests.waiting import until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root becomes somebody else")
@@ -88,6 +90,40 @@ def test_first_start_is_silent_and_private(own: Settings, capfd: pytest.CaptureF
             psycopg.connect(without.replace("+psycopg", ""))
     assert capfd.readouterr() == ("", "")
     assert pids(own) == {}
+
+
+def test_the_role_of_web_and_workers_is_no_superuser(used: Settings) -> None:
+    with Services(used) as services, Client(services.settings) as client:
+        assert works(services.settings)
+        with client.database.begin() as connection:
+            assert not health.facts(connection).is_superuser
+        with pytest.raises(ProgrammingError, match="COPY to or from an external program"):  # noqa: SIM117
+            with client.database.begin() as connection:
+                connection.exec_driver_sql("COPY users FROM PROGRAM 'id'")
+    assert stat.S_IMODE((used.state_dir / "admin_password").stat().st_mode) == 0o600
+
+
+_init = servers.Postgres.__init__
+
+
+def before_admins(self: servers.Postgres, state: Path, who: account.Account, password: str, _: str) -> None:
+    """One role with one password."""
+    _init(self, state, who, password, password)
+
+
+def test_data_of_a_version_whose_role_was_the_superuser_are_served(
+    used: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(used.state_dir / "postgres" / "data")
+    monkeypatch.setattr(servers, "ADMIN", servers.NAME)
+    monkeypatch.setattr(servers.Postgres, "__init__", before_admins)
+    with Services(used) as services:
+        assert works(services.settings)
+    monkeypatch.undo()
+    with Services(used) as services, Client(services.settings) as client:
+        assert works(services.settings)
+        with client.database.begin() as connection:
+            assert health.facts(connection).is_superuser
 
 
 def test_the_second_attaches_and_the_last_one_stops(used: Settings) -> None:

@@ -31,7 +31,7 @@ def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     state = Path(tempfile.mkdtemp(prefix="assay-test-", dir="/var/tmp"))
     state.chmod(0o711)
     (state / "log").mkdir()
-    server = servers.Postgres(state, account.choose(), "secret")
+    server = servers.Postgres(state, account.choose(), "secret", "other")
     server.start()
     yield server.url
     server.stop()

@@ -43,6 +43,15 @@ def test_settings_of_the_services_are_settings() -> None:
         Settings.from_env(named | ({"ASSAY_REWARD": "dr_kernel"} if named else {}))
 
 
+def test_the_role_of_web_and_workers_is_no_superuser() -> None:
+    postgres = SERVICES["postgres"]
+    assert "POSTGRES_USER" not in postgres["environment"]  # which would be the superuser
+    (script,) = postgres["command"]
+    assert "CREATE ROLE assay LOGIN PASSWORD" in script
+    assert "export POSTGRES_USER=postgres" in script
+    assert "SUPERUSER" not in script
+
+
 def test_only_the_web_is_reachable_and_only_from_this_host() -> None:
     assert {name for name, service in SERVICES.items() if "ports" in service} == {"web"}
     assert SERVICES["web"]["ports"] == ["${HTTP_BIND:-127.0.0.1:8000}:8000"]
