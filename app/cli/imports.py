@@ -31,7 +31,9 @@ def command() -> None:
     """Import problems and samples from elsewhere, to evaluate, judge and export them here.
 
     Samples become trajectories with queued jobs; measurements claimed by their files are kept beside them and never
-    count as measured.  The same files again add only new samples.
+    count as measured.  The same files again add only new samples; with another --gpu, the same
+    samples are queued for that class.  A bad record is reported by its line or row and the others go on; then, exit
+    code 2.
 
     \b
     assay import jsonl samples.jsonl --model org/model
@@ -133,7 +135,8 @@ def jsonl(settings: Settings, /, **options: Any) -> None:
     response    an answer with its code in a block, and the messages before it in `messages`
     candidate   code alone
 
-    and, if wanted, name, source_set, level, entry_point, licence, backend, and id.
+    and, if wanted, name, source_set, level, entry_point, licence, backend, and id; other fields are kept as claims.
+    `reference` may also name a stored problem, by its id or as <source set>/<name>.
 
     \b
     {"reference": "import torch\\nclass Model…", "candidate": "import triton…", "name": "softmax", "id": "17"}
@@ -160,9 +163,19 @@ def _run(settings: Settings, bring_in: Callable[..., imports.Imported], options:
         except imports.BadImportError as error:
             raise failures.BadInputError(str(error)) from error
         waiting = gpu is not None and found.new_samples and not services.online(client, gpu)
+    for message in found.bad[:_MOST_SHOWN]:
+        click.echo(f"left out: {render.safe(message)}", err=True)
+    if len(found.bad) > _MOST_SHOWN:
+        click.echo(f"left out: {len(found.bad) - _MOST_SHOWN} more (--json lists all)", err=True)
     if as_json:
         render.json_out(vars(found))
     else:
         click.echo(f"{found.problems} problems; {found.samples} samples of {found.runs} runs, {found.new_samples} new")
     if waiting:
         click.echo(f"note: no worker for {gpu!r} is online; the jobs wait for one (`assay eval --pending`)", err=True)
+    if found.bad:
+        click.get_current_context().exit(failures.USAGE)
+
+
+_MOST_SHOWN = 20
+"""Bad records that are printed."""

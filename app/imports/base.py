@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from app import enqueue, route
@@ -18,6 +19,12 @@ from app.store.session import Connection, Database
 
 CHUNK = 500
 """Samples in memory at a time."""
+
+MOST_SHOWN = 20
+"""Bad records that an error lists."""
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 Progress = Callable[[int, int], None]
 """Called with files or lines done, and how many there are (0: not known)."""
@@ -36,6 +43,8 @@ class Imported:
     samples: int
     new_samples: int
     """Stored now; the others had been imported before."""
+    bad: tuple[str, ...] = ()
+    """Records that were left out: file, line and fault of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +71,32 @@ class Sample:
     turns: tuple[Attempt, ...]
     backend: str | None = None
     """None: each source is asked."""
+    claims: dict[str, Any] | None = None
+    """Further fields of the record, never counted as measured."""
+
+
+Asked = tuple[Sample, list[Request | None]]
+"""A sample with a request for each of its turns, None for one without code."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A problem as a file of problems has it."""
+
+    problem: Problem
+    licence: str | None = None
+    prompt: tuple[Message, ...] = ()
+    """The messages that the file asks with."""
+    claims: dict[str, Any] | None = None
+    """Further fields of the record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad:
+    """A record that cannot be imported."""
+
+    message: str
+    """File, line and fault."""
 
 
 def check(device_class: str, backend: str | None) -> None:
@@ -71,22 +106,27 @@ def check(device_class: str, backend: str | None) -> None:
         raise RequestError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}")
 
 
-def store_problems(database: Database, found: Iterable[tuple[Problem, str | None]], progress: Progress | None) -> int:
-    """Store problems with their licences; how many there were."""
-    done, listed = 0, iter(found)
+def store_problems(database: Database, found: Iterable[Listed | Bad], progress: Progress | None) -> Imported:
+    """Store problems with their licences, prompts and claims; bad records are left out and listed."""
+    done, listed, bad = 0, iter(found), list[str]()
     while chunk := list(islice(listed, CHUNK)):
-        with database.begin() as connection:
-            problem_ids = problems.add(connection, [problem for problem, _ in chunk])
-            imported.set_licences(connection, _licences(problem_ids, (licence for _, licence in chunk)))
-        done += len(chunk)
+        good = [one for one in chunk if isinstance(one, Listed)]
+        bad += [one.message for one in chunk if isinstance(one, Bad)]
+        if good:
+            with database.begin() as connection:
+                problem_ids = problems.add(connection, [one.problem for one in good])
+                imported.set_licences(connection, _licences(problem_ids, (one.licence for one in good)))
+                said = {key: (_prompt_json(one), one.claims) for key, one in zip(problem_ids, good, strict=True)}
+                imported.set_sources(connection, said)
+        done += len(good)
         if progress is not None:
-            progress(done, 0)
-    return done
+            progress(done + len(bad), 0)
+    return Imported(problems=done, runs=0, samples=0, new_samples=0, bad=tuple(bad))
 
 
 def store_samples(
     database: Database,
-    samples: Iterable[Sample],
+    samples: Iterable[Sample | Bad],
     *,
     run: str,
     model: str | None,
@@ -95,21 +135,40 @@ def store_samples(
     device_class: str,
     progress: Progress | None,
 ) -> Imported:
-    """Store the samples of one run, all or nothing.  RunConflictError where a run of that name was made here."""
+    """Store the samples of one run; bad records are left out and listed.  RunConflictError where a run of that name was
+    made here; BadImportError where every record is bad, and nothing is stored."""
     seen: set[str] = set()
+    bad: list[str] = []
     done = new = 0
     with database.begin() as connection:
         run_id = imported.add_run(connection, name=run, model=model, importer=importer, recorded=recorded)
         there = imported.labels(connection, run_id)
         listed = iter(samples)
         while chunk := list(islice(listed, CHUNK)):
-            fresh = [sample for sample in chunk if sample.label not in there]
-            _store(connection, run_id, fresh, device_class)
-            seen.update(sample.problem.reference_sha256 for sample in chunk)
-            done, new = done + len(chunk), new + len(fresh)
+            good = [one for one in chunk if isinstance(one, Sample)]
+            bad += [one.message for one in chunk if isinstance(one, Bad)]
+            labelled = ((one, imported.label_for(one.label, device_class, there)) for one in good)
+            fresh = [replace(one, label=label) for one, label in labelled if label is not None]
+            asked = list(attempted(fresh, lambda one: _asked(one, device_class)))
+            refused = [one.message for one in asked if isinstance(one, Bad)]
+            _store(connection, run_id, [one for one in asked if not isinstance(one, Bad)])
+            bad += refused
+            seen.update(sample.problem.reference_sha256 for sample in good)
+            done, new = done + len(good) - len(refused), new + len(fresh) - len(refused)
             if progress is not None:
-                progress(done, 0)
-    return Imported(problems=len(seen), runs=1, samples=done, new_samples=new)
+                progress(done + len(bad), 0)
+        if bad and not done:
+            raise BadImportError("\n".join(bad[:MOST_SHOWN]))
+    return Imported(problems=len(seen), runs=1, samples=done, new_samples=new, bad=tuple(bad))
+
+
+def attempted(records: Iterable[T], read: Callable[[T], U]) -> Iterator[U | Bad]:
+    """What `read` makes of each record; a BadImportError of one is that record's alone."""
+    for record in records:
+        try:
+            yield read(record)
+        except BadImportError as error:
+            yield Bad(message=str(error))
 
 
 def turns_of(messages: Sequence[Message], where: str) -> tuple[Attempt, ...]:
@@ -137,27 +196,37 @@ def code_of(response: str) -> bytes | None:
     return None if block is None or not block.strip() else source.encode(block.strip("\n") + "\n")
 
 
-def _store(connection: Connection, run_id: UUID, samples: Sequence[Sample], device_class: str) -> None:
+def _store(connection: Connection, run_id: UUID, samples: Sequence[Asked]) -> None:
     if not samples:
         return
-    problem_ids = problems.add(connection, [sample.problem for sample in samples])
-    imported.set_licences(connection, _licences(problem_ids, (sample.licence for sample in samples)))
-    wanted = [(sample, turn) for sample in samples for turn in sample.turns if turn.candidate is not None]
-    requests = [_request(sample, turn, device_class) for sample, turn in wanted]
-    job_ids = enqueue.store(connection, requests) if requests else []
-    job_of = {id(turn): job_id for (_, turn), job_id in zip(wanted, job_ids, strict=True)}
-    for sample, problem_id in zip(samples, problem_ids, strict=True):
+    problem_ids = problems.add(connection, [sample.problem for sample, _ in samples])
+    imported.set_licences(connection, _licences(problem_ids, (sample.licence for sample, _ in samples)))
+    wanted = [request for _, requests in samples for request in requests if request is not None]
+    job_ids = iter(enqueue.store(connection, wanted) if wanted else [])
+    for (sample, requests), problem_id in zip(samples, problem_ids, strict=True):
         trajectories.add(
             connection,
             problem_id=problem_id,
             backend=sample.backend or _backend(sample),
             turns=[
-                Turn(messages=turn.messages, response=turn.response, candidate=None, job_id=job_of.get(id(turn)))
-                for turn in sample.turns
+                Turn(
+                    messages=turn.messages,
+                    response=turn.response,
+                    candidate=None,
+                    job_id=None if request is None else next(job_ids),
+                )
+                for turn, request in zip(sample.turns, requests, strict=True)
             ],
             run_id=run_id,
             label=sample.label,
+            claims=sample.claims,
         )
+
+
+def _asked(sample: Sample, device_class: str) -> Asked:
+    """A sample with the request of each turn; None for a turn without code."""
+    turns = sample.turns
+    return sample, [None if turn.candidate is None else _request(sample, turn, device_class) for turn in turns]
 
 
 def _request(sample: Sample, turn: Attempt, device_class: str) -> Request:
@@ -174,6 +243,11 @@ def _backend(sample: Sample) -> str:
     codes = [turn.candidate for turn in sample.turns if turn.candidate is not None]
     prompts = [message.content for one in sample.turns for message in one.messages]
     return language.backend_for(codes[-1] if codes else b"", prompts)
+
+
+def _prompt_json(one: Listed) -> str | None:
+    messages = [{"role": message.role, "content": message.content} for message in one.prompt]
+    return json.dumps(messages) if messages else None
 
 
 def _licences(problem_ids: Sequence[UUID], licences: Iterable[str | None]) -> dict[UUID, str]:

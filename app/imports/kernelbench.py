@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,6 +86,8 @@ class _Kernel:
     path: Path
     level: int
     number: int
+    stored_as: str = ""
+    """Label of its trajectory, where it is to be stored."""
 
     @property
     def label(self) -> str:
@@ -155,7 +157,8 @@ def _store(connection: Connection, run: _Run, requests: _Requests, advance: Call
         recorded=recorded,
     )
     there = imported.labels(connection, run_id)
-    fresh = [kernel for kernel in run.kernels if kernel.label not in there]
+    labelled = ((kernel, imported.label_for(kernel.label, requests.device_class, there)) for kernel in run.kernels)
+    fresh = [replace(kernel, stored_as=label) for kernel, label in labelled if label is not None]
     advance(len(run.kernels) - len(fresh))
     for start in range(0, len(fresh), CHUNK):
         chunk = fresh[start : start + CHUNK]
@@ -180,7 +183,7 @@ def _store_samples(connection: Connection, run_id: UUID, kernels: Sequence[_Kern
             backend=request.backend,
             turns=[turn],
             run_id=run_id,
-            label=kernel.label,
+            label=kernel.stored_as,
         )
 
 

@@ -18,7 +18,17 @@ from app.domain import kernelbench, source
 from app.domain.example import fence
 from app.domain.problem import Problem
 from app.domain.trajectory import Message
-from app.imports.base import Attempt, BadImportError, Imported, Progress, Sample, check, code_of, store_samples
+from app.imports.base import (
+    Attempt,
+    BadImportError,
+    Imported,
+    Progress,
+    Sample,
+    attempted,
+    check,
+    code_of,
+    store_samples,
+)
 from app.store import imported
 from app.store.session import Database
 
@@ -49,7 +59,7 @@ def caesar(
     claims = {log.label: [turn.get("eval_result") for turn in log.turns] for log in logs}
     return store_samples(
         database,
-        (log.sample(known, backend) for log in logs),
+        attempted(logs, lambda log: log.sample(known, backend)),
         run=source.printable(run or f"caesar/{directory.resolve().name}"),
         model=model,
         importer="caesar",
@@ -90,6 +100,8 @@ class _Log:
 
     def _attempt(self, number: int, turn: dict[str, Any]) -> Attempt:
         prompt, answer, code = (_text(turn, names) for names in (_PROMPTS, _ANSWERS, _CODES))
+        if answer is None and code is None and any(turn.get(name) == "" for name in (*_ANSWERS, *_CODES)):
+            answer = ""  # the model said nothing: a turn without code
         if answer is None and code is None:
             expected = ", ".join((*_ANSWERS, *_CODES))
             raise BadImportError(

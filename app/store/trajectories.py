@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from app.domain import ids, source
 from app.domain.trajectory import Message, Run, Trajectory, Turn
 from app.store import bulk, tables
+from app.store.codec import plain
 
 _r = tables.runs.c
 _t = tables.trajectories.c
@@ -64,13 +65,20 @@ def add(
     run_id: UUID | None = None,
     label: str | None = None,
     trajectory_id: UUID | None = None,
+    claims: dict[str, Any] | None = None,
 ) -> UUID:
-    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate.
+    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate,
+    `claims` is what its source says of it beside: never counted as measured.
 
     With a `trajectory_id` that is stored already nothing is; raises TurnConflictError where that one is another."""
     trajectory_id = trajectory_id or ids.new_id()
     new = insert(tables.trajectories).values(
-        trajectory_id=trajectory_id, problem_id=problem_id, run_id=run_id, backend=backend, label=label
+        trajectory_id=trajectory_id,
+        problem_id=problem_id,
+        run_id=run_id,
+        backend=backend,
+        label=label,
+        claims=None if claims is None else plain(claims),
     )
     if not connection.execute(new.on_conflict_do_nothing()).rowcount:
         known = get(connection, trajectory_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +59,57 @@ def test_json_lines_of_every_shape_are_stored_once(database: Database, tmp_path:
     [
         ({}, "in `reference`"),
         ({"reference": "x", "candidate": 1}, "expected text in `candidate`"),
-        ({"reference": "x", "wrong": 1}, "unknown field wrong"),
+        ({"reference": "nowhere/1_Op", "candidate": "x"}, "which names none"),
         ({"reference": "x", "messages": [{"role": "user"}]}, "role and content"),
         ({"reference": "x", "messages": [{"role": "user", "content": "a"}]}, "end with an answer"),
         ({"reference": "x", "candidate": "", "backend": "cobol"}, "cobol"),
     ],
 )
-def test_a_bad_line_is_named_and_nothing_is_stored(
+def test_a_bad_line_is_named_and_the_others_are_stored(
     database: Database, tmp_path: Path, line: dict[str, Any], message: str
 ) -> None:
     path = write(tmp_path / "mine.jsonl", {"reference": REFERENCE, "candidate": CODE}, line)
-    with pytest.raises(BadImportError, match=r"mine\.jsonl:2: .*" + message):
-        imports.jsonl(database, path)
-    assert count(database, "trajectories", "jobs") == [0, 0]
+    found = imports.jsonl(database, path)
+    assert len(found.bad) == 1
+    assert re.search(r"mine\.jsonl:2: .*" + message, found.bad[0])
+    assert (found.samples, found.new_samples) == (1, 1)
+    assert count(database, "trajectories", "jobs") == [1, 1]
+    with pytest.raises(BadImportError, match=message):
+        imports.jsonl(database, write(tmp_path / "all bad.jsonl", line))
+    assert count(database, "runs") == [1]
+
+
+def test_further_fields_are_claims_and_a_reference_may_name_a_stored_problem(
+    database: Database, tmp_path: Path
+) -> None:
+    first = {"reference": REFERENCE, "candidate": CODE, "name": "x", "source_set": "mine", "id": 1, "speedup": 9.5}
+    imports.jsonl(database, write(tmp_path / "first.jsonl", first))
+    with database.begin() as connection:
+        assert connection.execute(sa.select(tables.trajectories.c.claims)).scalar_one() == {"speedup": 9.5}
+        problem_id = connection.execute(sa.select(tables.problems.c.problem_id)).scalar_one()
+    lines = [{"reference": name, "candidate": CODE + "# 2\n", "id": name} for name in ("mine/x", str(problem_id))]
+    found = imports.jsonl(database, write(tmp_path / "second.jsonl", *lines))
+    assert (found.new_samples, found.bad) == (2, ())
+    assert count(database, "problems", "trajectories", "jobs") == [1, 3, 2]
+
+
+def test_another_device_class_queues_the_same_samples_once(database: Database, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", {"reference": REFERENCE, "candidate": CODE, "id": "a"})
+    assert imports.jsonl(database, path).new_samples == 1
+    assert [imports.jsonl(database, path, device_class="h200").new_samples for _ in range(2)] == [1, 0]
+    with database.begin() as connection:
+        assert set(connection.scalars(sa.select(tables.jobs.c.device_class))) == {"cpu", "h200"}
+        assert set(connection.scalars(sa.select(tables.trajectories.c.label))) == {"a", "a@h200"}
+    assert imports.jsonl(database, path).new_samples == 0
+
+
+def test_plain_pytorch_under_a_prompt_for_triton_is_judged_as_triton(database: Database, tmp_path: Path) -> None:
+    asked = [{"role": "user", "content": "Write a custom Triton kernel for softmax."}]
+    answer = "```python\nimport torch\nclass ModelNew: ...\n```"
+    path = write(tmp_path / "mine.jsonl", {"reference": REFERENCE, "messages": asked, "response": answer})
+    imports.jsonl(database, path)
+    with database.begin() as connection:
+        assert connection.scalars(sa.select(tables.candidates.c.backend)).all() == ["triton"]
 
 
 def test_dr_kernel_dialogues_and_prompts(database: Database, tmp_path: Path) -> None:
@@ -97,12 +136,13 @@ def test_dr_kernel_dialogues_and_prompts(database: Database, tmp_path: Path) -> 
 
 
 def test_kernelbook_problems_keep_their_licences(database: Database, tmp_path: Path) -> None:
-    row = {"entry_point": "Net", "python_code": "class Net: ...\n", "licenses": ["MIT", "Apache-2.0"], "uuid": 3}
+    row = {"entry_point": "Net", "python_code": "class Net: ...\n", "licenses": ["MIT", "Apache-2.0"], "uuid": 0}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "book.parquet")
     assert imports.kernelbook(database, tmp_path / "book.parquet").problems == 1
     with database.begin() as connection:
-        stored = connection.execute(sa.select(tables.problems.c.licence, tables.problems.c.entry_point)).one()
-    assert tuple(stored) == ("Apache-2.0 OR MIT", "Net")
+        columns = (tables.problems.c.licence, tables.problems.c.entry_point, tables.problems.c.name)
+        stored = connection.execute(sa.select(*columns)).one()
+    assert tuple(stored) == ("Apache-2.0 OR MIT", "Net", "Net_0")
 
 
 def test_caesar_logs_are_dialogues_on_known_problems(database: Database, tmp_path: Path) -> None:

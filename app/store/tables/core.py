@@ -54,6 +54,7 @@ trajectories = sa.Table(
     reference("runs.run_id", null=True),
     sa.Column("backend", sa.Text, nullable=False),
     sa.Column("label", sa.Text),
+    sa.Column("claims", JSONB),  # further fields of its source, unchecked; NULL where it has none
     created_at(),
 )
 
