@@ -15,9 +15,11 @@ from app import broker as messages
 from app import route, workflows
 from app.domain import freeform, ids, source
 from app.domain.job import Limits, idempotency_key
+from app.domain.problem import Problem
 from app.domain.request import MissingError, PlannedJob, Request, RequestError
+from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Turn
-from app.store import candidates, devices, jobs, problems, trajectories
+from app.store import candidates, devices, jobs, problems, rollouts, trajectories
 from app.store.session import Connection, Database
 from app.telemetry import tracing
 
@@ -29,10 +31,12 @@ __all__ = [
     "accept",
     "check",
     "enqueue",
+    "enqueue_rollouts",
     "enqueue_trajectory",
     "enqueue_turn",
     "send_lost",
     "store",
+    "stored_with",
 ]
 
 CHUNK = 1_000
@@ -134,6 +138,55 @@ def enqueue_trajectory(
         unsent = _to_send(connection, [receipt.job_id for receipts in stored for receipt in receipts])
     _send(broker, unsent)
     return stored_id
+
+
+def enqueue_rollouts(database: Database, broker: Celery, told: Sequence[Rollout]) -> list[UUID]:
+    """Jobs of a trainer's rollouts, in their order; each is stored as a trajectory of one turn, all or nothing.
+
+    The problem is the stored one of that id or content, where there is one.  Raises RequestError."""
+    requests = [
+        Request(
+            problem=rollout.problem or UNTOLD,
+            candidate=rollout.candidate,
+            backend=rollout.backend,
+            device_class=rollout.device_class,
+            device=rollout.device,
+            options=rollout.options,
+        )
+        for rollout in told
+    ]
+    requests, within = stored_with(database, told, requests)
+    return [receipt.job_id for receipt in accept(database, broker, requests, within=within)]
+
+
+UNTOLD = Problem(name="untold", reference=b"")
+"""Stands for a problem that is named by its id alone, until that is looked up."""
+
+
+def stored_with(
+    database: Database, told: Sequence[Rollout], requests: Sequence[Request]
+) -> tuple[list[Request], Within]:
+    """The requests with the problem and run of their rollouts, and what stores the rollouts beside the jobs."""
+    with database.begin() as connection:
+        found = rollouts.problems_of(connection, told)
+    requests = [
+        replace(request, problem=problem, run=rollout.run.name)
+        for request, rollout, problem in zip(requests, told, found, strict=True)
+    ]
+    check(database, requests)
+    with database.begin() as connection:  # before their jobs, which would store nothing of them but names
+        run_ids = rollouts.runs_of(connection, [rollout.run for rollout in told])
+
+    def within(connection: Connection, receipts: Sequence[Receipt]) -> None:
+        rollouts.add(
+            connection,
+            told,
+            problem_ids=problems.add(connection, found),
+            run_ids=run_ids,
+            job_ids=[receipt.job_id for receipt in receipts],
+        )
+
+    return requests, within
 
 
 def enqueue_turn(database: Database, broker: Celery, *, trajectory_id: UUID, request: Request, turn: Turn) -> Turn:

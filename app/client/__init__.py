@@ -30,6 +30,7 @@ from app.client.way import PATIENCE_S, Result, UnknownJobError, Way
 from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
+from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
 from app.settings import Settings, located
 from app.store.session import Database
@@ -184,6 +185,10 @@ class Client:
     def cancel(self, job_id: UUID) -> JobState:
         """Cancel a queued job at once and ask a running one to stop; the state after that."""
         return self._way.cancel(job_id)
+
+    def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[JobHandle]:
+        """Store what a trainer scores, and queue each answer: one handle each, in their order.  Raises RequestError."""
+        return [JobHandle(self, job_id) for job_id in self._way.submit_rollouts(rollouts)]
 
     def submit_trajectory(
         self,

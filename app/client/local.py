@@ -15,8 +15,9 @@ from app.client.submission import Submission
 from app.client.way import PATIENCE_S, Result, UnknownJobError, check_known
 from app.domain.job import TERMINAL, JobState
 from app.domain.request import Request
+from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
-from app.enqueue import enqueue, enqueue_trajectory
+from app.enqueue import enqueue, enqueue_rollouts, enqueue_trajectory
 from app.settings import Settings
 from app.store import evaluations, jobs, trajectories
 from app.store.notices import Notices
@@ -57,6 +58,10 @@ class Local:
     def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
         """Rows and messages, some thousands a second."""
         return enqueue(self.database, self.broker, [submission.request() for submission in submissions])
+
+    def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
+        """In one transaction."""
+        return enqueue_rollouts(self.database, self.broker, rollouts)
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
         """Woken by announcements.  Sits out PATIENCE_S without PostgreSQL, then raises DatabaseUnavailableError."""

@@ -27,6 +27,7 @@ from app.domain import ids, source
 from app.domain.job import JobOptions, JobState
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
+from app.domain.rollout import Rollout
 from app.domain.trajectory import Message, Run, Trajectory, Turn
 
 BATCH = 500
@@ -83,6 +84,15 @@ class Remote:
         for submission in submissions:
             submission.request()
         return [job_id for batch in _batches(submissions) for job_id in self._submit(batch)]
+
+    def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
+        """In batches, each whole.  Tried again after a lost answer, a batch is stored once."""
+        found: list[UUID] = []
+        for start in range(0, len(rollouts), BATCH):
+            items = [_rollout(each) for each in rollouts[start : start + BATCH]]
+            told = self._call("POST", "/v1/rollouts:batch", {"items": items})
+            found += [UUID(job_id) for job_id in told["job_ids"]]
+        return found
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
         """By long polls."""
@@ -218,18 +228,42 @@ def _item(submission: Submission) -> dict[str, Any]:
     return {**item, **_how(request.problem, request)}
 
 
+def _rollout(rollout: Rollout) -> dict[str, Any]:
+    usual = asdict(JobOptions())
+    problem = rollout.problem
+    return {
+        "problem_id": None if rollout.problem_id is None else str(rollout.problem_id),
+        "problem": None if problem is None else _problem(problem),
+        "candidate": _text(rollout.candidate),
+        "response": rollout.answer,
+        "campaign": asdict(rollout.run),
+        "messages": [vars(each) for each in rollout.messages],
+        "label": rollout.label,
+        "details": dict(rollout.details),
+        "repeatable": rollout.repeatable,
+        "backend": rollout.backend,
+        "gpu": rollout.device_class,
+        "device": rollout.device,
+        "options": {name: value for name, value in asdict(rollout.options).items() if value != usual[name]},
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "reference": _text(problem.reference),
+        "name": problem.name,
+        "source_set": problem.source_set,
+        "level": problem.level,
+        "entry_point": problem.entry_point,
+    }
+
+
 def _how(problem: Problem, request: Request) -> dict[str, Any]:
     """Fields of a submission beside the candidate; those with defaults are left out, for servers of another version."""
     usual = asdict(JobOptions())
     workflow = {} if request.workflow == Request.workflow else {"workflow": request.workflow}
     return {
-        "problem": {
-            "reference": _text(problem.reference),
-            "name": problem.name,
-            "source_set": problem.source_set,
-            "level": problem.level,
-            "entry_point": problem.entry_point,
-        },
+        "problem": _problem(problem),
         "backend": request.backend,
         "gpu": request.device_class,
         "device": request.device,

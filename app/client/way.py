@@ -9,6 +9,7 @@ from uuid import UUID
 from app.client.submission import Submission
 from app.domain.job import JobState
 from app.domain.request import Request
+from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
 
 Result: TypeAlias = dict[str, Any]
@@ -27,6 +28,9 @@ class Way(Protocol):
 
     def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
         """Jobs that answer the submissions, in their order.  Raises RequestError."""
+
+    def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
+        """Jobs of a trainer's rollouts, in their order.  Raises RequestError."""
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
         """Each of the jobs, once, as they come to their end.  Raises TimeoutError and UnknownJobError."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from app.domain import extraction
 from app.domain.request import RequestError
+from app.domain.rollout import UNKNOWN, Place
 
-KEYS = ("problem_id", "reference", "entry_point", "backend", "gpu")
+KEYS = ("problem_id", "reference", "reference_code", "entry_point", "backend", "gpu")
+"""Texts of a label; `reference_code` is the name of `reference` in exported prompts."""
+PLACE = ("run", "model", "group", "step", "sample")
+"""Where in a training an answer belongs; the last two are numbers."""
+PROMPT = "prompt"
+"""Messages, or a text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +30,9 @@ class Label:
     backend: str = "triton"
     gpu: str | None = None
     """Device class; None leaves it to the server."""
+    prompt: Any = None
+    """Messages or text; None where the request has them."""
+    place: Place = UNKNOWN
 
 
 def candidate(answer: str) -> str:
@@ -41,20 +51,41 @@ def answer_in(query: str, prompt: str | None) -> str:
 
 
 def label(text: Any) -> Label:
-    """From the id of a stored problem, a JSON object with KEYS (or one already decoded), or a reference's source.
-
-    Raises RequestError."""
+    """From the id of a stored problem, a JSON object with KEYS, PLACE and PROMPT (or one already decoded), or a
+    reference's source.  Raises RequestError."""
     data = _decoded(text)
-    if unknown := set(data) - set(KEYS):
-        raise RequestError(f"label: expected {', '.join(KEYS)}, got {', '.join(sorted(map(str, unknown)))}")
+    expected = (*KEYS, *PLACE, PROMPT)
+    if unknown := set(data) - set(expected):
+        raise RequestError(f"label: expected {', '.join(expected)}, got {', '.join(sorted(map(str, unknown)))}")
     given = {name: value for name, value in data.items() if value is not None}
-    for name, value in given.items():
-        if not isinstance(value, str):
-            raise RequestError(f"label: {name}: expected text, got {type(value).__name__}")
-    if ("problem_id" in given) == ("reference" in given):
-        raise RequestError("label: expected one of problem_id and reference")
-    problem_id = given.pop("problem_id", None)
-    return Label(problem_id=None if problem_id is None else _uuid(problem_id), **given)
+    for name in KEYS:
+        if not isinstance(given.get(name, ""), str):
+            raise RequestError(f"label: {name}: expected text, got {type(given[name]).__name__}")
+    reference = given.get("reference", given.get("reference_code"))
+    problem_id = given.get("problem_id")
+    if reference is None and problem_id is None:
+        raise RequestError("label: expected problem_id, reference or both")
+    return Label(
+        problem_id=None if problem_id is None else _uuid(problem_id),
+        reference=reference,
+        prompt=given.get(PROMPT),
+        place=place({name: given[name] for name in PLACE if name in given}, "label"),
+        **{name: given[name] for name in ("entry_point", "backend", "gpu") if name in given},
+    )
+
+
+def place(given: Mapping[str, Any], where: str) -> Place:
+    """Of names of PLACE; numbers may be written as text.  Raises RequestError."""
+    found: dict[str, Any] = {
+        name: str(given[name]) for name in ("run", "model", "group") if given.get(name) is not None
+    }
+    for name in ("step", "sample"):
+        if given.get(name) is not None:
+            try:
+                found[name] = int(given[name])
+            except (TypeError, ValueError):
+                raise RequestError(f"{where}: {name}: expected a whole number, got {given[name]!r}") from None
+    return Place(**found)
 
 
 def _decoded(text: Any) -> dict[str, Any]:

@@ -59,13 +59,14 @@ class OpenRlhfPrompts(Rows):
     schema = pa.schema([("context_messages", MESSAGES), ("label", pa.string()), ("datasource", pa.string())])
 
     def render(self, example: Example) -> dict[str, Any]:
-        """The problem, and for its reward what to evaluate against."""
+        """The problem, and for its reward the reference and the prompt as it was before a chat template."""
         facts = example.facts
         label = {
             "problem_id": facts.problem_id,
             "entry_point": facts.entry_point,
             "backend": facts.backend,
             "reference_code": example.reference,
+            "prompt": list(example.prompt),
         }
         return {
             "context_messages": list(example.prompt),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -38,10 +39,20 @@ class SlimePrompts(Rows):
     schema = pa.schema([("prompt", MESSAGES), ("label", pa.string()), ("metadata", pa.struct(_PROBLEM))])
 
     def render(self, example: Example) -> dict[str, Any]:
-        """The label is the problem's id."""
+        """The label is JSON: the problem, its backend, and the prompt as it was before a chat template.
+
+        slime hands its reward the label, and no metadata."""
+        facts = example.facts
+        label = {
+            "problem_id": facts.problem_id,
+            "entry_point": facts.entry_point,
+            "backend": facts.backend,
+            "reference_code": example.reference,
+            "prompt": list(example.prompt),
+        }
         return {
             "prompt": list(example.prompt),
-            "label": example.facts.problem_id,
+            "label": json.dumps(label, sort_keys=True),
             "metadata": _problem(example),
         }
 

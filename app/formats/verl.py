@@ -2,10 +2,12 @@
 
 `reward_model.ground_truth` is the reference's source, style `rule`: what verl hands to `compute_score`.  `extra_info`
 is one fixed struct with every key in every row, because pyarrow cannot write an empty struct and fills missing keys
-with None, on which tool code trips."""
+with None, on which tool code trips.  Its `prompt` repeats the messages as JSON, because verl hands `extra_info` to the
+reward function, and no prompt."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -93,6 +95,7 @@ class VerlRl(Rows):
                         ("pass_rate", pa.float64()),
                         ("attempts", pa.int32()),
                         ("licence", pa.string()),
+                        ("prompt", pa.string()),
                     ]
                 ),
             ),
@@ -123,5 +126,6 @@ class VerlRl(Rows):
                 "pass_rate": example.extra.pass_rate,
                 "attempts": example.extra.attempts,
                 "licence": facts.problem_licence,
+                "prompt": json.dumps(list(example.prompt)),
             },
         }

@@ -6,14 +6,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
+from typing import Any
+from uuid import UUID
 
-from app.client import Client, Result, ServiceError, Submission, as_problem
-from app.domain import hook, reward
+from app.client import Client, Result, ServiceError
+from app.client.submission import as_options
+from app.domain import hook, reward, source
+from app.domain.rollout import UNKNOWN, Place, Rollout, as_json, messages_of, problem_of
 from app.store.session import DatabaseUnavailableError
 
 DEADLINE_S = 900.0
@@ -28,35 +31,63 @@ class NoScoreError(RuntimeError):
     """There is no score, and the candidate is not to blame: leave the sample out, do not count it as zero."""
 
 
-async def evaluated(submissions: Sequence[Submission], *, url: str | None, deadline_s: float) -> list[Result | None]:
-    """Results in the order of the submissions, without blocking the loop; None for what the service could not do or
-    did not finish in time.  Raises RequestError and NotAllowedError, which are the configuration's fault."""
+async def evaluated(rollouts: Sequence[Rollout], *, url: str | None, deadline_s: float) -> list[Result | None]:
+    """Results in the order of the rollouts, without blocking the loop; None for what the service could not do or did
+    not finish in time.  Raises RequestError and NotAllowedError, which are the configuration's fault."""
     threads = _threads(os.getpid())
-    return await asyncio.get_running_loop().run_in_executor(threads, evaluate, submissions, url, deadline_s)
+    return await asyncio.get_running_loop().run_in_executor(threads, evaluate, rollouts, url, deadline_s)
 
 
-def evaluate(submissions: Sequence[Submission], url: str | None, deadline_s: float) -> list[Result | None]:
+def evaluate(rollouts: Sequence[Rollout], url: str | None, deadline_s: float) -> list[Result | None]:
     """The same, blocking."""
     client = _client(os.getpid(), url or os.environ.get("KERNEL_ASSAY_URL"))
     try:
-        job_ids = [handle.job_id for handle in client.submit_many(submissions)]
+        job_ids = [handle.job_id for handle in client.submit_rollouts(rollouts)]
         with suppress(TimeoutError):
             list(client.over(job_ids, timeout_s=deadline_s))
         return list(client.results(job_ids))
     except (ServiceError, DatabaseUnavailableError) as error:
-        _log.error("%d candidates were not evaluated: %s", len(submissions), error)
-        return [None] * len(submissions)
+        _log.error("%d candidates were not evaluated: %s", len(rollouts), error)
+        return [None] * len(rollouts)
 
 
-def submission(
-    answer: str, reference: str, *, entry_point: str | None, backend: str | None, gpu: str, timing_budget_s: float
-) -> Submission:
-    """The code of a model's answer, for the service."""
-    problem = replace(as_problem(reference), entry_point=entry_point or "Model")
-    return Submission(
-        reference=problem, candidate=hook.candidate(answer), backend=backend or "triton", gpu=gpu,
-        options={"timing_budget_s": timing_budget_s},
-    )  # fmt: skip
+def rollout(
+    trainer: str,
+    answer: str,
+    *,
+    reference: str | None,
+    problem_id: str | None,
+    entry_point: str | None,
+    backend: str | None,
+    gpu: str,
+    timing_budget_s: float,
+    prompt: Any = None,
+    place: Place = UNKNOWN,
+    details: Mapping[str, Any] | None = None,
+) -> Rollout:
+    """A model's answer with everything that its trainer says of it.  Raises RequestError."""
+    return Rollout(
+        answer=answer,
+        candidate=source.encode(hook.candidate(answer)),
+        run=place.campaign(trainer),
+        problem_id=_uuid(problem_id),
+        problem=problem_of(reference, entry_point),
+        messages=messages_of(as_json(prompt)),
+        backend=backend or "triton",
+        device_class=gpu,
+        label=place.label,
+        details=as_json(dict(details or {})),
+        options=as_options({"timing_budget_s": timing_budget_s}),
+        repeatable=place.sample is not None,
+    )
+
+
+def _uuid(text: str | None) -> UUID | None:
+    """The id of a stored problem; None for what a data set of another origin calls so."""
+    try:
+        return None if text is None else UUID(text)
+    except ValueError:
+        return None
 
 
 def score(name: str, result: Result | None) -> float | None:

@@ -4,17 +4,23 @@
 
     trainer = GRPOTrainer(model, reward_funcs=trl.reward_funcs(gpu="h200"), train_dataset=dataset, …)
 
-The dataset has a column `reference` with the reference's source, and may have `entry_point` and `backend`."""
+The dataset is an export of the layout `trl_prompts`, or one with a column `reference` (or `reference_code`) that holds
+the reference's source; `problem_id`, `entry_point` and `backend` are read where they are there.  Every answer is stored
+with its prompt, the trainer's step and all other columns."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import os
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from app.domain import reward
+from app.domain import ids, reward
 from app.domain.job import REWARD_BUDGET_S
+from app.domain.rollout import Place
 from app.domain.verdict import Label
 from app.integrations import scoring
 
@@ -32,11 +38,21 @@ def reward_funcs(
     url: str | None = None,
     deadline_s: float = scoring.DEADLINE_S,
     timing_budget_s: float = REWARD_BUDGET_S,
+    run: str | None = None,
+    model: str | None = None,
 ) -> list[Callable[..., Any]]:
-    """Value of a trainer's `reward_funcs`.  Partials of a function of this module: TRL runs them concurrently, and
-    its asynchronous trainer can pickle them.  `timing_budget_s`: of each evaluation; more of it, narrower intervals."""
+    """What `reward_funcs` of a trainer takes.  Partials of a function of this module: TRL runs them concurrently, and
+    its asynchronous trainer can pickle them.  `timing_budget_s`: of each evaluation; more of it, narrower intervals.
+    `run` and `model` name the training; without them answers are stored in a run a day."""
     chosen = functools.partial(
-        kernel_reward, reward=reward, gpu=gpu, url=url, deadline_s=deadline_s, timing_budget_s=timing_budget_s
+        kernel_reward,
+        reward=reward,
+        gpu=gpu,
+        url=url,
+        deadline_s=deadline_s,
+        timing_budget_s=timing_budget_s,
+        run=run,
+        model=model,
     )
     return [chosen]
 
@@ -78,28 +94,44 @@ def labels(tokens: Sequence[int], marks: Sequence[int], learnt: Sequence[bool]) 
 
 async def kernel_reward(
     completions: Sequence[Completion],
-    reference: Sequence[str],
-    entry_point: Sequence[str] | None = None,
-    backend: Sequence[str] | None = None,
+    prompts: Sequence[Any] | None = None,
     log_extra: Callable[[str, list[Any]], None] | None = None,
     log_metric: Callable[[str, float], None] | None = None,
+    trainer_state: Any = None,
     *,
     reward: str = reward.DEFAULT,
     gpu: str = "cpu",
     url: str | None = None,
     deadline_s: float = scoring.DEADLINE_S,
     timing_budget_s: float = REWARD_BUDGET_S,
-    **_: Any,
+    run: str | None = None,
+    model: str | None = None,
+    **columns: Any,
 ) -> list[float | None]:
-    """The rewards of a batch; None where the candidate is not to blame, which TRL leaves out of the advantage."""
-    samples = zip(
-        completions, reference, entry_point or itertools.repeat(None), backend or itertools.repeat(None), strict=False
-    )
+    """The rewards of a batch; None where the candidate is not to blame, which TRL leaves out of the advantage.
+
+    `columns` are those of the data set, a value for each completion: `reference_code` (or `reference`), `problem_id`,
+    `entry_point`, `backend`, and whatever else there is, which is stored with the answer.  Raises RequestError where a
+    row has neither reference nor problem."""
+    asked = prompts if prompts is not None else [None] * len(completions)
+    places = _places(asked, Place(run=run, model=model, step=getattr(trainer_state, "global_step", None)))
+    rows = [{name: value[number] for name, value in columns.items() if _is_column(value, len(completions))}
+            for number in range(len(completions))]  # fmt: skip
     wanted = [
-        scoring.submission(
-            _text(completion), source, entry_point=name, backend=kind, gpu=gpu, timing_budget_s=timing_budget_s
+        scoring.rollout(
+            "trl",
+            _text(completion),
+            reference=row.pop("reference_code", None) or row.pop("reference", None),
+            problem_id=row.pop("problem_id", None),
+            entry_point=row.pop("entry_point", None),
+            backend=row.pop("backend", None),
+            gpu=gpu,
+            timing_budget_s=timing_budget_s,
+            prompt=prompt,
+            place=place,
+            details=row | {"process": os.environ.get("RANK")},
         )
-        for completion, source, name, kind in samples
+        for completion, prompt, place, row in zip(completions, asked, places, rows, strict=True)
     ]
     results = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
     found = [result for result in results if result and result["valid"]]
@@ -109,6 +141,23 @@ async def kernel_reward(
     if log_extra:
         log_extra("kernel_url", [result["url"] if result else None for result in results])
     return [scoring.score(reward, result) for result in results]
+
+
+def _places(prompts: Sequence[Any], training: Place) -> list[Place]:
+    """Of each answer: the samples of one prompt are a group, and numbered as they come.
+
+    Several processes of a trainer share groups and number on their own."""
+    seen: Counter[str] = Counter()
+    found = []
+    for prompt in prompts:
+        group = ids.sha256(repr(prompt).encode("utf-8", "surrogatepass"))[:12]
+        found.append(replace(training, group=group, sample=seen[group]))
+        seen[group] += 1
+    return found
+
+
+def _is_column(value: Any, length: int) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == length
 
 
 def _text(completion: Completion) -> str:

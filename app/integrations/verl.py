@@ -4,19 +4,24 @@
     reward.custom_reward_function.name=compute_score           # compute_scores for the batch manager
     +reward.custom_reward_function.reward_kwargs.gpu=h200
 
-`ground_truth` is the reference's source and `extra_info` has `entry_point` and `backend`, as in our verl export.
+`ground_truth` is the reference's source; `extra_info` has `entry_point`, `backend`, `problem_id` and `prompt`, as in
+the layouts `verl_rl` and `drkernel_rl`.  Every answer is stored with its prompt and all of `extra_info`; `run`, `model`
+and `step` are taken from `reward_kwargs`, or from `extra_info`, which may have `group` (or `uid`) and `sample`, too.
 
 A sample without a score raises: the current trainer then leaves that session out and keeps its siblings.  The legacy
 trainer, and the batch manager, stop the step instead, which loses less than training on zeros that nobody earned."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from app.client import Result, Submission
-from app.domain import reward
+from app.client import Result
+from app.domain import hook, reward
 from app.domain.job import REWARD_BUDGET_S
+from app.domain.rollout import Place, Rollout
 from app.domain.verdict import Label
 from app.integrations import scoring
 
@@ -24,7 +29,7 @@ Info = Mapping[str, Any]
 
 
 async def compute_score(
-    data_source: str,  # noqa: ARG001 (verl's signature)
+    data_source: str,
     solution_str: str,
     ground_truth: str,
     extra_info: Info | None = None,
@@ -34,16 +39,20 @@ async def compute_score(
     url: str | None = None,
     deadline_s: float = scoring.DEADLINE_S,
     timing_budget_s: float = REWARD_BUDGET_S,
+    run: str | None = None,
+    model: str | None = None,
+    step: int | None = None,
     **_: Any,
 ) -> dict[str, float]:
     """The score of one answer, with the same keys always (verl fails on samples that differ).  Raises NoScoreError."""
-    wanted = [_submission(solution_str, ground_truth, extra_info, gpu, timing_budget_s)]
+    training = Place(run=run, model=model, step=step)
+    wanted = [_rollout(data_source, solution_str, ground_truth, extra_info, gpu, timing_budget_s, training)]
     (result,) = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
     return _scores(reward, result)
 
 
 def compute_scores(
-    data_sources: Sequence[str],  # noqa: ARG001 (verl's signature)
+    data_sources: Sequence[str],
     solution_strs: Sequence[str],
     ground_truths: Sequence[str],
     extra_infos: Sequence[Info | None],
@@ -53,21 +62,55 @@ def compute_scores(
     url: str | None = None,
     deadline_s: float = scoring.DEADLINE_S,
     timing_budget_s: float = REWARD_BUDGET_S,
+    run: str | None = None,
+    model: str | None = None,
+    step: int | None = None,
     **_: Any,
 ) -> list[dict[str, float]]:
     """The scores of a batch, in order, evaluated side by side.  Raises NoScoreError where one is missing."""
-    samples = zip(solution_strs, ground_truths, extra_infos, strict=True)
-    wanted = [_submission(*sample, gpu, timing_budget_s) for sample in samples]
+    training = Place(run=run, model=model, step=step)
+    samples = zip(data_sources, solution_strs, ground_truths, extra_infos, strict=True)
+    wanted = [_rollout(*sample, gpu, timing_budget_s, training) for sample in samples]
     results = scoring.evaluate(wanted, url, deadline_s)
     return [_scores(reward, result) for result in results]
 
 
-def _submission(answer: str, reference: str, info: Info | None, gpu: str, timing_budget_s: float) -> Submission:
-    known = info or {}
-    return scoring.submission(
-        answer, reference, entry_point=known.get("entry_point"), backend=known.get("backend"), gpu=gpu,
+def _rollout(
+    data_source: str,
+    answer: str,
+    reference: str | None,
+    info: Info | None,
+    gpu: str,
+    timing_budget_s: float,
+    training: Place,
+) -> Rollout:
+    known = dict(info or {})
+    said = {name: known[name] for name in hook.PLACE if known.get(name) is not None}
+    said.setdefault("group", known.get("uid"))
+    said.setdefault("step", known.get("global_steps"))
+    told = hook.place(said, "extra_info")
+    prompt = known.pop("prompt", None) or known.pop("original_prompt", None)
+    return scoring.rollout(
+        "verl",
+        answer,
+        reference=reference or None,
+        problem_id=known.get("problem_id"),
+        entry_point=known.get("entry_point"),
+        backend=known.get("backend"),
+        gpu=gpu,
         timing_budget_s=timing_budget_s,
-    )  # fmt: skip
+        prompt=_decoded(prompt),
+        place=training.or_else(told),
+        details={"data_source": data_source, "extra_info": known},
+    )
+
+
+def _decoded(prompt: Any) -> Any:
+    """Messages, which a column of text holds as JSON; any other text is the user's."""
+    if isinstance(prompt, str) and prompt.startswith("["):
+        with suppress(ValueError):
+            return json.loads(prompt)
+    return prompt
 
 
 def _scores(name: str, result: Result | None) -> dict[str, float]:

@@ -15,7 +15,7 @@ from celery import Celery
 
 from app import enqueue
 from app.domain.request import Request
-from app.enqueue import Receipt
+from app.enqueue import Receipt, Within
 from app.store import kernelgym
 from app.store.kernelgym import Task
 from app.store.session import Connection, Database
@@ -34,6 +34,7 @@ class _Brought:
 
     requests: Sequence[Request]
     tasks: Named | None = None
+    within: Within | None = None
     receipts: Sequence[Receipt] | None = None
     error: Exception | None = None
     done: bool = field(default=False)
@@ -50,13 +51,15 @@ class Intake:
         self._turn = threading.Lock()
         self._waiting: list[_Brought] = []
 
-    def accept(self, requests: Sequence[Request], *, tasks: Named | None = None) -> Sequence[Receipt]:
+    def accept(
+        self, requests: Sequence[Request], *, tasks: Named | None = None, within: Within | None = None
+    ) -> Sequence[Receipt]:
         """Receipts in the order of the requests; raises what `enqueue.accept` raises, and then stores nothing of these.
 
-        `tasks` gives jobs names of the KernelGYM protocol, stored in the same transaction.  What is wrong with a
-        request is found out before it meets those of others."""
+        `tasks` gives jobs names of the KernelGYM protocol, `within` stores other rows, in the same transaction.  What is
+        wrong with a request is found out before it meets those of others."""
         enqueue.check(self._database, requests)
-        brought = _Brought(requests=requests, tasks=tasks)
+        brought = _Brought(requests=requests, tasks=tasks, within=within)
         with self._lock:
             self._waiting.append(brought)
         with self._turn:
@@ -80,8 +83,8 @@ class Intake:
     def _store(self, turn: Sequence[_Brought]) -> None:
         try:
             requests = [request for each in turn for request in each.requests]
-            named = any(each.tasks for each in turn)
-            within = (lambda connection, receipts: _name(connection, turn, receipts)) if named else None
+            more = any(each.tasks or each.within for each in turn)
+            within = (lambda connection, receipts: _store_more(connection, turn, receipts)) if more else None
             receipts = list(enqueue.accept(self._database, self.broker, requests, within=within))
         except Exception as error:  # noqa: BLE001 (raised again, by each caller)
             for each in turn:
@@ -92,11 +95,14 @@ class Intake:
             each.done = True
 
 
-def _name(connection: Connection, turn: Sequence[_Brought], receipts: Sequence[Receipt]) -> None:
-    """The tasks of all callers in one statement, so that two web processes lock their rows in one order."""
+def _store_more(connection: Connection, turn: Sequence[_Brought], receipts: Sequence[Receipt]) -> None:
+    """Rows that callers store beside their jobs; the tasks of all in one statement, so that two web processes lock their
+    rows in one order."""
     tasks: list[Task] = []
     for each in turn:
         own, receipts = receipts[: len(each.requests)], receipts[len(each.requests) :]
+        if each.within is not None:
+            each.within(connection, own)
         if each.tasks is not None:
             tasks += each.tasks(own)
     kernelgym.put(connection, tasks)

@@ -4,9 +4,11 @@
     --rm-type remote_rm --rm-url http://host:8000/compat/slime/reward --reward-key score   slime
 
 A label names the problem (app.domain.hook).  `?gpu=h200`, `?reward=NAME` and `?timing_budget_s=0.5` choose where, what
-and how long; a token stands in the URL, `http://user:TOKEN@host:8000/…`.  Both trainers ask again after an error and
-take a sample without an answer for missing.  So what has no score is a 503, never a zero, and asking again finds the
-same job."""
+and how long; `?run=`, `?model=` and `?step=` say where in a training the answers belong; a token stands in the URL,
+`http://user:TOKEN@host:8000/…`.  Both trainers ask again after an error and take a sample without an answer for
+missing.  So what has no score is a 503, never a zero, and asking again finds the same job.
+
+Every answer is stored with its prompt as a trajectory of one turn (`app.domain.rollout`)."""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ import msgspec
 
 from app.domain import freeform, hook, reward, source
 from app.domain.job import REWARD_BUDGET_S, JobOptions
-from app.domain.problem import Problem, adhoc_name
-from app.domain.request import Request, RequestError
+from app.domain.request import RequestError
+from app.domain.rollout import Rollout, messages_of, problem_of
 from app.domain.verdict import Label
-from app.store import devices, problems
+from app.store import devices
 from app.web import context, errors
-from app.web.api import evaluations
+from app.web.api import evaluations, rollouts
 from app.web.api.operation import refuse
 from app.web.identity import requires
 from app.web.kernelgym import places
@@ -76,7 +78,7 @@ def openrlhf() -> flask.Response:
         lengths = f"{len(asked.query)}, {len(asked.prompts)} and {len(asked.labels)}"
         raise RequestError(f"expected as many queries as prompts and labels, {MOST} at most, got {lengths}")
     answers = [hook.answer_in(query, prompt) for query, prompt in zip(asked.query, asked.prompts, strict=True)]
-    rewards, results = _scored(answers, asked.labels, OPENRLHF_HOLD_S)
+    rewards, results = _scored("openrlhf", answers, asked.prompts, asked.labels, OPENRLHF_HOLD_S)
     logs = {
         "speedup": [result["speedup"] or 0.0 for result in results],
         "compiled": [float(result["compiled"]) for result in results],
@@ -92,7 +94,7 @@ def openrlhf() -> flask.Response:
 def slime() -> flask.Response:
     """One score, with what it was made of."""
     sample = _read(Sample)
-    (score,), (result,) = _scored([sample.response], [sample.label], SLIME_HOLD_S)
+    (score,), (result,) = _scored("slime", [sample.response], [sample.prompt], [sample.label], SLIME_HOLD_S)
     names = ("status", "compiled", "correct", "speedup", "coverage_time", "verdict", "url")
     return flask.jsonify(score=score, **{name: result[name] for name in names})
 
@@ -104,15 +106,18 @@ def _read(kind: type[T]) -> T:
         raise RequestError(f"body: {error}") from error
 
 
-def _scored(answers: Sequence[str], labels: Sequence[Any], hold_s: float) -> tuple[list[float], list[Result]]:
+def _scored(
+    trainer: str, answers: Sequence[str], prompts: Sequence[Any], labels: Sequence[Any], hold_s: float
+) -> tuple[list[float], list[Result]]:
     """Scores and results, in order.  Ends the request with 503 where one is missing."""
     until = time.monotonic() + hold_s
     name = context.argument("reward") or context.settings().reward
     reward.parse(name)
-    receipts, _ = evaluations.accept(_requests(answers, [hook.label(text) for text in labels]))
-    for receipt in receipts:
-        context.watch().over(receipt.job_id, until - time.monotonic())
-    results: list[Result] = [evaluations.result_of(receipt.job_id) for receipt in receipts]
+    told = _rollouts(trainer, answers, prompts, [hook.label(text) for text in labels])
+    job_ids = rollouts.accept(told)
+    for job_id in job_ids:
+        context.watch().over(job_id, until - time.monotonic())
+    results: list[Result] = [evaluations.result_of(job_id) for job_id in job_ids]
     scores = [reward.score(name, result) for result in results]
     known = [score for score in scores if score is not None]
     if len(known) < len(scores):
@@ -127,30 +132,35 @@ def _scored(answers: Sequence[str], labels: Sequence[Any], hold_s: float) -> tup
     return known, results
 
 
-def _requests(answers: Sequence[str], labels: Sequence[hook.Label]) -> list[Request]:
+def _rollouts(
+    trainer: str, answers: Sequence[str], prompts: Sequence[Any], labels: Sequence[hook.Label]
+) -> list[Rollout]:
+    """The prompt of a label is the one that was exported, and goes before the text that the trainer made of it."""
     with context.database().begin() as connection:
         listed = devices.listed(connection)
-        stored = {each: problems.get(connection, each) for each in {label.problem_id for label in labels} if each}
-    requests, options = [], _options()
-    for answer, label in zip(answers, labels, strict=True):
+    told = hook.place({name: context.argument(name) or None for name in hook.PLACE}, "query")
+    options, found = _options(), []
+    for answer, prompt, label in zip(answers, prompts, labels, strict=True):
         device_class, device = places.choose(listed, label.gpu or context.argument("gpu") or None)
-        if label.problem_id is None:
-            problem: Problem | None = _adhoc(label)
-        else:
-            problem = stored[label.problem_id]
-        if problem is None:
-            raise RequestError(f"label: problem_id: expected one that is stored, got {label.problem_id}")
-        requests.append(
-            Request(
-                problem=problem,
+        place = label.place.or_else(told)
+        found.append(
+            Rollout(
+                answer=answer,
                 candidate=source.encode(hook.candidate(answer)),
+                run=place.campaign(trainer),
+                problem_id=label.problem_id,
+                problem=problem_of(label.reference, label.entry_point),
+                messages=messages_of(label.prompt or prompt),
                 backend=label.backend,
                 device_class=device_class,
                 device=device,
+                label=place.label,
+                details={"prompt": prompt} if label.prompt is not None and prompt else {},
                 options=options,
+                repeatable=True,
             )
         )
-    return requests
+    return found
 
 
 def _options() -> JobOptions:
@@ -163,12 +173,6 @@ def _options() -> JobOptions:
         return JobOptions(timing_budget_s=seconds)
     except ValueError as error:
         raise RequestError(str(error)) from error
-
-
-def _adhoc(label: hook.Label) -> Problem:
-    reference = source.encode(label.reference or "")
-    name = adhoc_name(reference, label.entry_point)
-    return Problem(name=name, reference=reference, entry_point=label.entry_point)
 
 
 def _hack(result: Result) -> float:

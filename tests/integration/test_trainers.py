@@ -156,12 +156,12 @@ def test_rewards_are_timed_briefly_unless_somebody_wants_it_otherwise(
 
 def test_a_service_that_is_away_is_missing_and_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     class Away:
-        def submit_many(self, submissions: object) -> None:
+        def submit_rollouts(self, rollouts: object) -> None:
             raise DatabaseUnavailableError("down")
 
     monkeypatch.setattr(scoring, "_client", lambda _pid, _url: Away())
     (function,) = trl.reward_funcs()
-    assert asyncio.run(function([WRONG], [REFERENCE])) == [None]
+    assert asyncio.run(function([WRONG], reference=[REFERENCE])) == [None]
     with pytest.raises(scoring.NoScoreError, match="no service"):
         asyncio.run(verl.compute_score("k", WRONG, REFERENCE))
 

@@ -5,7 +5,18 @@ Bodies are JSON and strict: an unknown field is an error.  Answers are JSON, too
 
 from __future__ import annotations
 
-from app.web.api import document, evaluations, events, exports, problems, rewards, runs, trajectories
+from app.web.api import document, evaluations, events, exports, problems, rewards, rollouts, runs, trajectories
 from app.web.api.operation import blueprint
 
-__all__ = ["blueprint", "document", "evaluations", "events", "exports", "problems", "rewards", "runs", "trajectories"]
+__all__ = [
+    "blueprint",
+    "document",
+    "evaluations",
+    "events",
+    "exports",
+    "problems",
+    "rewards",
+    "rollouts",
+    "runs",
+    "trajectories",
+]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
 from app.domain import freeform, source
+from app.domain.example import fence
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.request import Request, RequestError
+from app.domain.rollout import Rollout, as_json
+from app.domain.trajectory import Run
 from app.web.kernelgym import cases
 
 WORKFLOW = "kernelbench"
@@ -165,6 +169,19 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
             options=options,
         )
 
+    def rollout(self, request: Request, run: Run) -> Rollout:
+        """The same as a trainer's rollout.  The protocol has neither prompt nor answer: the code stands for both."""
+        return Rollout(
+            answer=fence(self.kernel_code),
+            candidate=request.candidate or b"",
+            run=run,
+            problem_id=_uuid(self.uuid),
+            problem=request.problem,
+            backend=request.backend,
+            label=self.task_id,
+            details={"uuid": self.uuid, "is_valid": self.is_valid, "resources": as_json(self.resources), **self.asked},
+        )
+
     @property
     def problem_source(self) -> str:
         """The reference, or a module with the cases.  Raises ValueError."""
@@ -191,6 +208,14 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
             "num_cases": cases.count(self.cases) if inline else None,
             "run_performance": self.measured,
         }
+
+
+def _uuid(text: str | None) -> UUID | None:
+    """The id of a stored problem, as exported prompts have it; None for any other name."""
+    try:
+        return UUID(text or "")
+    except ValueError:
+        return None
 
 
 class Batch(msgspec.Struct, kw_only=True, frozen=True):

@@ -12,8 +12,11 @@ import flask
 from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.wrappers import Response
 
+from app import enqueue
+from app.domain import hook
 from app.domain.job import TERMINAL, JobState
-from app.enqueue import Receipt
+from app.domain.request import Request
+from app.enqueue import Receipt, Within
 from app.store import devices, jobs, kernelgym
 from app.store.kernelgym import Task
 from app.web import context
@@ -135,9 +138,21 @@ def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
         planned = [each.request(*places.choose(listed, each.device_preference)) for each in new]
         for device_class in {request.device_class for request in planned}:
             pressure.check(device_class)
+        planned, within = _kept(new, planned)
         named = partial(_named, owner, new)
-        known |= {task.task_id: task for task in named(context.intake().accept(planned, tasks=named))}
+        receipts = context.intake().accept(planned, tasks=named, within=within)
+        known |= {task.task_id: task for task in named(receipts)}
     return [known[name] for name in names]
+
+
+def _kept(wanted: Sequence[EvaluationRequest], planned: Sequence[Request]) -> tuple[list[Request], Within]:
+    """The requests, of stored problems where their content is known, and what stores each as a rollout beside its job.
+
+    `?run=`, `?model=` and `?step=` of the URL say where in a training they belong."""
+    place = hook.place({name: context.argument(name) or None for name in hook.PLACE}, "query")
+    run = place.campaign("kernelgym")
+    told = [each.rollout(request, run) for each, request in zip(wanted, planned, strict=True)]
+    return enqueue.stored_with(context.database(), told, planned)
 
 
 def _named(owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[Receipt]) -> list[Task]:
