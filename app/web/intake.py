@@ -56,8 +56,8 @@ class Intake:
     ) -> Sequence[Receipt]:
         """Receipts in the order of the requests; raises what `enqueue.accept` raises, and then stores nothing of these.
 
-        `tasks` gives jobs names of the KernelGYM protocol, `within` stores other rows, in the same transaction.  What is
-        wrong with a request is found out before it meets those of others."""
+        `tasks` gives jobs names of the KernelGYM protocol, `within` stores other rows, in the same transaction.  A bad
+        request is found out before it meets those of others."""
         enqueue.check(self._database, requests)
         brought = _Brought(requests=requests, tasks=tasks, within=within)
         with self._lock:
@@ -96,8 +96,8 @@ class Intake:
 
 
 def _store_more(connection: Connection, turn: Sequence[_Brought], receipts: Sequence[Receipt]) -> None:
-    """Rows that callers store beside their jobs; the tasks of all in one statement, so that two web processes lock their
-    rows in one order."""
+    """Rows that callers store beside their jobs; the tasks of all in one statement, so that two web processes lock rows
+    in one order."""
     tasks: list[Task] = []
     for each in turn:
         own, receipts = receipts[: len(each.requests)], receipts[len(each.requests) :]
