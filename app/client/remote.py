@@ -239,7 +239,7 @@ def _rollout(rollout: Rollout) -> dict[str, Any]:
         "campaign": asdict(rollout.run),
         "messages": [vars(each) for each in rollout.messages],
         "label": rollout.label,
-        "details": dict(rollout.details),
+        "claims": dict(rollout.claims),
         "repeatable": rollout.repeatable,
         "backend": rollout.backend,
         "gpu": rollout.device_class,

@@ -73,7 +73,7 @@ class Rollout:
     device_class: str = "cpu"
     device: str | None = None
     label: str | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    claims: Mapping[str, Any] = field(default_factory=dict)
     """Everything else, as JSON."""
     options: JobOptions = field(default_factory=JobOptions)
     repeatable: bool = False

@@ -63,7 +63,7 @@ def rollout(
     timing_budget_s: float,
     prompt: Any = None,
     place: Place = UNKNOWN,
-    details: Mapping[str, Any] | None = None,
+    claims: Mapping[str, Any] | None = None,
 ) -> Rollout:
     """A model's answer with everything that its trainer says of it.  Raises RequestError."""
     return Rollout(
@@ -76,7 +76,7 @@ def rollout(
         backend=backend or "triton",
         device_class=gpu,
         label=place.label,
-        details=as_json(dict(details or {})),
+        claims=as_json(dict(claims or {})),
         options=as_options({"timing_budget_s": timing_budget_s}),
         repeatable=place.sample is not None,
     )

@@ -129,7 +129,7 @@ async def kernel_reward(
             timing_budget_s=timing_budget_s,
             prompt=prompt,
             place=place,
-            details=row | {"process": os.environ.get("RANK")},
+            claims=row | {"process": os.environ.get("RANK")},
         )
         for completion, prompt, place, row in zip(completions, asked, places, rows, strict=True)
     ]

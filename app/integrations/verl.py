@@ -101,7 +101,7 @@ def _rollout(
         timing_budget_s=timing_budget_s,
         prompt=_decoded(prompt),
         place=training.or_else(told),
-        details={"data_source": data_source, "extra_info": known},
+        claims={"data_source": data_source, "extra_info": known},
     )
 
 

@@ -101,7 +101,7 @@ def add(
                 "run_id": run_id,
                 "backend": rollout.backend,
                 "label": None if rollout.label is None else source.printable(rollout.label),
-                "details": plain(dict(rollout.details)),
+                "claims": plain(dict(rollout.claims)) or None,
             }
         )
         turns.append(

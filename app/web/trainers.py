@@ -155,7 +155,7 @@ def _rollouts(
                 device_class=device_class,
                 device=device,
                 label=place.label,
-                details={"prompt": prompt} if label.prompt is not None and prompt else {},
+                claims={"prompt": prompt} if label.prompt is not None and prompt else {},
                 options=options,
                 repeatable=True,
             )

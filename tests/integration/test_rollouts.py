@@ -96,7 +96,7 @@ def stored(database: Database, run: str) -> list[dict[str, Any]]:
     joined = joined.join(c, c.c.candidate_id == j.c.candidate_id)
     query = (
         sa.select(
-            u.c.messages_json, u.c.response, t.c.backend, t.c.label, t.c.details, r.c.name, r.c.step, r.c.model,
+            u.c.messages_json, u.c.response, t.c.backend, t.c.label, t.c.claims, r.c.name, r.c.step, r.c.model,
             r.c.settings, p.c.source_set, p.c.name.label("problem"), c.c.backend.label("written_in"),
         )
         .select_from(joined)
@@ -142,7 +142,7 @@ def test_trl(connected: Client, fake_worker: Popen[bytes], exported: Callable[[s
     for one in found:
         assert one["model"] == "org/m"
         assert one["label"].endswith("/0")
-        assert (one["details"]["level"], one["details"]["completion_ids"]) == (2, [1, 2])
+        assert (one["claims"]["level"], one["claims"]["completion_ids"]) == (2, [1, 2])
 
 
 def test_verl(connected: Client, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]]) -> None:
@@ -166,8 +166,8 @@ def test_verl(connected: Client, fake_worker: Popen[bytes], exported: Callable[[
             assert scored["score"] == -0.3
     found = assert_stored(connected.database, "verl_rl step 12", 12)
     assert {one["label"] for one in found} == {"u7/1"}
-    assert found[0]["details"]["extra_info"]["num_turns"] == 2
-    assert found[0]["details"]["data_source"] == "kernel_assay"
+    assert found[0]["claims"]["extra_info"]["num_turns"] == 2
+    assert found[0]["claims"]["data_source"] == "kernel_assay"
     assert {one["source_set"] for one in stored(connected.database, "drkernel_rl")} == {"samples"}
 
 
@@ -190,7 +190,7 @@ def test_openrlhf(
         url = "/compat/openrlhf/get_reward?reward=calculate_reward_like_kernel&run=ppo&step=5"
         assert site.post(url, json=body).json["rewards"] == [-0.3] * 3
     found = assert_stored(database, "ppo", 5)
-    assert [one["details"] for one in found] == [{"prompt": prompt} for prompt in prompts]
+    assert [one["claims"] for one in found] == [{"prompt": prompt} for prompt in prompts]
 
 
 def test_slime(
@@ -233,7 +233,7 @@ def test_kernelgym(
     ]
     assert [one["label"] for one in found] == ["task-0", "task-1"]
     assert found[0]["response"].decode() == "```python\nwrong triton\n```"
-    assert found[0]["details"]["uuid"] == rows[0]["extra_info"]["uuid"]
+    assert found[0]["claims"]["uuid"] == rows[0]["extra_info"]["uuid"]
 
 
 def test_what_a_trainer_does_not_say_is_found_out_or_left_open(
@@ -278,7 +278,7 @@ def test_over_http_rollouts_are_stored_as_in_process(
         )  # fmt: skip
     assert [one["score"] for one in scored] == [0.0] * 3
     found = assert_stored(database, "remote", 1)
-    assert found[0]["details"]["extra_info"]["problem"] == "1_Op"
+    assert found[0]["claims"]["extra_info"]["problem"] == "1_Op"
 
 
 def test_rollouts_become_rows_under_their_own_prompts(

@@ -34,7 +34,7 @@ class RolloutBody(HowBody, forbid_unknown_fields=True, kw_only=True):
     messages: Annotated[list[MessageBody], Meta(max_length=1_000)] = msgspec.field(default_factory=list)
     """The prompt."""
     label: Text | None = None
-    details: dict[str, Any] = msgspec.field(default_factory=dict)
+    claims: dict[str, Any] = msgspec.field(default_factory=dict)
     """Everything else that the trainer says of it."""
     repeatable: bool = False
     """The sender may send it again: the same answer of the same run and label is stored once."""
@@ -76,7 +76,7 @@ def accept(rollouts: list[Rollout]) -> list[UUID]:
 def _rollout(body: RolloutBody) -> Rollout:
     if body.workflow != schemas.WORKFLOW:
         raise RequestError(f"workflow: expected {schemas.WORKFLOW}, got {body.workflow}")
-    freeform.check(body.details, "details")
+    freeform.check(body.claims, "claims")
     problem = body.problem or (schemas.ProblemBody(reference=body.reference) if body.reference is not None else None)
     return Rollout(
         answer=body.response,
@@ -89,7 +89,7 @@ def _rollout(body: RolloutBody) -> Rollout:
         device_class=body.gpu,
         device=body.device,
         label=body.label,
-        details=body.details,
+        claims=body.claims,
         options=schemas.options(body.options),
         repeatable=body.repeatable,
     )

@@ -179,7 +179,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
             problem=request.problem,
             backend=request.backend,
             label=self.task_id,
-            details={"uuid": self.uuid, "is_valid": self.is_valid, "resources": as_json(self.resources), **self.asked},
+            claims={"uuid": self.uuid, "is_valid": self.is_valid, "resources": as_json(self.resources), **self.asked},
         )
 
     @property
