@@ -554,10 +554,19 @@ class Shim:
             if variant not in variants.CHECKED:
                 return ""
             return domain.objection(self._moved(session, slot), session.moved or (0.0, 0.0))
-        except Exception as error:  # in whichever way the problem's code says that these are not for it
+        except Exception as error:  # noqa: BLE001 (in whichever way the problem's code says so)
             if calls.outcome_of(error, Outcome.CALL_FAILED) == Outcome.OUT_OF_MEMORY:
-                raise
+                return self._without_memory(session, error)
             return f"the reference raises {type(error).__name__}"
+
+    def _without_memory(self, session: Session, error: Exception) -> str:
+        """A problem that fills the device leaves no memory for the copies of its inputs that some variants take; any
+        other may have it later."""
+        assert session.place is not None
+        if not session.place.slots.streamed:
+            raise error
+        torch.cuda.empty_cache()
+        return "no memory to vary inputs of this size"
 
     def _moved(self, session: Session, slot: int) -> tuple[float, float]:
         """By how much roundings move the inputs in a slot and the true answer to them (domain.moved), in the first rows

@@ -5,6 +5,8 @@ from randomness and to shake its own answer (workers/truth.py)."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 FLOORS: dict[torch.dtype, tuple[float, float]] = {
@@ -20,6 +22,9 @@ FLOORS: dict[torch.dtype, tuple[float, float]] = {
 """Least limits for ‖x−R‖/‖R‖ and max|x−R|/rms(R), by element type.  Rounding an fp32 result to fp16 errs by 2e-4 to
 3e-4 and to TF32 by about the same: both are refused for fp32.  An fp16 product of operands rounded to bf16 errs by
 1.8e-3 to 2.1e-3 (measured): refused for fp16."""
+
+AT_ONCE = 1 << 26
+"""Elements that are compared at once: the arithmetic makes copies of them in fp64."""
 
 WIDE = {torch.float64, torch.complex128}
 
@@ -39,14 +44,24 @@ def errors(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
     both are the share of elements that differ."""
     if not values.numel():
         return 0.0, 0.0
+    parts = list(zip(*(torch.split(each.flatten(), AT_ONCE) for each in (values, truth)), strict=True))
     if not is_inexact(values.dtype):
-        share = (values != truth.to(values.dtype)).double().mean().item()
-        return share, share
+        wrong = sum(int((mine != theirs.to(mine.dtype)).sum()) for mine, theirs in parts)
+        return wrong / values.numel(), wrong / values.numel()
+    sums = [_sums(mine, theirs) for mine, theirs in parts]
+    apart, size = (math.hypot(*column) for column in list(zip(*sums, strict=True))[:2])
+    size = max(size, torch.finfo(torch.float64).tiny)
+    return apart / size, max(largest for _, _, largest in sums) / size * values.numel() ** 0.5
+
+
+def _sums(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float, float]:
+    """L2 norms of the difference and of the truth, and the largest difference, of what is finite in both."""
     wide = torch.complex128 if values.dtype.is_complex else torch.float64
-    x, r = values.to(wide).flatten(), truth.to(wide).flatten()
+    x, r = values.to(wide), truth.to(wide)
     finite = torch.isfinite(x) & torch.isfinite(r)
     x, r = torch.where(finite, x, 0), torch.where(finite, r, 0)
-    size = max(torch.linalg.vector_norm(r).item(), torch.finfo(torch.float64).tiny)
     apart = x - r
-    largest: float = torch.linalg.vector_norm(apart, ord=float("inf")).item()
-    return torch.linalg.vector_norm(apart).item() / size, largest / size * len(r) ** 0.5
+    norms = torch.linalg.vector_norm(apart), torch.linalg.vector_norm(r)
+    largest = torch.linalg.vector_norm(apart, ord=float("inf"))
+    found: list[float] = torch.stack([*norms, largest]).tolist()
+    return found[0], found[1], found[2]

@@ -10,7 +10,7 @@ import torch
 
 from workers import spec
 
-INPUTS, OUTPUTS, PARAMETERS = 4, 6, 4
+INPUTS, OUTPUTS, PARAMETERS = 3, 4, 4
 """Copies of each that exist at a time while a problem is described, those in fp64 counted as two; an underestimate ends
 in an attempt alone."""
 

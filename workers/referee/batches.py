@@ -24,7 +24,7 @@ class Batch:
     baseline: list[torch.Tensor]
     """The same in the reference's own precision."""
     poison: torch.Tensor
-    """What an output slot holds before the call."""
+    """uint8 (64,): what an output slot holds before the call, repeated; leaves begin at multiples of 256 bytes."""
     at: int = 0
     """Slot of the first: by where its input lies nobody tells whether a call is timed, or what it is for."""
     rows: range = range(0)

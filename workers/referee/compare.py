@@ -180,7 +180,7 @@ class Compared:
             index=self.index, dtype=str(self.got.dtype).removeprefix("torch."), shape=self.shape, ok=ok,
             rel_l2=self.rel_l2(call), rel_l2_limit=limit_l2,
             max_norm=None if bad else _number(norm), max_norm_limit=limit_max, nonfinite_mismatches=int(bad),
-            unwritten=0 if ok else _unwritten(self.got[call], self.poison.reshape(-1)), stale_call=None,
+            unwritten=0 if ok else int(untouched(self.got[call], self.poison).sum()), stale_call=None,
             beyond=None if self.rule.tolerance is None else int(self.rows[call][6]),
             differing=self._differing(call), **self._excuses(call),
         )  # fmt: skip
@@ -200,7 +200,7 @@ def outputs(
     """Check one output of several calls at once.
 
     `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact;
-    `poison`: (elements,) what the slot held before; `closely`: as far as to say what is wrong with one that is not
+    `poison`: what the slot held before, repeated; `closely`: as far as to say what is wrong with one that is not
     finite, and not only that it is."""
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
@@ -397,20 +397,15 @@ def _number(value: float) -> float | None:
 
 def untouched(got: torch.Tensor, poison: torch.Tensor) -> torch.Tensor:
     """Elements of one call's output that hold what lay there before, as it seems: wrong answers do so by chance, of 16
-    bits often.  After two calls with different poisons it is known."""
+    bits often.  After two calls with different poisons it is known.  Of one-byte types only a whole slot counts.
+
+    `poison`: what lay there, repeated from the first element on."""
     size = got.element_size()
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(size, torch.int64)
-    same = got.contiguous().view(words) == poison.contiguous().view(words)
+    values, pattern = (each.contiguous().view(-1).view(words) for each in (got, poison))
+    whole = len(values) // len(pattern) * len(pattern)
+    same = torch.cat([
+        (values[:whole].view(-1, len(pattern)) == pattern).view(-1), values[whole:] == pattern[: len(values) - whole],
+    ])  # fmt: skip
     found = same.view(-1, max(1, size // words.itemsize)).all(dim=1)
     return found if size > 1 else found & found.all()
-
-
-def _unwritten(got: torch.Tensor, poison: torch.Tensor) -> int:
-    """Elements that still hold the poison.  One-byte types meet it by chance, so there only a whole slot counts."""
-    size = got.element_size()
-    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(size, torch.uint8)
-    same = int((got.contiguous().view(words) == poison.contiguous().view(words)).sum())
-    per_element = max(1, size // words.itemsize)
-    if size == 1 and same < got.numel():
-        return 0
-    return same // per_element

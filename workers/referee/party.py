@@ -39,6 +39,12 @@ MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
 """Pieces of a process's memory that are mapped here: torch makes them of 2 MiB and 64 MB."""
 
+JOINED_BYTES = 64 << 20
+"""Outputs that lie anywhere are compared in one go, in copies, up to so many bytes in all; larger ones one by one."""
+
+COMPARED_WORDS = 1 << 26
+"""Elements that are compared at once."""
+
 SHORTEST_RUN = 4
 """Outputs at equal distances that are copied in one go; to look at fewer one by one costs no more."""
 
@@ -233,12 +239,26 @@ class Snapshot(NamedTuple):
 
     def differs(self) -> torch.Tensor:
         """Whether the shared memory says something else by now: a bool on the device, for which nobody has waited."""
-        differ = [torch.ne(target, source).any() for target, source in self.runs]
-        if self.rest:
-            now = [torch.empty_like(target) for target, _ in self.rest]
-            torch._foreach_copy_(now, [source for _, source in self.rest])
-            differ.append(torch.ne(torch.cat(now), torch.cat([target for target, _ in self.rest])).any())
-        return torch.stack(differ).any() if differ else torch.zeros((), dtype=torch.bool, device=self.copy.device)
+        found = [differ(target, source) for target, source in self.runs]
+        rest = self.rest
+        if sum(len(target) for target, _ in rest) > JOINED_BYTES:
+            found += [differ(target, source) for target, source in rest]
+        elif rest:
+            now = [torch.empty_like(target) for target, _ in rest]
+            torch._foreach_copy_(now, [source for _, source in rest])
+            found.append(torch.ne(torch.cat(now), torch.cat([target for target, _ in rest])).any())
+        return torch.stack(found).any() if found else torch.zeros((), dtype=torch.bool, device=self.copy.device)
+
+
+def differ(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Whether two memories of one shape differ: a bool on the device.  Read in words of eight bytes where they consist
+    of such, some at a time: what is compared at once takes an eighth as much, or as much, again."""
+    pairs = [_in_words(left, right) if left.dim() > 1 and left.dtype == torch.uint8 else (left, right)]
+    if pairs[0][0].numel() > COMPARED_WORDS:
+        [(a, b)] = pairs
+        columns = max(1, COMPARED_WORDS * a.shape[-1] // a.numel())
+        pairs = list(zip(torch.split(a, columns, dim=-1), torch.split(b, columns, dim=-1), strict=True))
+    return torch.stack([torch.ne(a, b).any() for a, b in pairs]).any()
 
 
 class Seat:

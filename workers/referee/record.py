@@ -106,7 +106,6 @@ class Record:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
         leaves = range(len(self._place.outputs.leaves))
-        poison = shown(parts[0].batch.poison[None], self._place.outputs)
         got = shown(_joined([part.outputs for part in parts]), self._place.outputs)
         expected, baseline = self._truth([(part.batch, part.first, part.count) for part in parts])
         if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
@@ -114,7 +113,14 @@ class Record:
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._place.outputs.leaves]
         compared = [
             compare.outputs(
-                got[leaf], expected[leaf], baseline[leaf], poison[leaf][0], leaf, shapes[leaf], rule, closely=not brief
+                got[leaf],
+                expected[leaf],
+                baseline[leaf],
+                parts[0].batch.poison,
+                leaf,
+                shapes[leaf],
+                rule,
+                closely=not brief,
             )
             for leaf in leaves
         ]
@@ -189,11 +195,11 @@ class Record:
     def _with_unwritten(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
         """The outputs of one wrong call, with the elements that were written neither in it nor in an earlier wrong one
         whose slot held another poison: one alone is met by chance."""
-        found, poison = [], shown(delivery.batch.poison[None], self._place.outputs)
-        for check, got, before in zip(checks, shown(delivery.outputs, self._place.outputs), poison, strict=True):
+        found = []
+        for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
             count = 0
             if not check.ok:
-                mask, parity = compare.untouched(got[0], before[0]), delivery.batch.number % 2
+                mask, parity = compare.untouched(got[0], delivery.batch.poison), delivery.batch.number % 2
                 other = self._untouched.get((check.index, 1 - parity))
                 count = 0 if other is None else int((mask & other).sum())
                 self._untouched[check.index, parity] = mask

@@ -32,6 +32,15 @@ WORKING_SETS = 4
 """What a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most of
 KernelBench; whoever needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
 
+DRAWING = 3
+"""Copies of its inputs that a reference makes where they are varied."""
+
+CHECKED = 3
+"""Copies of a call's outputs that the referee has while it verifies them, with what it computes with."""
+
+ROUND_BLOCKS = 4
+"""Blocks of which the referee keeps inputs and outputs at a time, where a round has two groups."""
+
 MODELS = 4
 """Copies of the parameters: the reference's, its fp64 twin's, which are two, and the candidate's."""
 
@@ -146,9 +155,11 @@ def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: i
     arenas = place.reference_bytes + place.candidate_bytes
     models = MODELS * agreed.parameter_bytes
     if layout.streamed:
-        return arenas + models + max(held + _calling(agreed), expected + held // 2 + place.outputs.slot_bytes)
+        drawing = max(DRAWING * place.inputs.slot_bytes, agreed.peaks.draw_bytes)
+        copies = CHECKED * place.outputs.slot_bytes
+        return arenas + models + expected + copies + drawing + 2 * max(agreed.peaks.call_bytes, held // 2)
     per_call = agreed.slot_bytes if layout.together else agreed.input_bytes + agreed.output_bytes
-    copies = max(3 * slots * per_call // 2 if layout.together else 3 * slots * per_call, round_bytes)
+    copies = max(3 * slots * per_call // 2 if layout.together else ROUND_BLOCKS * slots * per_call, round_bytes)
     compared = max(expected, min(check_bytes, slots * expected))
     return arenas + models + copies + held + (CHECKING * compared + _calling(agreed)) // 2
 

@@ -21,7 +21,7 @@ from workers.referee.batches import Batch, Delivery, Part, Times, Truth, changed
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.excuse import Excuses
 from workers.referee.lease import Lease
-from workers.referee.party import FailedError, Seat, settle
+from workers.referee.party import FailedError, Seat, differ, settle
 from workers.referee.record import Record
 from workers.sandbox.confined import Ended, Stopwatch, TimedOut
 from workers.variants import Variant
@@ -38,9 +38,6 @@ than was allowed: whoever hangs keeps the device from all others, who are in the
 LINGER_S = 0.001
 """After *done* the candidate runs on for a random while up to this, so that a late write can show itself.  Not where
 the time counts: there the stopwatch stops it, and what is late does not come at all."""
-
-SECOND_POISON_BYTES = 256 << 20
-"""Largest output slot of which a second one is kept, to be filled with other bytes."""
 
 TURN_US = 500.0
 """An answer of the device that takes longer has waited for somebody else's turn."""
@@ -356,12 +353,9 @@ class Trials:
 
     def _make_poisons(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold.  And
-        the bytes with every bit turned, for every second batch: what holds either of them was never written.  Slots of
-        which a second copy is much memory have the first alone."""
-        pattern = torch.frombuffer(bytearray(os.urandom(64)), dtype=torch.uint8).to(self._device)
-        repeats = self.place.outputs.slot_bytes // 64  # slots are multiples of 256 bytes
-        poison = pattern.repeat(repeats)
-        return poison, ~poison if len(poison) <= SECOND_POISON_BYTES else poison
+        the bytes with every bit turned, for every second batch: what holds either of them was never written."""
+        poison = torch.frombuffer(bytearray(os.urandom(64)), dtype=torch.uint8).to(self._device)
+        return poison, ~poison
 
     def show(self, batch: Batch, first: int, count: int) -> None:
         """Let the candidate see inputs for a call that is not verified."""
@@ -452,7 +446,7 @@ class Trials:
         if target.data_ptr() != given.data_ptr():  # inputs that are drawn when needed lie in the reference's own slot
             target.copy_(given)
         if seat.delivering != Delivering.HOLD:
-            seat.region(self.place.outputs, at, count)[:] = batch.poison
+            seat.region(self.place.outputs, at, count).view(-1, len(batch.poison))[:] = batch.poison
         settle(self._device)
         return self._before(seat) if self.stopwatch is not None else None
 
@@ -575,7 +569,7 @@ class Trials:
             self.candidate.process.freeze()
         given = self._given(batch, first, count)
         inputs = self.candidate.region(self.place.inputs, at, count)
-        late, overwritten = torch.stack([snapshot.differs(), torch.ne(given, inputs).any()]).tolist()
+        late, overwritten = torch.stack([snapshot.differs(), differ(given, inputs)]).tolist()
         none: list[tuple[int, ...]] = [()] * count
         delivery = Delivery(
             batch=batch, first=first, count=count, times=times, outputs=snapshot.copy, pointers=pointers,
