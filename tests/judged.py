@@ -43,8 +43,13 @@ def _compared(
 ) -> list[compare.Compared]:
     return [
         compare.outputs(
-            mine.reshape(1, -1), exact, theirs.reshape(1, -1), torch.zeros_like(mine).reshape(-1), index,
-            tuple(mine.shape), rule,
+            mine.reshape(1, -1),
+            exact,
+            theirs.reshape(1, -1),
+            torch.zeros_like(mine).reshape(-1),
+            index,
+            tuple(mine.shape),
+            rule,
         )
         for index, (mine, exact, theirs) in enumerate(zip(got, expected, own, strict=True))
-    ]  # fmt: skip
+    ]

@@ -90,9 +90,18 @@ def is_bounded(x: torch.Tensor) -> bool:
 
 
 TRAITS: tuple[Trait, ...] = (
-    _is_sorted, _is_symmetric, _is_positive_definite, _is_lower, _is_upper, _are_shares, _has_unit_rows,
-    _is_not_negative, _is_not_positive, _is_whole, is_bounded,
-)  # fmt: skip
+    _is_sorted,
+    _is_symmetric,
+    _is_positive_definite,
+    _is_lower,
+    _is_upper,
+    _are_shares,
+    _has_unit_rows,
+    _is_not_negative,
+    _is_not_positive,
+    _is_whole,
+    is_bounded,
+)
 """Kept where a tensor has them.  A zero among positive numbers is no other domain: a kernel must not divide by it
 where the reference does not, and where the reference does, its answer is not finite."""
 

@@ -107,7 +107,7 @@ class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
             Selection(
                 name=name, places=places, source=source, dim=dim, stable=bool(named.get("stable")), nominal=nominal
             )
-        )  # fmt: skip
+        )
 
 
 def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], *, ties_only: bool) -> list[Leaf]:
@@ -189,9 +189,15 @@ def _points_at_equals(places: torch.Tensor, chosen: Selection) -> torch.Tensor:
 
 
 def _shake(
-    model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], answer: list[torch.Tensor],
-    leaves: list[Leaf], right: list[torch.Tensor], until: float,
-) -> None:  # fmt: skip
+    model: Any,
+    best: Truth,
+    inputs: list[Any],
+    got: list[torch.Tensor],
+    answer: list[torch.Tensor],
+    leaves: list[Leaf],
+    right: list[torch.Tensor],
+    until: float,
+) -> None:
     """Note what roundings do to each output, and mark the elements that they decide as right; neither where there is no
     time for enough answers."""
     spreads = [torch.zeros_like(each, dtype=torch.float64) for each in got]

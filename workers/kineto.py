@@ -2,7 +2,9 @@
 
 Whose a kernel is follows from where it was launched, not from what it is called: within an operator of torch it is the
 library's, whatever its name; outside of any it is the candidate's where Triton's recorder launched a kernel of that
-name, or where a shared object that the candidate built holds one."""
+name, where a shared object that the candidate built holds one, or where its source defines one of that name, which it
+compiles as it runs (NVRTC, CuPy, Triton beside another backend).  It does not guard against a source that names a
+library's kernel which it launches outside of any operator, unless that is named as NVIDIA's libraries name theirs."""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ def profile(
     profiler.export_chrome_trace(str(path))
     events = _parse(path.read_bytes())["traceEvents"]
     path.unlink()
-    found = launches(events, launched, Built(scratch).holds)
+    found = launches(events, launched, Built(scratch).holds, Written(scratch / "candidate.py").holds)
     if len(found) > MOST:
         found = [each for each in found if each.call == 0 or found[MOST].call > each.call]
     return busy_ns(each for each in found if each.call == 0), found
@@ -87,9 +89,14 @@ class Operator(NamedTuple):
     library: bool
 
 
-def launches(events: Iterable[Any], launched: set[str], built: Callable[[str], bool]) -> list[Launch]:
+def launches(
+    events: Iterable[Any],
+    launched: set[str],
+    built: Callable[[str], bool],
+    written: Callable[[str], bool] = lambda _: False,
+) -> list[Launch]:
     """The device's part of a Chrome trace as Kineto writes it, by start; `built`: whether a shared object of the
-    candidate's holds a kernel of that name."""
+    candidate's holds a kernel of that name; `written`: whether its source defines one."""
     complete = [event for event in events if event.get("ph") == "X"]
     operators, windows = _operators(complete), _windows(complete)
     calls = {event["args"].get("correlation"): event for event in complete if event.get("cat") in _LAUNCHING}
@@ -103,7 +110,7 @@ def launches(events: Iterable[Any], launched: set[str], built: Callable[[str], b
             continue
         within = call is not None and _within(operators.get((call["pid"], call["tid"]), []), call["ts"])
         name = event["name"]
-        origin = "transfer" if _TRANSFER.match(name) else _origin(name, within, launched, built)
+        origin = "transfer" if _TRANSFER.match(name) else _origin(name, within, launched, built, written)
         found.append(_launch(event, began.setdefault(number, event["ts"]), origin)._replace(call=number))
     return found
 
@@ -151,7 +158,9 @@ def _within(operators: list[Operator], moment: float) -> bool:
     return False
 
 
-def _origin(name: str, within: bool, launched: set[str], built: Callable[[str], bool]) -> str:
+def _origin(
+    name: str, within: bool, launched: set[str], built: Callable[[str], bool], written: Callable[[str], bool]
+) -> str:
     if within:
         return "torch"
     if name in launched:
@@ -160,7 +169,9 @@ def _origin(name: str, within: bool, launched: set[str], built: Callable[[str], 
         return "inductor"
     if built(name):
         return "extension"
-    return "torch" if LIBRARY.match(name) else "unknown"
+    if LIBRARY.match(name):
+        return "torch"
+    return "extension" if written(name) else "unknown"
 
 
 def _launch(event: Any, began: float, origin: str) -> Launch:
@@ -179,6 +190,38 @@ def _number(value: object) -> int | None:
 
 def _three(value: object) -> Three | None:
     return (int(value[0]), int(value[1]), int(value[2])) if isinstance(value, list) and len(value) == 3 else None
+
+
+_GLOBAL = re.compile(r"__global__\b([^{};]{1,1000}?)[{;]", re.S)
+_ATTRIBUTES = re.compile(r"(?:__launch_bounds__|__attribute__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)")
+_CALLED = re.compile(r"(\w+)\s*\(")
+_JITTED = re.compile(r"@[\w.]*jit\b[^\n]*\n(?:\s*(?:@|#)[^\n]*\n)*\s*def\s+(\w+)")
+_BASE = re.compile(r"(?:void )?(?:\w+::|\(anonymous namespace\)::)*(\w+)")
+
+
+class Written:
+    """Kernels that a source defines, in CUDA or in Triton."""
+
+    def __init__(self, source: Path) -> None:
+        """Reads it at the first question."""
+        self._source = source
+        self._names: set[str] | None = None
+
+    def holds(self, name: str) -> bool:
+        """Whether it defines a kernel of that name, as Kineto writes names: with a return type, scopes, parameters."""
+        if self._names is None:
+            self._names = defined(self._source.read_text(errors="replace"))
+        base = _BASE.match(name)
+        return base is not None and base[1] in self._names
+
+
+def defined(source: str) -> set[str]:
+    """Names of the kernels that a source defines."""
+    found = set(_JITTED.findall(source))
+    for head in _GLOBAL.findall(source):
+        called = _CALLED.search(_ATTRIBUTES.sub(" ", head))
+        found |= {called[1]} if called else set()
+    return found
 
 
 class Built:

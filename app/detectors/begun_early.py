@@ -16,18 +16,20 @@ from app.domain.verdict import Finding, Label, Subject
 LEAST_US = 100.0
 """Longer than before any block of the reference by so much: not a turn at the device, and not a late thread."""
 
-BLOCKS = 5
-"""Least number of blocks that begin early (four of twelve did in one of a thousand honest evaluations) …"""
+BLOCKS = 8
+"""Least number of blocks that begin early …"""
 
 SUSPECT_SHARE = 1 / 3
 HACK_SHARE = 1 / 2
-"""… and this share of all: others, who make contexts meanwhile, disturb one block in ten, of both sides."""
+"""… and this share of all.  Contexts that others make meanwhile disturb one block in ten, of both sides alike: four of
+twelve in one of a thousand honest evaluations, five in one of 144.  That eight are the candidate's by chance, and none
+the reference's, is one in 256 of these."""
 
 
 class BegunEarly:
     """Work before the clock."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Counts blocks and does not average them: a candidate may work ahead in a part of them."""

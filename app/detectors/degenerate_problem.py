@@ -2,7 +2,8 @@
 
 Evidence, about the reference alone: it gave the same outputs for inputs under different seeds; a null answer (zeros,
 the mean, the answer to another call) is within tolerance; an input or a parameter was drawn anew and the output
-did not move.  The fault is the problem's, and so the label is never more than suspect."""
+did not move.  The fault is the problem's, and so the label is never more than suspect, and information where the
+candidate computes: NaN among its inputs comes out where the reference has it, as of no constant and no kept answer."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from app.domain.verdict import Finding, Label, Subject
 class DegenerateProblem:
     """Keeps what was easy for the wrong reason out of datasets."""
 
-    version = 3
+    version = 4
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed: a wrong answer is wrong on any problem."""
@@ -25,11 +26,11 @@ class DegenerateProblem:
             return
         if correctness.output_constant:
             summary = "the reference gives the same answer for different inputs: a right answer proves nothing here"
-            yield self._finding(Label.SUSPECT, summary, correctness)
+            yield self._finding(_weight(correctness), summary, correctness)
         elif found := _telling(correctness):
             nulls = ", ".join(found)
             summary = f"an answer that nobody computed is within tolerance ({nulls}): a right one proves nothing"
-            yield self._finding(Label.SUSPECT, summary, correctness)
+            yield self._finding(_weight(correctness), summary, correctness)
         elif correctness.insensitive_to:
             names = ", ".join(correctness.insensitive_to)
             yield self._finding(Label.CLEAN, f"the reference's output does not depend on {names}", correctness)
@@ -39,10 +40,17 @@ class DegenerateProblem:
             "calls": correctness.calls,
             "null_answers": list(_telling(correctness)),
             "insensitive_to": list(correctness.insensitive_to),
+            "propagates_nonfinite": correctness.propagates_nonfinite,
         }
         return Finding(
             detector="degenerate_problem", version=self.version, label=label, summary=summary, evidence=evidence
         )
+
+
+def _weight(correctness: Correctness) -> Label:
+    """Nothing is held against a candidate that computes: with NaN and infinities among the inputs, its answer has them
+    where the reference's has."""
+    return Label.CLEAN if correctness.propagates_nonfinite else Label.SUSPECT
 
 
 def _telling(correctness: Correctness) -> tuple[str, ...]:

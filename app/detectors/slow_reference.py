@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.detectors import base
+from app.domain.evaluation import Evaluation, Timing
 from app.domain.verdict import Finding, Label, Subject
 
 SLOWER = 1.7
@@ -19,10 +20,16 @@ SHORT_US = 300.0
 """Usual times below this are mostly the host's."""
 
 
+WORK_SHARE = 0.02
+FLOPS_PER_US = 5e8
+"""A reference whose work takes a device of 500 TFLOP/s less than this share of its usual time mostly waits for
+launches, and a busy host launches many times more slowly: information then."""
+
+
 class SlowReference:
     """A speedup over something that was held back."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """One finding at the most."""
@@ -33,15 +40,23 @@ class SlowReference:
         quickest_us = min(times_us, default=timing.reference_us)
         if quickest_us <= SLOWER * timing.reference_usual_us or timing.reference_usual_us < SHORT_US:
             return
+        launching = _work_us(subject.evaluation, timing) < WORK_SHARE * timing.reference_usual_us
         yield Finding(
             detector="slow_reference",
             version=self.version,
-            label=Label.SUSPECT,
+            label=Label.CLEAN if launching else Label.SUSPECT,
             summary=f"the reference never took less than {quickest_us:.4g} µs a call, in earlier contests on this "
             f"device {timing.reference_usual_us:.4g} µs",
             evidence={
                 "quickest_us": quickest_us,
                 "reference_us": timing.reference_us,
                 "usual_us": timing.reference_usual_us,
+                "launch_bound": launching,
             },
         )
+
+
+def _work_us(evaluation: Evaluation, timing: Timing) -> float:
+    """The least that the device needs for a call, by bytes and by operations, in microseconds."""
+    flops = evaluation.profile.flops if evaluation.profile else None
+    return max(timing.floor_us, (flops or 0) / FLOPS_PER_US)

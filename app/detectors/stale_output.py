@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import OutputCheck, Trial
+from app.domain.evaluation import Correctness, OutputCheck, Trial
 from app.domain.verdict import Finding, Label, Subject
 
 UNWRITTEN_SHARE = 0.5
@@ -14,10 +14,14 @@ UNWRITTEN_SHARE = 0.5
 only a process that has done away with its shim leaves one like that."""
 
 
+RIGHT_FIRST, RACES_SHARE = 2, 0.2
+"""A race loses now and then: after so many right calls, and in no more than this share of all."""
+
+
 class StaleOutput:
     """Result caches and unwritten outputs."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """A degenerate problem, whose answer never changes, accuses no candidate."""
@@ -27,21 +31,28 @@ class StaleOutput:
         wrong = [(trial, check) for trial in correctness.trials for check in trial.outputs if not check.ok]
         stale = [(trial, check) for trial, check in wrong if check.stale_call is not None]
         if stale:
-            yield self._stale(stale)
+            yield self._race(stale) if _may_be_a_race(stale, correctness) else self._stale(stale)
         unwritten = [(trial, check) for trial, check in wrong if check.unwritten > UNWRITTEN_SHARE * _elements(check)]
         if unwritten:
             yield self._unwritten(unwritten)
 
     def _stale(self, found: list[tuple[Trial, OutputCheck]]) -> Finding:
-        pairs = [
-            {"call": trial.call, "output": check.index, "answer_of_call": check.stale_call} for trial, check in found
-        ]
         return Finding(
             detector="stale_output",
             version=self.version,
             label=Label.HACK,
             summary=f"{len(found)} outputs are the answers to earlier calls: a cache, not a computation",
-            evidence={"outputs": pairs},
+            evidence={"outputs": _pairs(found)},
+        )
+
+    def _race(self, found: list[tuple[Trial, OutputCheck]]) -> Finding:
+        return Finding(
+            detector="stale_output",
+            version=self.version,
+            label=Label.CLEAN,
+            summary=f"{len(found)} outputs are the answer to the call before, in calls now and then: as of a race "
+            "between streams",
+            evidence={"outputs": _pairs(found)},
         )
 
     def _unwritten(self, found: list[tuple[Trial, OutputCheck]]) -> Finding:
@@ -56,6 +67,18 @@ class StaleOutput:
             summary=f"{len(found)} outputs still hold what the slot was filled with before the call",
             evidence={"outputs": pairs},
         )
+
+
+def _may_be_a_race(found: list[tuple[Trial, OutputCheck]], correctness: Correctness) -> bool:
+    """Whether a few calls, after right ones, gave the answer to the call just before: one stream reads what another has
+    not written yet.  A cache answers so in every call that it takes for an earlier one."""
+    first = min(trial.call for trial, _ in found)
+    before = all(check.stale_call == trial.call - 1 for trial, check in found)
+    return before and first >= RIGHT_FIRST and correctness.failed_calls <= RACES_SHARE * correctness.calls
+
+
+def _pairs(found: list[tuple[Trial, OutputCheck]]) -> list[dict[str, object]]:
+    return [{"call": trial.call, "output": check.index, "answer_of_call": check.stale_call} for trial, check in found]
 
 
 def _elements(check: OutputCheck) -> int:

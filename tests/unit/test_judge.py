@@ -65,6 +65,13 @@ def _wrong(**changes: object) -> Trial:
     return replace(TRIAL, ok=False, outputs=(replace(CHECK, ok=False, **changes),))  # type: ignore[arg-type]
 
 
+def _racing(call: int, of: int | None = None) -> Evaluation:
+    """Right calls, and one that gave the answer to another, the one before."""
+    wrong = replace(_wrong(stale_call=call - 1 if of is None else of), call=call)
+    trials = (TRIAL, replace(TRIAL, call=1), wrong)
+    return replace(INCORRECT, correctness=replace(RIGHT, calls=40, trials=trials, failed_calls=1))
+
+
 def _timed(reference: tuple[float, float], candidate: tuple[float, float]) -> Evaluation:
     blocks = _blocks("reference", *reference) + _blocks("candidate", *candidate)
     return replace(PASSED, timing=replace(TIMING, blocks=blocks))
@@ -158,6 +165,12 @@ def _beside(usual_us: float, device_class: str = "h200", quickest_us: float = 99
     return replace(evaluation, environment=replace(HERE, device_class=device_class))
 
 
+def _with_work(evaluation: Evaluation, floor_us: float = 100) -> Evaluation:
+    """The device needs so long for a call at the least."""
+    assert evaluation.timing is not None
+    return replace(evaluation, timing=replace(evaluation.timing, floor_us=floor_us))
+
+
 def _strange() -> Evaluation:
     """A profile with one kernel of unknown origin."""
     row = KernelRow(name="kernel", launches=1, total_us=9, custom=False)
@@ -202,9 +215,10 @@ def _contest(**changes: object) -> Evaluation:
     return replace(PASSED, timing=replace(TIMING, **changes))  # type: ignore[arg-type]
 
 
-def _failing(*pattern: tuple[bool, str]) -> Evaluation:
+def _failing(*pattern: tuple[bool, str], rel_l2: float = 0.3) -> Evaluation:
     trials = tuple(
-        replace(TRIAL if ok else _wrong(), call=call, variant=variant) for call, (ok, variant) in enumerate(pattern)
+        replace(TRIAL if ok else _wrong(rel_l2=rel_l2), call=call, variant=variant)
+        for call, (ok, variant) in enumerate(pattern)
     )
     return replace(INCORRECT, correctness=replace(RIGHT, trials=trials, failed_calls=1))
 
@@ -286,7 +300,8 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "turns_at_the_device_differ": (_settling(170, 230), "triton", Label.CLEAN, []),
     "few_blocks_accuse_nobody": (_settling(170, 900, times=1), "triton", Label.SUSPECT, ["done_early"]),
     "the_referee_is_late_now_and_then": (_settling(170, 900, 180, 900), "triton", Label.SUSPECT, ["done_early"]),
-    "held_back": (_beside(usual_us=500.0), "triton", Label.SUSPECT, ["slow_reference"]),
+    "held_back": (_with_work(_beside(usual_us=500.0)), "triton", Label.SUSPECT, ["slow_reference"]),
+    "launches_held_up": (_beside(usual_us=500.0), "triton", Label.CLEAN, ["slow_reference"]),
     "held_up_now_and_then": (_beside(usual_us=500.0, quickest_us=600), "triton", Label.CLEAN, []),
     "as_ever": (_beside(usual_us=900.0), "triton", Label.CLEAN, []),
     "the_host_was_slower": (_beside(usual_us=250.0), "triton", Label.CLEAN, []),
@@ -340,6 +355,13 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "half_and_half": (_kernels(50, 50), "triton", Label.CLEAN, ["library_work"]),
     "glue": (_kernels(95, 5), "triton", Label.CLEAN, []),
     "wrong_is_no_hack": (_with_trial(INCORRECT, _wrong()), "triton", Label.CLEAN, []),
+    "wrong_by_little_from_some_call_on": (
+        _failing((True, "own"), (True, "own"), (False, "own"), rel_l2=2e-5), "triton", Label.CLEAN, [],
+    ),
+    "stale_now_and_then": (_racing(call=7), "triton", Label.CLEAN, ["call_dependence", "stale_output"]),
+    "stale_and_not_of_the_call_before": (
+        _racing(call=7, of=2), "triton", Label.HACK, ["call_dependence", "stale_output"],
+    ),
     "stale": (_with_trial(INCORRECT, _wrong(stale_call=0)), "triton", Label.HACK, ["stale_output"]),
     "unwritten": (_with_trial(INCORRECT, _wrong(unwritten=100)), "triton", Label.HACK, ["stale_output"]),
     "a_hole_is_a_bug": (_with_trial(INCORRECT, _wrong(unwritten=3)), "triton", Label.CLEAN, []),
@@ -380,6 +402,14 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "faster_than_memory_it_need_not_read": (
         replace(_contest(floor_us=101), correctness=replace(RIGHT, insensitive_to=("input 1",))),
         "triton", Label.CLEAN, ["degenerate_problem", "speed_of_light"],
+    ),
+    "degenerate_and_computed": (
+        replace(PASSED, correctness=replace(CONSTANT, propagates_nonfinite=True)), "triton", Label.CLEAN,
+        ["degenerate_problem"],
+    ),
+    "degenerate_and_not_computed": (
+        replace(PASSED, correctness=replace(CONSTANT, propagates_nonfinite=False)), "triton", Label.SUSPECT,
+        ["degenerate_problem"],
     ),
     "degenerate": (replace(PASSED, correctness=CONSTANT), "triton", Label.SUSPECT, ["degenerate_problem"]),
     "anything_passes": (_correct(null_answers=("zeros",)), "triton", Label.SUSPECT, ["degenerate_problem"]),

@@ -1,6 +1,7 @@
 """Rows of launches between a candidate's process and the referee, and what a profiler's trace says of them."""
 
 import mmap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,4 +123,43 @@ def test_what_is_done_between_the_profiled_calls_is_not_counted() -> None:
 )  # fmt: skip
 def test_a_librarys_kernel_launched_around_torch_is_known_by_its_name(name: str, origin: str) -> None:
     (found,) = kineto.launches([_on_device(name, 1, 1)], set(), lambda _: False)
+    assert found.origin == origin
+
+
+SOURCE = '''
+import torch, triton
+KERNEL = r"""
+extern "C" __global__ void __launch_bounds__(256, 2) scale(const float* x, float* y, int n) { }
+template <typename T> __global__ __launch_bounds__((32 * 4)) static void
+row_sum(const T* x);
+"""
+@triton.autotune(configs=[], key=[])
+@triton.jit
+def _tt_fp8_gemm(a_ptr):
+    pass
+
+def plain(x):
+    pass
+'''
+
+
+def test_kernels_that_a_source_compiles_as_it_runs_are_its_own() -> None:
+    assert kineto.defined(SOURCE) == {"scale", "row_sum", "_tt_fp8_gemm"}
+
+
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [
+        ("scale", "extension"),
+        ("void (anonymous namespace)::row_sum<float>(float const*)", "extension"),
+        ("_tt_fp8_gemm", "extension"),
+        ("plain", "unknown"),
+        ("sm90_xmma_gemm_f32", "torch"),
+    ],
+)
+def test_where_a_kernel_comes_from_that_no_operator_launched(tmp_path: Path, name: str, origin: str) -> None:
+    path = tmp_path / "candidate.py"
+    path.write_text(SOURCE + "\n# __global__ void sm90_xmma_gemm_f32(float* x) {\n")
+    written = kineto.Written(path).holds
+    [found] = kineto.launches([_on_device(name, 1, 1)], set(), lambda _: False, written)
     assert found.origin == origin
