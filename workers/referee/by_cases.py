@@ -33,8 +33,8 @@ KEPT_TRIALS = 64
 """Stored in full, of all cases together: wrong ones first."""
 
 SHARING = 20
-"""As many cases as share one deadline: 100 cases have five.  A right Triton softmax took 1.9 s a case on the CPU device
-(two cores), so that a deadline of 120 s for all of 100 ended after 63."""
+"""Number of cases that share one deadline: 100 cases have five.  A right Triton softmax took 1.9 s a case on the CPU
+device (two cores), so that a deadline of 120 s for all of 100 ended after 63."""
 
 LONGEST_S = 3600.0
 """For all cases, unless the deadline itself is longer: that of a single evaluation at the most."""

@@ -42,7 +42,7 @@ LOST = 75
 """Exit code where the device's context is lost, or the zygote has ended (sysexits.h: try again)."""
 
 TOLD_S = 1.0
-"""Of waiting for others, so much more is worth a word to the worker."""
+"""Step in which the worker is told that an evaluation takes longer, in seconds."""
 
 DEATHS = (BrokenHostError, ZygoteError, ConnectionError, ProcessLookupError)
 """An evaluation that ends by one of these was cut short because a process of ours has ended."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 
 class Waits:
-    """Of the threads of one referee, each of which is at one evaluation at a time."""
+    """The waits of one referee's threads, each of which is at one evaluation at a time."""
 
     def __init__(self) -> None:
         """None as yet."""
@@ -31,7 +31,7 @@ class Waits:
             self._seconds[thread] = self._seconds.get(thread, 0.0) + time.monotonic() - began
 
     def seconds(self, thread: int | None = None) -> float:
-        """What the thread has waited in all, the present wait included; this thread, where none is named."""
+        """The time that the thread has waited in all, the present wait included; this thread, where none is named."""
         thread = threading.get_ident() if thread is None else thread
         since = self._since.get(thread)
         return self._seconds.get(thread, 0.0) + (0.0 if since is None else time.monotonic() - since)

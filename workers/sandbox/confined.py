@@ -35,7 +35,7 @@ class Stopwatch(Protocol):
 
 
 def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socket]:
-    """Those of the files that can be read, or whose other end has closed, within that time.
+    """The files that can be read, or whose other end has closed, within that time.
 
     By poll(2): select(2) knows no descriptor from 1024 on, and a worker that lives for weeks may have such."""
     poll = select.poll()

@@ -1,0 +1,66 @@
+"""Footprint of processes, and whether it stays flat: memory, descriptors, number of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SETTLED = 0.4
+"""Share of the samples after which a footprint has to be flat: before it, caches fill and pools open."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """Growth of one figure, from the first settled sample to the last, that counts as flat."""
+
+    share: float = 0.0
+    least: float = 0.0
+    """In the figure's own unit."""
+
+
+def below(pid: int) -> list[int]:
+    """The process and all that it and its descendants have started."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [pid, *(other for child in children for other in below(int(child)))]
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Memory of the processes together, shared pages counted in parts (PSS)."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    return total
+
+
+def descriptors(pids: Iterable[int]) -> int:
+    """Open files of the processes together."""
+    total = 0
+    for pid in pids:
+        try:
+            total += len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return total
+
+
+def grown(samples: Sequence[Mapping[str, float]], allowances: Mapping[str, Allowance]) -> dict[str, str]:
+    """Figures that are not flat, each with its values at the first settled sample and at the end.
+
+    Each end is the median of three neighbouring samples, because a sample may meet a process that is being taken
+    apart."""
+    found = {}
+    start = int(len(samples) * SETTLED)
+    for name, allowance in allowances.items():
+        values = [float(sample[name]) for sample in samples]
+        first, last = sorted(values[start : start + 3])[1], sorted(values[-3:])[1]
+        if last - first > max(allowance.least, allowance.share * first):
+            found[name] = f"{first:,.0f} → {last:,.0f}"
+    return found
