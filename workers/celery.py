@@ -31,6 +31,7 @@ INSUFFICIENT = 3
 _log = logging.getLogger(__name__)
 
 settings = located(Settings.from_env())
+logs.configure(settings.log_format)  # before Celery warns of anything
 node = route.node_name(socket.gethostname())
 _queues = tuple(route.served(Place(device_class=settings.device_class, node=node, index=settings.device_index)))
 assert settings.broker_url is not None

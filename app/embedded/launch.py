@@ -38,7 +38,8 @@ def worker_command(settings: Settings, module: str = "workers.celery") -> list[s
     Workers do not talk to each other: without gossip and mingle one starts a second earlier."""
     name = f"{settings.device_class}-{settings.device_index}@%h"
     quiet = ["--without-gossip", "--without-mingle", "--loglevel", "INFO"]
-    return [sys.executable, "-m", "celery", "-A", module, "worker", "-n", name, *quiet]
+    # --quiet: no banner, which is no line of a log.
+    return [sys.executable, "-m", "celery", "--quiet", "-A", module, "worker", "-n", name, *quiet]
 
 
 def start_web(settings: Settings, *, host: str = "127.0.0.1", port: int = 8000) -> subprocess.Popen[bytes]:

@@ -37,6 +37,7 @@ def configure(form: str, *, level: int = logging.INFO, stream: TextIO | None = N
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Json() if form == "json" else logging.Formatter(_PLAIN))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.captureWarnings(True)
     logging.getLogger("alembic").setLevel(logging.WARNING)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import time
@@ -95,6 +96,16 @@ def test_a_lone_job_whose_row_is_held_does_not_wait_for_the_sweep(
         log = (settings.state_dir / "log" / "worker-cpu-0.log").read_text
         until(lambda: "the permission is given back" in log())
     client.wait([job_id], timeout_s=LIMIT_S)
+
+
+def test_every_line_of_a_log_in_json_is_one(client: Client, settings: Settings, start_worker: Start) -> None:
+    """Celery's banner and its warning of a worker that runs as root, too."""
+    log = settings.state_dir / "log" / "worker-cpu-0.log"  # which other tests have written to before
+    before = log.stat().st_size if log.exists() else 0
+    start_worker(settings=replace(settings, log_format="json"), module="fake_worker")
+    client.wait(submit(client, "wrong"), timeout_s=LIMIT_S)
+    lines = log.read_bytes()[before:].splitlines()
+    assert len([json.loads(line) for line in lines]) > 3
 
 
 def test_a_sick_device_is_quarantined_and_its_job_runs_elsewhere(
