@@ -11,6 +11,7 @@ from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from app.domain import metrics, prs, reward
+from app.domain.credit.returns import returns_to_go
 from app.domain.evaluation import Status
 from app.domain.selection import DEFAULT_TURNS, BestOf, Context, Key, Kind, PairOf, Spec, Turns
 from app.domain.verdict import Label
@@ -229,8 +230,8 @@ def returns(turns: Sequence[Attempt], gamma: float | None, name: str = KEVIN) ->
     earned = [0.0] * (max(numbers, default=-1) + 1)
     for number, turn in zip(numbers, turns, strict=True):
         earned[number] = scores(turn)[name] if turn.status != Status.INVALID else 0.0
-    ahead = metrics.returns_to_go(earned, gamma)
-    return [ahead[number] for number in numbers]
+    ahead = returns_to_go(earned, gamma)
+    return [ahead[number] or 0.0 for number in numbers]
 
 
 def kevin(attempt: Attempt) -> float:

@@ -357,16 +357,6 @@ def kevin_score(*, correct: bool, speedup: float | None) -> float:
     return KEVIN_CORRECT + (speedup or 0.0) if correct else 0.0
 
 
-def returns_to_go(scores: Sequence[float], gamma: float = KEVIN_GAMMA) -> list[float]:
-    """Σ_{v ≥ t} γ^{v−t} S_v for every turn t.  Source: Kevin, arXiv 2507.11948 (γ = 0.4); Dr. Kernel has γ = 1."""
-    found: list[float] = []
-    ahead = 0.0
-    for score in reversed(scores):
-        ahead = score + gamma * ahead
-        found.append(ahead)
-    return found[::-1]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """One group of outcomes (a level, a run) in the figures that KernelBench reports."""

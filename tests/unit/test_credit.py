@@ -86,7 +86,7 @@ def test_keep_chances_are_those_of_kernelgym(case):
     profiling = rejection.Profiling(
         tau=case["tau"],
         scale=case["scale"],
-        coverage_of=rejection.CoverageOf(case["coverage_of"]),
+        ratio=prs.Ratio(case["coverage_of"]),
         least_speedup=case["least_speedup"],
     )
     for coverage, correct, speedup, kept, expected in zip(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain import intervals, metrics
+from app.domain.credit import returns_to_go
 from app.domain.metrics import Denominator, GeometricMean, Operator, Outcome
 from app.domain.verdict import Label
 
@@ -204,12 +205,12 @@ def test_speed_of_light() -> None:
 def test_kevin() -> None:
     assert metrics.kevin_score(correct=True, speedup=2.0) == pytest.approx(2.3)
     assert metrics.kevin_score(correct=False, speedup=None) == 0.0
-    assert metrics.returns_to_go([1.0, 0.0, 2.0]) == pytest.approx([1 + 0.16 * 2, 0.8, 2.0])
+    assert returns_to_go([1.0, 0.0, 2.0], metrics.KEVIN_GAMMA) == pytest.approx([1 + 0.16 * 2, 0.8, 2.0])
 
 
 @given(st.lists(st.floats(0, 10), max_size=8), st.floats(0, 1))
 def test_a_return_is_its_score_and_the_discounted_next(scores: list[float], gamma: float) -> None:
-    found = metrics.returns_to_go(scores, gamma)
+    found = returns_to_go(scores, gamma)
     for turn, score in enumerate(scores):
         ahead = found[turn + 1] if turn + 1 < len(scores) else 0.0
         assert found[turn] == pytest.approx(score + gamma * ahead)

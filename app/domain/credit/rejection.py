@@ -16,8 +16,6 @@ LEAST_STD = 1e-3
 LEAST_LOG = -20.0
 MOST_LOG = 20.0
 """Log ratios are clamped to these before exp, as in KernelGYM and SkyRL."""
-LEAST_COVERAGE = 1e-8
-"""Coverage is raised to this before its logarithm is taken."""
 
 
 def void(rewards: Sequence[float | None]) -> list[bool]:
@@ -109,21 +107,14 @@ def _ratios(turn: Turn) -> TokenRatios:
     return turn.ratios if turn.trainable else TokenRatios(log_sum=0.0, tokens=0, log_least=0.0)
 
 
-class CoverageOf(StrEnum):
-    """Coverage that a turn's chance depends on."""
-
-    TURN = "turn"
-    GEOMETRIC = "geometric"
-    """Geometric mean over the trajectory's turns that are still trained on."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Profiling:
     """Profiling-based rejection sampling: Dr. Kernel eq. 9, applied to correct turns only, as its code does."""
 
     tau: float = prs.TAU
     scale: float = prs.SCALE
-    coverage_of: CoverageOf = CoverageOf.TURN
+    ratio: prs.Ratio = prs.Ratio.TURN
+    """GEOMETRIC: over the turns of the trajectory that are still trained on."""
     draw: prs.Draw = prs.Draw.TURN
     """The code draws per turn in both modes, although its metrics assume one draw per trajectory."""
     least_speedup: float | None = None
@@ -140,9 +131,9 @@ def keep_chances(members: Sequence[Turn], kept: Sequence[bool], profiling: Profi
     coverages = [turn.coverage or 0.0 for turn in members]
     if profiling.rounded:
         coverages = [round(value, 2) for value in coverages]
-    if profiling.coverage_of is CoverageOf.GEOMETRIC:
-        logs = [math.log(max(value, LEAST_COVERAGE)) for value, stays in zip(coverages, kept, strict=True) if stays]
-        coverages = [math.exp(sum(logs) / max(1, len(logs)))] * len(members)
+    if profiling.ratio is prs.Ratio.GEOMETRIC and any(kept):
+        mean = prs.geometric([value for value, stays in zip(coverages, kept, strict=True) if stays])
+        coverages = [mean] * len(members)
     ramp = prs.Ramp.SOFT if profiling.scale else prs.Ramp.HARD
     found = []
     for turn, coverage in zip(members, coverages, strict=True):

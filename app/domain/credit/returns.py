@@ -23,7 +23,8 @@ def returns_to_go(rewards: Sequence[float | None], gamma: float = 1.0) -> list[f
     """Discounted sums G_t = r_t + γ G_{t+1} of one trajectory, in order.
 
     A missing reward makes its own return missing and, unless γ is 0, those of all turns before it; later turns keep
-    theirs.  Source: Dr. Kernel (arXiv 2602.05885) eq. 2; `compute_multi_turn_returns` of KernelGYM."""
+    theirs.  Source: Dr. Kernel (arXiv 2602.05885) eq. 2, γ = 1; `compute_multi_turn_returns` of KernelGYM; Kevin
+    (arXiv 2507.11948), γ = 0.4."""
     check_gamma(gamma)
     found: list[float | None] = []
     following: float | None = 0.0
