@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import NamedTuple
 
 REQUEST = struct.Struct("<IIIQQQ32s")
@@ -54,6 +54,7 @@ ABSENT_BIT = 32
 """First of the bits in a candidate's answer to ARENA that say what its model has no place for (constants.MOST)."""
 
 
+@unique
 class Command(IntEnum):
     """Requests of the referee."""
 
@@ -80,7 +81,7 @@ class Command(IntEnum):
     VARY = 15
     """Reference only: fill slots a, a+1, … with an input set for each variant in the mask b, in the order of their
     numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""
-    EXCUSE = 20
+    EXCUSE = 21
     """Reference only: of the answer that lies in output slot a, to the inputs in slot a, put what is expected in place
     of what is wrong (workers/excuses.py); number b: 1 for ties alone.  Answers JSON, a leaf an output."""
     RUN = 5
@@ -140,6 +141,7 @@ class Outcome(IntEnum):
     """Triton's compiler refused a kernel when it was first launched."""
 
 
+@unique
 class Pretence(IntEnum):
     """Substitutes for a kernel's launch."""
 
