@@ -45,7 +45,8 @@ class Claim:
     lease: jobs.Lease | None = None
     owed: bool = False
     """Jobs wait in the queue that gave the permission, and none of them was taken, because one of another queue was
-    due or because other transactions hold their rows: the permission must be given again."""
+    due or because other transactions hold their rows; or one was taken that no message had left for: the permission
+    must be given again."""
     refused: str | None = None
     """The device takes no jobs now: why."""
 
@@ -71,8 +72,8 @@ def claim(connection: sa.Connection, place: Place, queue: str, terms: Terms) -> 
     if state in CLOSED:
         return Claim(refused=str(state), owed=pins[queue] != place.device and _waits(connection, place, pins[queue]))
     lease, pin = _take_next(connection, place, list(pins.values()), terms)
-    taken_here = lease is not None and pin == pins[queue]
-    owed = not taken_here and _waits(connection, place, pins[queue])
+    used_up = lease is not None and pin == pins[queue] and not lease.unsent
+    owed = not used_up and _waits(connection, place, pins[queue])
     return Claim(lease=lease, owed=owed)
 
 

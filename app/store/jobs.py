@@ -76,6 +76,8 @@ class Lease:
     job: Job
     owner: str
     """Unique to this claim."""
+    unsent: bool = False
+    """No message had left for the job since it was queued again: the permission that took it was another job's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +150,7 @@ def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, l
             _j.attempt,
             _j.device_class,
             _j.options,
+            _j.sent_at.is_(None).label("unsent"),
             tables.problems.c.reference,
             tables.problems.c.entry_point,
             tables.candidates.c.source,
@@ -158,7 +161,7 @@ def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, l
     if row is None:
         _settle(connection, limits, _j.job_id == job_id)
         return None
-    return Lease(job=_as_job(job_id, row), owner=owner)
+    return Lease(job=_as_job(job_id, row), owner=owner, unsent=row.unsent)
 
 
 def extend_lease(connection: sa.Connection, lease: Lease, lease_s: float) -> Pulse:

@@ -265,6 +265,20 @@ def test_a_job_that_was_cut_short_is_not_claimed_before_its_moment(database: Dat
     assert claimed(database) == first
 
 
+def test_a_job_that_runs_again_does_not_use_up_the_permission_of_another(database: Database, broker: Celery) -> None:
+    """It was released, is due, and no message has left for it yet, when that of another job arrives."""
+    first, second = submit(database, broker, "first", "second")
+    lease = claim(database).lease
+    assert lease is not None
+    with database.begin() as connection:
+        jobs.release(connection, lease, Limits(), "infrastructure", "gone", cut_short=True)
+        connection.execute(sa.update(tables.jobs).values(not_before=None))
+    again = claim(database)
+    assert again.lease is not None
+    assert (again.lease.job.job_id, again.owed) == (first, True)
+    assert (claimed(database), claim(database)) == (second, claims.Claim())
+
+
 def test_faults_in_a_row_are_those_of_several_jobs(database: Database) -> None:
     register(database, HERE, THERE)
     with database.begin() as connection:
