@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -69,11 +69,13 @@ def true_gradient(paths: Sequence[Path]) -> list[float]:
     ]
 
 
-def expected_gradient(
+def moments(
     paths: Sequence[Path], method: str, options: Options | None = None, *, per_turn: bool = False
-) -> list[float]:
-    """E[ĝ] over all N-tuples; `per_turn` divides by the number of turns in the batch in place of N."""
-    total = [0.0] * len(THETA)
+) -> tuple[list[float], float]:
+    """E[ĝ] over all N-tuples, and the trace of its covariance.
+
+    `per_turn` divides by the number of turns in the batch in place of N."""
+    total, square = [0.0] * len(THETA), 0.0
     for batch in itertools.product(paths, repeat=N):
         chance = math.prod(path.chance for path in batch)
         turns = [
@@ -81,13 +83,21 @@ def expected_gradient(
             for name, path in enumerate(batch)
             for at, reward in enumerate(path.rewards, start=1)
         ]
-        divisor = len(turns) if per_turn else N
+        found = [0.0] * len(THETA)
         for one in credit.advantages(turns, method, options):
             assert one.advantage is not None
             score = batch[one.turn.trajectory].scores[one.turn.index - 1]
-            for at, value in enumerate(score):
-                total[at] += chance * one.advantage * value / divisor
-    return total
+            found = [a + one.advantage * b for a, b in zip(found, score, strict=True)]
+        found = [value / (len(turns) if per_turn else N) for value in found]
+        total = [a + chance * b for a, b in zip(total, found, strict=True)]
+        square += chance * sum(value**2 for value in found)
+    return total, square - sum(value**2 for value in total)
+
+
+def expected_gradient(
+    paths: Sequence[Path], method: str, options: Options | None = None, *, per_turn: bool = False
+) -> list[float]:
+    return moments(paths, method, options, per_turn=per_turn)[0]
 
 
 def relative_error(got: Sequence[float], true: Sequence[float]) -> float:
@@ -175,22 +185,23 @@ def test_with_equal_lengths_trloo_is_grpo_times_n_over_n_minus_1():
     assert relative_error(expected_gradient(paths, "erloo"), true) > 0.05
 
 
-def report(paths: Sequence[Path]) -> list[tuple[str, float, float, float]]:
-    """Rows of README.md: method, relative error, best common scale, cosine with the true gradient."""
-    true = true_gradient(paths)
-    found: list[tuple[str, Callable[[], list[float]]]] = [
-        (method, lambda method=method: expected_gradient(paths, method)) for method in ("trloo", "rloo", *BIASED)
-    ]
-    found.append(("trloo, alone: zero", lambda: expected_gradient(paths, "trloo", Options(alone=Alone.ZERO))))
-    found.append(("trloo, mean over turns", lambda: expected_gradient(paths, "trloo", per_turn=True)))
-    return [
-        (name, relative_error(got, true), best_scale(got, true), cosine(got, true))
-        for name, got in ((name, make()) for name, make in found)
-    ]
-
-
 def table(paths: Sequence[Path]) -> list[str]:
-    return [f"| `{name}` | {error:.3f} | {scale:.3f} | {angle:.3f} |" for name, error, scale, angle in report(paths)]
+    """Rows of README.md: method, relative error, best common scale, cosine, noise (root of the covariance's trace over
+    the length of E[ĝ])."""
+    true = true_gradient(paths)
+    made = {method: moments(paths, method) for method in ("trloo", "rloo", "returns", *BIASED)}
+    made["trloo, alone: zero"] = moments(paths, "trloo", Options(alone=Alone.ZERO))
+    made["trloo, mean over turns"] = moments(paths, "trloo", per_turn=True)
+    return [
+        f"| `{name}` | {relative_error(got, true):.3f} | {best_scale(got, true):.3f} | {cosine(got, true):.3f} | "
+        f"{math.sqrt(variance) / math.hypot(*got):.2f} |"
+        for name, (got, variance) in made.items()
+    ]
+
+
+def test_baselines_of_others_lower_the_noise_of_unbiased_estimates():
+    noise = {method: moments(EARLY, method)[1] for method in ("trloo", "rloo", "returns")}
+    assert max(noise["trloo"], noise["rloo"]) < noise["returns"]
 
 
 def test_the_readme_states_these_figures():
