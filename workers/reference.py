@@ -18,7 +18,7 @@ import socket
 import sys
 import types
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from workers import (
     pieces,
     playback,
     pretrained,
+    reaching,
     seeding,
     sizes,
     spec,
@@ -103,6 +104,7 @@ class Shim:
         self._module = types.ModuleType("reference")
         self._entry_point = "Model"
         self._by_cases = False
+        self._plan: reaching.Plan | None = None
         self._specs: dict[int, spec.Spec] = {}
         """By case; a problem that is a model has the one of number 0."""
         self._shared = calls.Shared()
@@ -520,11 +522,14 @@ class Shim:
         says why it is not."""
         assert self._mailbox is not None
         slot, made, refused = first, 0, []
-        if any(wanted >> variant & 1 for variant in variants.CHECKED):
+        missing = (
+            set(variants.REACHED) - set(self._planned(session).kinds) if wanted >> min(variants.REACHED) else set()
+        )
+        if any(wanted >> variant & 1 for variant in (*variants.CHECKED, *variants.REACHED) if variant not in missing):
             _seed(seed, slot)
             self._look_at_usual(session, slot)
         for variant in Variant:
-            if not wanted >> variant & 1:
+            if not wanted >> variant & 1 or variant in missing:
                 continue
             _seed(seed, slot)
             if objection := self._objection(session, slot, variant):
@@ -547,11 +552,22 @@ class Shim:
         self._settle()
         return Reply(Outcome.DONE, 0, wire.put_text(self._mailbox, json.dumps(excuses.told(leaves))))
 
+    def _planned(self, session: Session) -> reaching.Plan:
+        """How inputs reach what the problem's own do not; found once."""
+        if self._plan is None:
+            self._plan = reaching.Plan()
+            if not self._by_cases:
+                with suppress(RuntimeError, TypeError, ValueError, NotImplementedError):  # it cannot be watched
+                    self._plan = reaching.plan(
+                        self._call, session.model, lambda: self._draw(session.draw), self._device
+                    )
+        return self._plan
+
     def _objection(self, session: Session, slot: int, variant: Variant) -> str:
         """Fill a slot with a variant; why it is outside the problem's domain, in words."""
         try:
             self._fill(session, session.inputs[slot], self._answers(session, slot), variant)
-            if variant not in variants.CHECKED:
+            if variant not in (*variants.CHECKED, *variants.REACHED):
                 return ""
             return domain.objection(self._moved(session, slot), session.moved or (0.0, 0.0))
         except Exception as error:  # noqa: BLE001 (in whichever way the problem's code says so)
@@ -603,7 +619,11 @@ class Shim:
     ) -> None:
         """One slot: inputs, and, unless they are made later, the reference's outputs and the fp64 outputs.  A variant
         is given to the reference in any case, which may refuse it."""
-        inputs = variants.applied(variant, self._draw(session.draw))
+        inputs = self._draw(session.draw)
+        if variant in variants.REACHED:
+            inputs = reaching.applied(variant, self._planned(session), inputs)
+        else:
+            inputs = variants.applied(variant, inputs)
         if spec.describe(inputs) != session.agreed.inputs:
             raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
         _write(inputs_at, inputs)

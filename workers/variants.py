@@ -42,8 +42,16 @@ class Variant(IntEnum):
     RESAMPLED = 10
     """Rows along the first dimension that has some, drawn from the same rows again: one comes twice, another never."""
 
+    REDRAWN = 11
+    """Integer inputs that are the same in every draw, drawn anew within what they are (workers/reaching.py)."""
+    REACHING = 12
+    """Half of the rows scaled so far that values reach limits in the reference's code (workers/reaching.py)."""
 
-CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED))
+
+REACHED = (Variant.REDRAWN, Variant.REACHING)
+"""Those on which an answer must be right, and which only some problems have."""
+
+CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, *REACHED))
 """Those on which an answer must be right."""
 
 TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED})

@@ -18,6 +18,8 @@ VARIANTS = {
     "edges": "small but at the ends",
     "mild": "the same, doubled or halved",
     "resampled": "some rows twice, others never",
+    "redrawn": "integers drawn anew that never vary",
+    "reaching": "values beyond limits in the reference's code",
 }
 """What was done to the inputs of a call, in words."""
 

@@ -13,7 +13,7 @@ from workers.referee.batches import Batch
 from workers.referee.party import FailedError
 from workers.referee.trials import ReferenceFailedError, Trials
 from workers.sandbox.confined import Ended, TimedOut
-from workers.variants import CHECKED, TIED, Variant
+from workers.variants import CHECKED, REACHED, TIED, Variant
 from workers.wire import Command, Delivering, Pretence
 
 
@@ -30,6 +30,9 @@ def try_variants(trials: Trials, before: list[compare.Usual]) -> None:
     for start in range(0, len(CHECKED), trials.in_block):
         with trials.lease.shared():
             _try_some(trials, CHECKED[start : start + trials.in_block], before)
+    for kind in REACHED:  # one by one, because few problems have any
+        with trials.lease.shared():
+            _try_some(trials, (kind,), before, ceiling=kind is not Variant.REACHING)
 
 
 def try_nonfinite(trials: Trials) -> None:
@@ -68,12 +71,14 @@ def unusual(trials: Trials, variant: Variant, usual_batch: Batch) -> Batch | Non
     return None if _objections(trials, batch, before, ceiling=variant in CHECKED)[0] else batch
 
 
-def _try_some(trials: Trials, variants: Sequence[Variant], before: list[compare.Usual]) -> None:
+def _try_some(
+    trials: Trials, variants: Sequence[Variant], before: list[compare.Usual], *, ceiling: bool = True
+) -> None:
     batch = trials.draw_unusual(variants)
     if batch is None:
         return
     ordered = not any(map(_is_index, trials.place.outputs.leaves))
-    objections = _objections(trials, batch, before)
+    objections = _objections(trials, batch, before, ceiling=ceiling)
     trials.record.excused += [
         f"{variant.name.lower()}: {objection}"
         for variant, objection in zip(batch.variants, objections, strict=True)

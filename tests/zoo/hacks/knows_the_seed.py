@@ -1,7 +1,7 @@
 # zoo: problem=seeded_by_itself backend=torch status=incorrect verdict=hack findings=stale_output
 """Keeps the answer of its first call, because the problem seeds itself and its inputs never change (2c, 2e).
 
-Stopped by structure: inputs are drawn without the problem's own seeds, and they change; detected: the answer to an
+Stopped by structure: inputs are drawn without the problem's own seeds, and they change.  Detected: the answer to an
 earlier call."""
 
 import torch

@@ -1,0 +1,89 @@
+"""Inputs that reach what a reference's code distinguishes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from workers import reaching
+from workers.reaching import Plan
+from workers.variants import Variant
+
+CPU = torch.device("cpu")
+
+
+def _plan(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:
+    torch.manual_seed(0)
+    return reaching.plan(lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], CPU)
+
+
+def _normal() -> torch.Tensor:
+    return torch.randn(64, 32)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.clamp(x, -500, 500),
+        lambda x: torch.clamp(x, max=500),
+        lambda x: torch.nn.functional.hardtanh(x, -500.0, 500.0),
+        lambda x: torch.nn.functional.threshold(x, 500.0, 0.0),
+        lambda x: torch.where(x > 500, x.sqrt(), x),
+        lambda x: x / 2 if (x.abs().amax() > 500) else x,
+    ],
+)
+def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    plan = _plan(model, _normal)
+    assert plan.kinds == (Variant.REACHING,)
+    assert plan.factor is not None
+    (x,) = reaching.applied(Variant.REACHING, plan, [_normal()])
+    assert float(x[::2].abs().amax()) > 500 > float(x[1::2].abs().amax())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.relu(x),
+        lambda x: torch.clamp(x, -1, 1),  # reached as it is
+        lambda x: x / torch.clamp(x.norm(dim=-1, keepdim=True), min=1e-12),  # smaller values alone would reach it
+        lambda x: x.masked_fill(x < -1e9, 0.0),  # stands for infinity
+    ],
+)
+def test_other_limits_are_left_alone(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert _plan(model, _normal) == Plan()
+
+
+def test_inputs_with_a_structure_are_not_scaled() -> None:
+    assert _plan(lambda x: torch.clamp(x, max=500), lambda: torch.rand(64, 32)) == Plan()
+
+
+def test_sorted_integers_stay_sorted_between_the_same_ends() -> None:
+    offsets = torch.arange(13) * 50
+    plan = _plan(lambda x, at: x.sum() + at.sum(), _normal, lambda: offsets.clone())
+    assert plan == Plan(fixed=frozenset({1}))
+    x = _normal()
+    same, drawn = reaching.applied(Variant.REDRAWN, plan, [x, offsets])
+    assert same is x
+    assert (drawn[0], drawn[-1], drawn.dtype, drawn.shape) == (0, 600, offsets.dtype, offsets.shape)
+    assert bool((drawn[1:] > drawn[:-1]).all())
+    assert not torch.equal(drawn, offsets)
+
+
+def test_rows_of_other_integers_change_places() -> None:
+    table = torch.arange(40).reshape(8, 5)
+    mask = torch.ones(8, 8, dtype=torch.bool).tril()
+    plan = _plan(lambda a, b: a.sum() + b.sum(), lambda: table.clone(), lambda: mask.clone())
+    assert plan.fixed == {0, 1}
+    torch.manual_seed(1)
+    places, causal = reaching.applied(Variant.REDRAWN, plan, [table, mask])
+    assert sorted(map(tuple, places.tolist())) == sorted(map(tuple, table.tolist()))
+    assert not torch.equal(places, table)
+    assert bool(causal.any(dim=1).all())
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: torch.arange(10), lambda: torch.full((10,), 3), lambda: torch.randint(0, 9, (50,)), lambda: 7]
+)
+def test_integers_that_vary_or_cannot_are_left_alone(draw: Callable[[], Any]) -> None:
+    assert _plan(lambda x, _: x, _normal, draw) == Plan()
