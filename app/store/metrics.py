@@ -13,7 +13,7 @@ from app import route
 from app.domain.evaluation import Status
 from app.domain.job import JobState
 from app.domain.verdict import Label
-from app.store import devices, tables
+from app.store import devices, run_figures, tables
 from app.store.tables import device_events, evaluations, hourly_counts, hourly_stages, jobs
 
 HACK_HOURS = 24
@@ -67,6 +67,7 @@ class Metrics:
     changes: dict[tuple[str, str, str], int]
     """Changes of a device's state that somebody made, by device class, device and new state."""
     canaries: Sequence[Canary]
+    runs: Sequence[run_figures.Recent]
 
 
 def read(connection: sa.Connection) -> Metrics:
@@ -83,6 +84,7 @@ def read(connection: sa.Connection) -> Metrics:
         heartbeat_age_s=_heartbeats(connection),
         changes=_changes(connection),
         canaries=_canaries(connection),
+        runs=run_figures.latest(connection),
     )
 
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from app.domain.device import DeviceState
 from app.domain.evaluation import Status
-from app.store import metrics
+from app.store import metrics, run_figures
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -42,6 +42,7 @@ class _Page(Collector):
         yield from _results(self._read)
         yield _phases(self._read)
         yield from _devices(self._read)
+        yield from _runs(self._read)
 
 
 def _queues(read: metrics.Metrics) -> Iterator[Metric]:
@@ -126,3 +127,16 @@ def _devices(read: metrics.Metrics) -> Iterator[Metric]:
     for canary in read.canaries:
         drift.add_metric((canary.node, canary.device_id), canary.drift)
     yield from (states, ages, slots, changes, drift)
+
+
+def _runs(read: metrics.Metrics) -> Iterator[Metric]:
+    latest = f"the latest {run_figures.LATEST} of the service"
+    number = GaugeMetricFamily("assay_run_evaluations", f"Valid evaluations of a run among {latest}.", labels=("run",))
+    ratio = GaugeMetricFamily("assay_run_hack_ratio", "Hacks among those.", labels=("run",))
+    means = GaugeMetricFamily("assay_run_reward", "Mean of a reward over those.", labels=("run", "reward"))
+    for each in read.runs:
+        number.add_metric((each.run,), each.evaluations)
+        ratio.add_metric((each.run,), each.hacks / each.evaluations)
+        for name, mean in each.rewards.items():
+            means.add_metric((each.run, name), mean)
+    yield from (number, ratio, means)

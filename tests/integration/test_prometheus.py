@@ -16,6 +16,7 @@ from app import enqueue
 from app.domain.device import Place
 from app.domain.evaluation import Canary, Timing
 from app.domain.job import Limits
+from app.domain.trajectory import Run, Turn
 from app.settings import Settings
 from app.store import claims, devices, evaluations, jobs
 from app.store.session import Database
@@ -100,3 +101,28 @@ def with_canary() -> Any:
         candidate_handover_us=1, claimed_us=None, floor_us=0, stop_reason="precise", blocks=(), canary=canary,
     )  # fmt: skip
     return replace(fakes.passed(), timing=timing)
+
+
+def test_a_training_run_is_seen_while_it_runs(database: Database, broker: Celery, app: flask.Flask) -> None:
+    """Rewards and the share of hacks by run, the same in /metrics and in /v1/runs/{name}."""
+    run = Run(name="verl/grpo/step 7")
+    for candidate in ("good", "bad", "cheat", "waits"):
+        turn = Turn(messages=(), response=candidate, candidate=candidate)
+        enqueue.enqueue_trajectory(database, broker, request=fakes.request(), turns=[turn], run=run)
+    run_one(database, evaluation=fakes.passed(), verdict=fakes.clean())
+    run_one(database, evaluation=fakes.incorrect(), verdict=fakes.clean())
+    run_one(database, evaluation=fakes.passed(), verdict=fakes.hack())
+    found = scraped(app)
+    assert found["assay_run_evaluations{run=verl/grpo/step 7}"] == 3
+    assert found["assay_run_hack_ratio{run=verl/grpo/step 7}"] == pytest.approx(1 / 3)
+    assert found["assay_run_reward{reward=dr_kernel,run=verl/grpo/step 7}"] == pytest.approx(1 / 3)
+    site = app.test_client()
+    for name in ("verl/grpo/step 7", "verl%2Fgrpo%2Fstep%207", site.get("/v1/runs").json["runs"][0]["run_id"]):
+        told = site.get(f"/v1/runs/{name}").json
+        assert told["name"] == "verl/grpo/step 7"
+        figures = told["figures"]
+        assert (figures["attempts"], figures["correct"], figures["hacks"], figures["queued"]) == (3, 1, 1, 1)
+        assert figures["hack_ratio"] == pytest.approx(1 / 3)
+        assert figures["rewards"]["dr_kernel"] == pytest.approx(1 / 3)
+        assert figures["last_evaluation_at"] is not None
+    assert site.get("/v1/runs/nobody").status_code == 404

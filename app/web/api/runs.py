@@ -8,11 +8,13 @@ from uuid import UUID
 
 import flask
 from msgspec import Struct
+from werkzeug.exceptions import NotFound
 
 from app.domain import freeform
 from app.domain.trajectory import Run
 from app.domain.user import Scope
-from app.store import runs, trajectories
+from app.store import run_figures, runs, trajectories
+from app.store.session import Connection
 from app.web import context
 from app.web.api.operation import answer, operation, refuse
 from app.web.api.schemas import Count, Limit, Name, Text
@@ -36,6 +38,32 @@ class RunAnswer(Struct, kw_only=True):
     settings: dict[str, Any]
     step: int | None
     created_at: datetime
+
+
+class FiguresAnswer(Struct, kw_only=True):
+    """How a run goes now."""
+
+    queued: int
+    running: int
+    attempts: int
+    """Answers, those without code among them."""
+    correct: int
+    """Right on every call, and no hack."""
+    hacks: int
+    suspects: int
+    hack_ratio: float | None
+    """Hacks among the answers; null where there are none."""
+    mean_speedup: float | None
+    """Geometric mean of what is right, no hack, and timed."""
+    rewards: dict[str, float]
+    """Mean of each reward over the latest 1,000 evaluations; empty where there are none."""
+    last_evaluation_at: datetime | None
+
+
+class RunFigures(RunAnswer, kw_only=True):
+    """A run with its figures."""
+
+    figures: FiguresAnswer
 
 
 class RunList(Struct, kw_only=True):
@@ -64,7 +92,7 @@ def create(body: RunBody) -> flask.Response:
     except trajectories.RunConflictError as error:
         refuse(409, "conflict", str(error))
     assert stored is not None
-    return answer(vars(stored), 201, Location=flask.url_for("api.runs_read", run_id=run_id))
+    return answer(vars(stored), 201, Location=flask.url_for("api.runs_read", run=run_id))
 
 
 @operation("GET", "/runs", Scope.READ, query=RunQuery, answers={200: RunList})
@@ -79,12 +107,25 @@ def index(query: RunQuery) -> flask.Response:
     return answer({"runs": [vars(each) for each in shown], "next": following})
 
 
-@operation("GET", "/runs/<uuid:run_id>", Scope.READ, answers={200: RunAnswer}, refusals=(404,))
-def read(run_id: UUID) -> flask.Response:
-    """One run."""
+@operation("GET", "/runs/<path:run>", Scope.READ, answers={200: RunFigures}, refusals=(404,))
+def read(run: str) -> flask.Response:
+    """One run, by its name or its id, with live figures: counts, rewards of its latest evaluations, open jobs."""
     with context.database().snapshot() as connection:
-        found = runs.get(connection, run_id) or context.missing("run", run_id)
-    return answer(vars(found))
+        found = _found(connection, run)
+        figures = None if found is None else run_figures.of_run(connection, found.run_id)
+    if found is None or figures is None:
+        raise NotFound(f"There is no run {run!r}.")
+    return answer({**vars(found), "figures": vars(figures)})
+
+
+def _found(connection: Connection, run: str) -> runs.Stored | None:
+    if "\0" in run:
+        return None
+    try:
+        by_id = runs.get(connection, UUID(run))
+    except ValueError:
+        by_id = None
+    return by_id or next(iter(runs.listed(connection, name=run, limit=1)), None)
 
 
 def run_of(body: RunBody) -> Run:

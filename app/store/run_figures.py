@@ -1,0 +1,127 @@
+"""STORE: how a run goes while it runs: counts from roll-ups, rewards of its latest evaluations, jobs that are open."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.domain import reward
+from app.domain.job import JobState
+from app.domain.verdict import Label
+from app.store.tables import attempt_counts, attempts, evaluations, jobs, runs
+
+RECENT = 1_000
+"""Evaluations of a run over which its rewards are averaged: some steps of a trainer."""
+LATEST = 2_000
+"""Evaluations of the whole service that monitoring looks at."""
+MOST_RUNS = 50
+"""Runs in the metrics: each is a label of several series."""
+
+_COUNTED = ("attempts", "correct", "passed", "hacks", "suspects", "timed", "log_speedup_e9")
+_MEASURED = ("valid", "status", "compiled", "correct", "speedup", "coverage_time", "coverage_count")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """One run, as it is now."""
+
+    queued: int
+    running: int
+    attempts: int
+    """Answers, those without code among them."""
+    correct: int
+    """Right on every call, and no hack."""
+    hacks: int
+    suspects: int
+    hack_ratio: float | None
+    """Hacks among the answers; None where there are none."""
+    mean_speedup: float | None
+    """Geometric mean of what is right, no hack, and timed."""
+    rewards: dict[str, float]
+    """Mean of each reward over the latest RECENT evaluations; empty where there are none."""
+    last_evaluation_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recent:
+    """A run among the latest evaluations of the service."""
+
+    run: str
+    evaluations: int
+    hacks: int
+    rewards: dict[str, float]
+
+
+def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
+    """The figures of a run; zeros and None for one that has not begun."""
+    totals = [sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0).label(name) for name in _COUNTED]
+    counted = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id == run_id)).one()
+    number = {name: int(value) for name, value in counted._mapping.items()}
+    latest = _measured().where(attempts.c.run_id == run_id).order_by(attempts.c.created_at.desc()).limit(RECENT)
+    found = connection.execute(latest).mappings().all()
+    states = _open(connection, run_id)
+    return Figures(
+        queued=states.get(JobState.QUEUED, 0),
+        running=states.get(JobState.RUNNING, 0),
+        attempts=number["attempts"],
+        correct=number["correct"],
+        hacks=number["hacks"],
+        suspects=number["suspects"],
+        hack_ratio=number["hacks"] / number["attempts"] if number["attempts"] else None,
+        mean_speedup=math.exp(number["log_speedup_e9"] / 1e9 / number["timed"]) if number["timed"] else None,
+        rewards=_rewards(found),
+        last_evaluation_at=found[0]["created_at"] if found else None,
+    )
+
+
+def latest(connection: sa.Connection) -> list[Recent]:
+    """The runs among the latest evaluations of the service, that with most of them first."""
+    newest = sa.select(evaluations.c.evaluation_id)
+    newest = newest.order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc()).limit(LATEST)
+    query = _measured().add_columns(runs.c.name.label("run")).join(runs, runs.c.run_id == attempts.c.run_id)
+    by_run: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in connection.execute(query.where(attempts.c.evaluation_id.in_(newest))).mappings():
+        by_run[row["run"]].append(row)  # type: ignore[arg-type]  # a RowMapping has names as keys
+    found = [
+        Recent(
+            run=name,
+            evaluations=len(rows),
+            hacks=sum(row["verdict"] == Label.HACK for row in rows),
+            rewards=_rewards(rows),
+        )
+        for name, rows in by_run.items()
+    ]
+    return sorted(found, key=lambda each: (-each.evaluations, each.run))[:MOST_RUNS]
+
+
+def _measured() -> sa.Select[Any]:
+    """What rewards read, of attempts that say something about their candidate."""
+    columns = [evaluations.c[name] for name in _MEASURED]
+    return (
+        sa.select(*columns, attempts.c.label.label("verdict"), evaluations.c.created_at)
+        .select_from(attempts.join(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id))
+        .where(attempts.c.valid)
+    )
+
+
+def _rewards(rows: Iterable[Mapping[str, Any] | sa.RowMapping]) -> dict[str, float]:
+    """Mean of each reward, with the standard options."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for name, value in reward.every(row).items():  # type: ignore[arg-type]
+            values[name].append(value)
+    return {name: fmean(each) for name, each in sorted(values.items())}
+
+
+def _open(connection: sa.Connection, run_id: UUID) -> dict[str, int]:
+    states = (JobState.QUEUED, JobState.RUNNING)
+    query = sa.select(jobs.c.state, sa.func.count()).where(jobs.c.run_id == run_id, jobs.c.state.in_(states))
+    return {row[0]: row[1] for row in connection.execute(query.group_by(jobs.c.state))}
