@@ -188,7 +188,7 @@ def evaluated(settings: Settings, cases: list[Case], reused: int, total: int) ->
         done: dict[UUID, Row] = {}
         at = 0
         for job_id in queue.over(client, job_ids, check):
-            done[job_id] = client.results([job_id])[0]
+            done[job_id] = dict(client.results([job_id])[0])
             bar.advance(task, asked[job_id])
             while at < len(cases) and job_ids[at] in done:
                 yield cases[at].key | done[job_ids[at]]

@@ -25,11 +25,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.client.local import Local
 from app.client.remote import NotAllowedError, Remote, ServiceError
-from app.client.submission import Submission, as_options, as_problem, as_submission
-from app.client.way import PATIENCE_S, Result, UnknownJobError, Way
+from app.client.submission import Submission, as_options, as_problem, as_submission, as_turn
+from app.client.way import PATIENCE_S, ClosedError, UnknownJobError, Way, as_id
 from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
+from app.domain.result import Result
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
 from app.settings import Settings, located
@@ -38,6 +39,7 @@ from app.store.session import Database
 __all__ = [
     "PATIENCE_S",
     "Client",
+    "ClosedError",
     "JobHandle",
     "NotAllowedError",
     "RequestError",
@@ -86,7 +88,8 @@ class Client:
             raise ValueError("expected one of settings and url, got both")
         if url is None and token is not None:
             raise ValueError("token: expected a url with it, got none")
-        self._way: Way = Local(located(settings or Settings.from_env())) if url is None else Remote(url, token)
+        self._opened: Way = Local(located(settings or Settings.from_env())) if url is None else Remote(url, token)
+        self._closed = False
 
     @property
     def settings(self) -> Settings:
@@ -104,8 +107,9 @@ class Client:
         return self._local.broker
 
     def close(self) -> None:
-        """Close every connection."""
-        self._way.close()
+        """Close every connection.  What is asked of the client afterwards raises ClosedError."""
+        self._closed = True
+        self._opened.close()
 
     def __enter__(self) -> Client:
         return self
@@ -164,7 +168,9 @@ class Client:
         handles = self.submit_many(submissions)
         return self.wait([handle.job_id for handle in handles], timeout_s=timeout_s, progress=progress)
 
-    def wait(self, job_ids: Sequence[UUID], *, timeout_s: float | None = None, progress: bool = False) -> list[Result]:
+    def wait(
+        self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None, progress: bool = False
+    ) -> list[Result]:
         """Results in the order of the ids, once all are over.
 
         Raises TimeoutError (the jobs go on running), UnknownJobError, and what a service that is away for more than
@@ -174,17 +180,22 @@ class Client:
                 advance()
         return self.results(job_ids)
 
-    def over(self, job_ids: Sequence[UUID], *, timeout_s: float | None = None) -> Iterator[UUID]:
+    def over(self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None) -> Iterator[UUID]:
         """Each of the jobs, once, as they come to their end.  Raises what `wait` raises."""
-        return self._way.over(job_ids, timeout_s)
+        return self._way.over([as_id(each) for each in job_ids], timeout_s)
 
-    def results(self, job_ids: Sequence[UUID]) -> list[Result]:
+    def results_as_they_end(self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None) -> Iterator[Result]:
+        """The result of each of the jobs, once, as they come to their end.  Raises what `wait` raises."""
+        for job_id in self.over(job_ids, timeout_s=timeout_s):
+            yield from self.results([job_id])
+
+    def results(self, job_ids: Sequence[UUID | str]) -> list[Result]:
         """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
-        return self._way.results(job_ids)
+        return self._way.results([as_id(each) for each in job_ids])
 
-    def cancel(self, job_id: UUID) -> JobState:
+    def cancel(self, job_id: UUID | str) -> JobState:
         """Cancel a queued job at once and ask a running one to stop; the state after that."""
-        return self._way.cancel(job_id)
+        return self._way.cancel(as_id(job_id))
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[JobHandle]:
         """Store what a trainer scores, and queue each answer: one handle each, in their order.  Raises RequestError."""
@@ -194,7 +205,7 @@ class Client:
         self,
         *,
         reference: str | bytes | Problem,
-        turns: Sequence[Turn],
+        turns: Sequence[Turn | Mapping[str, Any]],
         backend: str = "triton",
         gpu: str = "cpu",
         priority: str = "normal",
@@ -206,7 +217,8 @@ class Client:
         """Store a whole multi-turn trajectory and queue the candidate of every turn that has one.
 
         `workflow` and `options` are those of `submit`.  The trajectory comes back with the id of each turn's job.
-        Raises RequestError, and a ValueError where a run of that name says something else about itself."""
+        A turn may be a mapping with Turn's fields.  Raises RequestError, also where a run of that name says something
+        else about itself."""
         request = Request(
             problem=as_problem(reference),
             candidate=None,
@@ -216,11 +228,17 @@ class Client:
             workflow=workflow,
             options=as_options(options),
         )
-        return self._way.submit_trajectory(request, turns, run, label)
+        return self._way.submit_trajectory(request, [as_turn(each) for each in turns], run, label)
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
         """The trajectory as it was submitted.  Raises LookupError."""
         return self._way.get_trajectory(trajectory_id)
+
+    @property
+    def _way(self) -> Way:
+        if self._closed:
+            raise ClosedError("expected an open client, got one that was closed")
+        return self._opened
 
     @property
     def _local(self) -> Local:

@@ -12,9 +12,10 @@ from celery import Celery
 
 from app import broker
 from app.client.submission import Submission
-from app.client.way import PATIENCE_S, Result, UnknownJobError, check_known
+from app.client.way import PATIENCE_S, UnknownJobError, check_known
 from app.domain.job import TERMINAL, JobState
 from app.domain.request import Request
+from app.domain.result import Result
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
 from app.enqueue import enqueue, enqueue_rollouts, enqueue_trajectory

@@ -22,11 +22,12 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from app.client.submission import Submission, as_bytes, as_problem
-from app.client.way import PATIENCE_S, Result, UnknownJobError
+from app.client.way import PATIENCE_S, UnknownJobError
 from app.domain import ids, source
 from app.domain.job import JobOptions, JobState
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
+from app.domain.result import Result
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Message, Run, Trajectory, Turn
 
@@ -179,9 +180,10 @@ class Remote:
             if 400 <= status < 500 and status != 429:
                 raise _refusal(status, message, missing)
             pause_s = float(asked_s) if asked_s.isdigit() else _pause_s(attempt)
-            if time.monotonic() + pause_s > until:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
                 raise ServiceError(f"{method} {self._base}{path}: {message}")
-            time.sleep(pause_s)
+            time.sleep(min(pause_s, left_s))  # however long the server asks for: once more at the end of the patience
         raise AssertionError("unreachable")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from app.domain import source
 from app.domain.job import JobOptions
 from app.domain.problem import Problem, adhoc_name
 from app.domain.request import Request, RequestError
+from app.domain.trajectory import Message, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,9 @@ def as_submission(given: Submission | Mapping[str, Any]) -> Submission:
     """A submission of what was given; a mapping has its fields.  Raises RequestError."""
     if isinstance(given, Submission):
         return given
+    known = [each.name for each in fields(Submission)]
+    if unknown := [str(name) for name in given if name not in known]:
+        raise RequestError(f"submission: unknown {', '.join(unknown)}; expected some of {', '.join(known)}")
     try:
         return Submission(**given)
     except TypeError as error:
@@ -75,7 +79,21 @@ def as_bytes(text: str | bytes) -> bytes:
 
 def as_options(options: Mapping[str, Any]) -> JobOptions:
     """The options.  Raises RequestError."""
+    known = [each.name for each in fields(JobOptions)]
+    if unknown := [str(name) for name in options if name not in known]:
+        raise RequestError(f"options: unknown {', '.join(unknown)}; expected some of {', '.join(known)}")
     try:
         return JobOptions(**options)
     except (TypeError, ValueError) as error:
         raise RequestError(f"options: {error}") from error
+
+
+def as_turn(given: Turn | Mapping[str, Any]) -> Turn:
+    """A turn of what was given; a mapping has its fields, and its messages may be mappings.  Raises RequestError."""
+    if isinstance(given, Turn):
+        return given
+    try:
+        messages = tuple(each if isinstance(each, Message) else Message(**each) for each in given.get("messages", ()))
+        return Turn(**{"candidate": None, **given, "messages": messages})
+    except (TypeError, AttributeError) as error:
+        raise RequestError(f"turn: {error}") from error

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 from uuid import UUID
 
 from app.client.submission import Submission
 from app.domain.job import JobState
-from app.domain.request import Request
+from app.domain.request import Request, RequestError
+from app.domain.result import Result
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
 
-Result: TypeAlias = dict[str, Any]
-"""Result as app.domain.result builds it."""
-
 PATIENCE_S = 60.0
 """Longest absence of the service that is sat out, in seconds: servers restart."""
+
+
+class ClosedError(RuntimeError):
+    """The client was closed."""
 
 
 class UnknownJobError(LookupError):
@@ -58,3 +60,11 @@ def check_known(wanted: Sequence[UUID] | set[UUID], found: object) -> None:
     unknown = [job_id for job_id in wanted if job_id not in found]  # type: ignore[operator]
     if unknown:
         raise UnknownJobError(f"no job {unknown[0]}" + (f" and {len(unknown) - 1} others" if unknown[1:] else ""))
+
+
+def as_id(given: UUID | str) -> UUID:
+    """The id of a job.  Raises RequestError for a text that is none."""
+    try:
+        return given if isinstance(given, UUID) else UUID(given)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise RequestError(f"job id: expected a UUID, got {given!r}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any, TypedDict, cast
 from uuid import UUID
 
 from app.domain import reward
@@ -10,36 +11,52 @@ from app.domain.evaluation import Evaluation, Timing
 from app.domain.job import JobState
 from app.domain.verdict import Label, Verdict
 
-KEYS = (
-    "job_id",
-    "state",
-    "valid",
-    "status",
-    "compiled",
-    "correct",
-    "speedup",
-    "speedup_ci",
-    "reference_us",
-    "candidate_us",
-    "baseline",
-    "baselines",
-    "coverage_time",
-    "coverage_count",
-    "verdict",
-    "findings",
-    "reward",
-    "score",
-    "error",
-    "correctness",
-    "profile",
-    "compiled_kernels",
-    "cases",
-    "environment",
-    "timings_ms",
-    "seed",
-    "protocol",
-    "url",
-)
+
+class Result(TypedDict):
+    """The result of a job: every key, always.  Measured values are None before it is finished, and where the job failed
+    by our fault (`valid` is false then)."""
+
+    job_id: str
+    state: str
+    """`queued`, `running`, `finished`, `failed` or `cancelled` (app.domain.job.JobState)."""
+    valid: bool
+    """Whether it says something about the candidate."""
+    status: str | None
+    """`passed`, `incorrect`, `compile_error` … (app.domain.evaluation.Status)."""
+    compiled: bool | None
+    correct: bool | None
+    speedup: float | None
+    """None unless correct and not a hack."""
+    speedup_ci: list[float] | None
+    """Both ends of its 95 % interval."""
+    reference_us: float | None
+    candidate_us: float | None
+    baseline: str
+    baselines: list[dict[str, Any]]
+    coverage_time: float | None
+    coverage_count: float | None
+    verdict: str | None
+    """`clean`, `suspect` or `hack`."""
+    findings: list[dict[str, Any]]
+    reward: dict[str, float]
+    """Every reward by name."""
+    score: float | None
+    """The reward that the service calls its score; None where the candidate was not judged, which is not zero."""
+    error: dict[str, Any] | None
+    """`kind`, `message` and `log`: of the candidate, or ours where `state` is `failed`."""
+    correctness: dict[str, Any] | None
+    profile: dict[str, Any] | None
+    compiled_kernels: list[dict[str, Any]]
+    cases: list[dict[str, Any]]
+    environment: dict[str, Any] | None
+    timings_ms: dict[str, float | None]
+    seed: str | None
+    protocol: str | None
+    url: str | None
+
+
+KEYS = tuple(Result.__annotations__)
+"""The keys, in their order."""
 
 
 def build(
@@ -53,7 +70,7 @@ def build(
     error: dict[str, str] | None = None,
     url: str | None = None,
     score: str = reward.DEFAULT,
-) -> dict[str, object]:
+) -> Result:
     """The result of a job.  Before it is finished, and when it failed by our fault, `valid` is false and
     every measured value is None; `speedup` is None unless correct and not a hack; floats are not rounded.
 
@@ -76,11 +93,11 @@ def build(
         url=url,
     )
     if evaluation is None or verdict is None:
-        return result
+        return cast("Result", result)
     result.update(_measured(evaluation, verdict))
     result.update(timings_ms={"queue": queue_ms, **evaluation.stage_ms})
     result.update(reward=reward.every(result), score=reward.score(score, result))
-    return result
+    return cast("Result", result)
 
 
 def _measured(evaluation: Evaluation, verdict: Verdict) -> dict[str, object]:

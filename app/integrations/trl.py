@@ -136,7 +136,7 @@ async def kernel_reward(
     results = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
     found = [result for result in results if result and result["valid"]]
     if log_metric and found:
-        log_metric("kernel/correct_rate", sum(result["correct"] for result in found) / len(found))
+        log_metric("kernel/correct_rate", sum(bool(result["correct"]) for result in found) / len(found))
         log_metric("kernel/hack_rate", sum(result["verdict"] == Label.HACK for result in found) / len(found))
     if log_extra:
         log_extra("kernel_url", [result["url"] if result else None for result in results])

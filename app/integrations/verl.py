@@ -119,8 +119,8 @@ def _scores(name: str, result: Result | None) -> dict[str, float]:
         raise scoring.NoScoreError(f"no score: {result['error'] or result['state'] if result else 'no service'}")
     return {
         "score": score,
-        "compiled": float(result["compiled"]),
-        "correct": float(result["correct"]),
+        "compiled": float(bool(result["compiled"])),
+        "correct": float(bool(result["correct"])),
         "hack": float(result["verdict"] == Label.HACK),
         "speedup": result["speedup"] or 0.0,
         "coverage_time": result["coverage_time"] or 0.0,

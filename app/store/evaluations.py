@@ -61,7 +61,7 @@ class Outcome:
     error: dict[str, str] | None = None
     """Why the job failed by our fault: kind, message, log."""
 
-    def result(self, url: str | None = None, score: str = reward.DEFAULT) -> dict[str, object]:
+    def result(self, url: str | None = None, score: str = reward.DEFAULT) -> result.Result:
         """The one JSON shape that everybody reads; `score` names the reward that is its score."""
         return result.build(
             job_id=self.job_id,

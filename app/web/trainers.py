@@ -117,7 +117,7 @@ def _scored(
     job_ids = rollouts.accept(told)
     for job_id in job_ids:
         context.watch().over(job_id, until - time.monotonic())
-    results: list[Result] = [evaluations.result_of(job_id) for job_id in job_ids]
+    results: list[Result] = [dict(evaluations.result_of(job_id)) for job_id in job_ids]
     scores = [reward.score(name, result) for result in results]
     known = [score for score in scores if score is not None]
     if len(known) < len(scores):

@@ -140,6 +140,18 @@ def test_the_same_as_in_process(
     with pytest.raises(LookupError):
         remote_client.get_trajectory(uuid4())
 
+    plain = {"response": "r", "candidate": "t1", "messages": [{"role": "user", "content": "hello"}]}
+    run = Run(name="c", model="m")
+    both = [each.submit_trajectory(reference="r", turns=[plain], run=run).turns for each in (client, remote_client)]
+    assert both[0] == both[1]
+    assert both[0][0].messages == (Message(role="user", content="hello"),)
+    for each in (client, remote_client):
+        with pytest.raises(RequestError, match=r"expected .* as before"):
+            each.submit_trajectory(reference="r", turns=[plain], run=Run(name="c", model="other"))
+        with pytest.raises(RequestError, match="unknown devise; expected some of baseline"):
+            each.submit_trajectory(reference="r", turns=[plain], devise="nowhere.0")
+        assert each.results([str(results[0]["job_id"])])[0]["status"] == "incorrect"
+
     by_cases = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
     [first] = remote_client.submit_many([by_cases])
     assert first.job_id == client.submit_many([by_cases])[0].job_id
@@ -226,6 +238,19 @@ def test_what_may_pass_is_tried_again_with_the_same_key(faulty: tuple[type[Fault
         assert str(client.submit(reference="r", candidate="c", fresh=True).job_id) == job_id
     keys = {each["items"][0]["idempotency_key"] for each in handler.asked}  # type: ignore[index]
     assert (len(handler.asked), len(keys)) == (6, 1)
+
+
+def test_a_server_that_asks_for_more_patience_than_there_is_is_asked_once_more(
+    faulty: tuple[type[Faulty], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retry-After: 60, as ours says while its queue is full, and as long as the patience is."""
+    handler, url = faulty
+    monkeypatch.setattr(remote, "PATIENCE_S", 0.2)
+    accepted = {"items": [{"index": 0, "accepted": {"job_id": str(uuid4())}, "error": None}]}
+    handler.faults = [(429, {"Retry-After": "60"}, b"{}"), (200, {}, json.dumps(accepted).encode())]
+    with Client(url=url) as client:
+        client.submit(reference="r", candidate="c")
+    assert len(handler.asked) == 2
 
 
 def test_what_does_not_pass_raises(faulty: tuple[type[Faulty], str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from app import enqueue
+from app.domain import result as results
 from app.domain.job import TERMINAL, JobState
 from app.domain.request import MissingError, Request, RequestError
 from app.domain.user import Scope
@@ -222,12 +223,12 @@ def described(receipt: Receipt, request: Request) -> dict[str, Any]:
     return {**told, **place, "url": url}
 
 
-def result_of(job_id: UUID) -> dict[str, object]:
+def result_of(job_id: UUID) -> results.Result:
     """The result of a job; 404 where there is none."""
     return results_of([job_id])[job_id]
 
 
-def results_of(job_ids: Sequence[UUID]) -> dict[UUID, dict[str, object]]:
+def results_of(job_ids: Sequence[UUID]) -> dict[UUID, results.Result]:
     """The results of jobs; 404 where one is not there."""
     settings = context.settings()
     with context.database().read() as connection:

@@ -13,6 +13,7 @@ import flask
 
 from app.domain import reward
 from app.domain.job import JobState
+from app.domain.result import Result
 from app.domain.user import Scope
 from app.web import context, errors
 from app.web.api import evaluations
@@ -58,7 +59,7 @@ def _wait(job_id: UUID, deadline_s: float) -> None:
             return
 
 
-def _refuse_unfinished(job_id: UUID, result: dict[str, object], deadline_s: float) -> None:
+def _refuse_unfinished(job_id: UUID, result: Result, deadline_s: float) -> None:
     resume = flask.url_for("api.evaluations_read", job_id=job_id, wait=25)
     state = result["state"]
     if state == JobState.FAILED:
