@@ -20,6 +20,10 @@ class RequestError(ValueError):
     """A request that cannot be carried out; the message states expected and actual values."""
 
 
+class ConflictError(RequestError):
+    """A request that contradicts what is stored under the same name."""
+
+
 class MissingError(RequestError):
     """A request that names something that is not there: a stored problem, a device."""
 

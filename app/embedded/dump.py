@@ -17,6 +17,10 @@ from app.embedded import binaries
 from app.embedded.binaries import MissingBinaryError
 
 
+class TakenError(ValueError):
+    """The file of a backup is there already, or others use the database that is to be replaced."""
+
+
 class DumpError(RuntimeError):
     """pg_dump or pg_restore failed; the message is theirs."""
 
@@ -24,9 +28,9 @@ class DumpError(RuntimeError):
 def backup(url: str, file: Path) -> int:
     """Write all of the database to the file, whole or not at all; its size in bytes.
 
-    Raises DumpError, MissingBinaryError, and FileExistsError: a backup is never overwritten."""
+    Raises DumpError, MissingBinaryError, and TakenError: a backup is never overwritten."""
     if file.exists():
-        raise FileExistsError(f"{file}: expected a new file, found one")
+        raise TakenError(f"{file}: expected a new file, found one")
     unfinished = file.with_name(f"{file.name}.part")
     unfinished.touch(mode=0o600)  # it holds every source and every password's hash
     try:
@@ -40,9 +44,12 @@ def backup(url: str, file: Path) -> int:
 def restore(url: str, file: Path) -> None:
     """Make the database what it was when the file was written, in one transaction.
 
-    Raises DumpError: on any error nothing has changed.  The caller makes sure that the database may be replaced."""
+    Raises DumpError: on any error nothing has changed.  The caller makes sure that the database may be replaced;
+    TakenError where other processes are connected to it."""
     if not file.exists():
         raise FileNotFoundError(f"{file}: expected a backup, found nothing")
+    if others := _others(sa.make_url(url)):
+        raise TakenError(f"expected no other connection to the database, found {others}: stop workers and web before")
     _run(url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", "--dbname=", str(file))
 
 
@@ -62,6 +69,15 @@ def _tool(name: str, server_major: int) -> str:
     if path := shutil.which(name):
         return path
     raise MissingBinaryError(f"expected {name} of PostgreSQL {server_major} or later, found none: {binaries.INSTALL}")
+
+
+def _others(url: sa.URL) -> int:
+    """Connections of other processes to the database."""
+    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(query + " AND backend_type = 'client backend'").fetchone()
+    return int(row[0]) if row else 0
 
 
 def _server_major(url: sa.URL) -> int:

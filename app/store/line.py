@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from app.domain.device import DeviceState
 from app.domain.job import JobState
-from app.store import tables
+from app.store import devices, tables
 
 COUNTED = 200_000
 """Queued jobs are counted up to this many: nobody needs to know a longer line exactly."""
@@ -26,6 +27,8 @@ class Line:
     """Jobs by priority."""
     per_s: float
     """Evaluations stored per second of late; 0 where there were none."""
+    online: int = 0
+    """Devices of the class that take jobs now."""
 
     @property
     def total(self) -> int:
@@ -44,7 +47,9 @@ def look(connection: sa.Connection, device_class: str) -> Line:
     counted = sa.select(waiting.c.priority, sa.func.count().label("jobs")).group_by(waiting.c.priority)
     since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, PACE_S)
     stored = sa.select(sa.func.count()).where(_e.created_at > since, _e.device_class == device_class)
+    known = devices.listed(connection)
     return Line(
         queued={row.priority: row.jobs for row in connection.execute(counted)},
         per_s=connection.execute(stored).scalar_one() / PACE_S,
+        online=sum(each.state == DeviceState.ONLINE and each.device_class == device_class for each in known),
     )

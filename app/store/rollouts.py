@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from app.domain import ids, source
 from app.domain.problem import ADHOC, Problem
-from app.domain.request import RequestError
+from app.domain.request import MissingError
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run
 from app.store import bulk, problems, tables
@@ -36,7 +36,7 @@ def problems_of(connection: sa.Connection, rollouts: Sequence[Rollout]) -> list[
         elif told is not None:
             found.append(by_content.get((told.reference_sha256, told.entry_point), told))
         else:
-            raise RequestError(f"problem_id: expected one that is stored, got {each.problem_id}")
+            raise MissingError(f"problem_id: expected one that is stored, got {each.problem_id}")
     return found
 
 

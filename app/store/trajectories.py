@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import ids, source
-from app.domain.request import RequestError
+from app.domain.request import ConflictError
 from app.domain.trajectory import Message, Run, Trajectory, Turn
 from app.store import bulk, tables
 from app.store.codec import plain
@@ -23,11 +23,11 @@ _t = tables.trajectories.c
 _u = tables.turns.c
 
 
-class RunConflictError(RequestError):
+class RunConflictError(ConflictError):
     """A run of that name exists and says something else about itself."""
 
 
-class TurnConflictError(RequestError):
+class TurnConflictError(ConflictError):
     """The turn cannot stand there."""
 
 

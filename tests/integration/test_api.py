@@ -24,10 +24,10 @@ from app.domain.job import JobState
 from app.domain.user import Role, Scope
 from app.export import jobs as making
 from app.settings import Settings
-from app.store import evaluations, jobs, tables, tokens, users
+from app.store import devices, evaluations, jobs, tables, tokens, users
 from app.store.session import Database
 from app.web import create_app, sizes
-from app.web.api import document, schemas
+from app.web.api import document, pressure, schemas
 
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 """No problem's id; always the same, so that every process collects the same tests."""
@@ -236,6 +236,20 @@ def test_the_document_reads_in_javascript() -> None:
 
 def test_a_text_that_the_database_cannot_hold_is_refused_in_a_selection(site: FlaskClient) -> None:
     assert site.post("/v1/exports", json={"spec": {"device": "a\0"}}).status_code == 400
+
+
+def test_a_submitter_is_told_where_no_device_takes_jobs(
+    site: FlaskClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pressure, "LINE_S", 0.0)
+    told = site.post("/v1/evaluations", json=BODY).json
+    assert (told["served"], told["eta_s"]) == (False, None)
+    with database.begin() as connection:
+        devices.register(connection, node="here", device_class="cpu", device_index=0, worker="w")
+    assert site.post("/v1/evaluations", json=BODY).json["served"] is True
+    with database.begin() as connection:
+        devices.quarantine(connection, "here", reason="Xid 79", changed_by="test")
+    assert site.post("/v1/evaluations", json=BODY).json["served"] is False
 
 
 def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Flask]) -> None:

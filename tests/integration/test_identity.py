@@ -239,6 +239,7 @@ def test_ones_account(site: FlaskClient, add: Callable[..., UUID], database: Dat
     )
     text = re.search(r"assay_[\w-]{43}", made.text)
     assert text
+    assert made.headers["Cache-Control"] == "no-store"
     assert site.get("/account", headers=bearer(text[0])).status_code == 200
     listed = site.get("/account").text
     assert text[0] not in listed

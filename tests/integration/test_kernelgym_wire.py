@@ -589,6 +589,13 @@ def test_r11_a_fault_of_ours_is_no_result(site: FlaskClient, fake_worker: Popen[
     assert post(site, "a", "fault", wait=0).json["status"] in {"pending", "processing"}
 
 
+def test_a_batch_with_a_fault_of_ours_is_no_result(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+    tasks = [payload("b0", kernel()), payload("b1", kernel("fault"))]
+    answer = site.post("/evaluate/batch?wait=30", json={"batch_id": "b", "tasks": tasks})
+    assert (answer.status_code, answer.json["task_id"]) == (503, "b1")
+    assert answer.headers["Retry-After"]
+
+
 def test_many_clients_at_once_are_one_job_a_name(settings: Settings, client: Client) -> None:
     with opened(settings) as app, ThreadPoolExecutor(8) as pool:
         codes = list(pool.map(lambda _: post(app.test_client(), "same", wait=0).status_code, range(24)))

@@ -91,18 +91,22 @@ def test_a_backup_comes_back_as_it_was(
     assert settings.database_url is not None
     assert dump.backup(settings.database_url, file) == file.stat().st_size > 1000
     assert file.stat().st_mode & 0o077 == 0
-    with pytest.raises(FileExistsError, match="expected a new file"):
+    with pytest.raises(dump.TakenError, match="expected a new file"):
         dump.backup(settings.database_url, file)
 
     dump.restore(empty, file)
     migrate.check(empty)
     other = Database(empty)
     assert rows(other) == before
+    with pytest.raises(dump.TakenError, match="stop workers and web before"):
+        dump.restore(empty, file)
+    other.dispose()
     dump.restore(empty, file)  # over what is there
     assert rows(other) == before
     other.dispose()
 
     (tmp_path / "broken.dump").write_bytes(file.read_bytes()[:2000])
+    database.dispose()
     with pytest.raises(dump.DumpError, match="pg_restore ended with 1"):
         dump.restore(settings.database_url, tmp_path / "broken.dump")
     assert rows(database) == before

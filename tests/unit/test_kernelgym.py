@@ -566,3 +566,19 @@ def test_tasks_go_where_most_devices_are() -> None:
     for wrong in ("cuda:7", "m.0", "gpu0"):
         with pytest.raises(RequestError, match=r"known device \(n\.0, n\.1, n\.0\)"):
             places.choose(mixed, wrong)
+
+
+def test_a_traceback_names_no_folder_of_this_server() -> None:
+    log = (
+        'File "/srv/secret/assay/workers/candidate.py", line 3, in load\n'
+        'File "/srv/secret/.venv/lib/python3.11/site-packages/triton/runtime/jit.py", line 9\n'
+        'File "/usr/lib/python3.12/ast.py", line 50, in parse\n'
+        'File "<candidate>", line 1'
+    )
+    shown = answers._relative(log)
+    assert shown.splitlines() == [
+        'File "workers/candidate.py", line 3, in load',
+        'File "triton/runtime/jit.py", line 9',
+        'File "ast.py", line 50, in parse',
+        'File "<candidate>", line 1',
+    ]

@@ -219,7 +219,7 @@ def described(receipt: Receipt, request: Request) -> dict[str, Any]:
     if receipt.known:
         with context.database().read() as connection:
             told["state"] = jobs.states(connection, [receipt.job_id])[receipt.job_id]
-    place = pressure.place(request) if told["state"] == "queued" else {"position": None, "eta_s": None}
+    place = pressure.place(request) if told["state"] == "queued" else {"position": None, "eta_s": None, "served": None}
     return {**told, **place, "url": url}
 
 

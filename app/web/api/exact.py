@@ -46,6 +46,10 @@ def refine(components: dict[str, Schema]) -> None:
     _bound_options(components["Options"]["properties"])
     components["AppendBody"]["allOf"] = [_cases_by_workflow()]
     components["RunBody"]["properties"]["settings"] |= _free_object()
+    rollout = components["RolloutBody"]
+    rollout["anyOf"] = [_given(each) for each in ("reference", "problem", "problem_id")]
+    rollout["properties"]["claims"] |= _free_object()
+    rollout["properties"]["workflow"]["enum"] = ["kernelbench"]
     components["ExportBody"]["properties"]["spec"] = {"$ref": "#/components/schemas/Spec"}
     _bound_spec(components["Spec"])
     for each in components.values():

@@ -18,7 +18,7 @@ import msgspec
 from werkzeug.exceptions import BadRequest, NotFound, UnsupportedMediaType
 
 from app.domain import freeform
-from app.domain.request import MissingError, RequestError
+from app.domain.request import ConflictError, MissingError, RequestError
 from app.domain.user import Scope
 from app.web import errors, sizes
 from app.web.api import whole
@@ -81,6 +81,8 @@ def operation(
                 return view(**arguments)
             except MissingError as error:
                 raise NotFound(str(error)) from error
+            except ConflictError as error:
+                refuse(409, "conflict", str(error))
             except RequestError as error:
                 raise BadRequest(str(error)) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import flask
 
@@ -33,12 +34,14 @@ def check(device_class: str) -> None:
     )
 
 
-def place(request: Request) -> dict[str, float | None]:
-    """Jobs that are served before this one, about (those of at least its priority), and the seconds that it takes."""
+def place(request: Request) -> dict[str, Any]:
+    """Jobs that are served before this one, about (those of at least its priority), the seconds that it takes, and
+    whether any device takes jobs of its class now: while none does, no time can be told."""
     waiting = _line(request.device_class)
     ahead = PRIORITIES[: [str(each) for each in PRIORITIES].index(request.priority) + 1]
     position = sum(waiting.queued.get(priority, 0) for priority in ahead)
-    return {"position": position, "eta_s": (position + 1) / waiting.per_s if waiting.per_s else None}
+    eta_s = (position + 1) / waiting.per_s if waiting.per_s and waiting.online else None
+    return {"position": position, "eta_s": eta_s, "served": waiting.online > 0}
 
 
 def _line(device_class: str) -> line.Line:

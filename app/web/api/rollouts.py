@@ -58,7 +58,7 @@ class RolloutsAnswer(Struct, kw_only=True):
     Scope.SUBMIT,
     body=RolloutsBody,
     answers={202: RolloutsAnswer},
-    refusals=(413, 429),
+    refusals=(404, 409, 413, 429),
     large=True,
 )
 def submit(body: RolloutsBody) -> flask.Response:
@@ -75,7 +75,7 @@ def accept(rollouts: list[Rollout]) -> list[UUID]:
 
 def _rollout(body: RolloutBody) -> Rollout:
     if body.workflow != schemas.WORKFLOW:
-        raise RequestError(f"workflow: expected {schemas.WORKFLOW}, got {body.workflow}")
+        raise RequestError(f"workflow: expected {schemas.WORKFLOW!r}, got {body.workflow!r}")
     freeform.check(body.claims, "claims")
     problem = body.problem or (schemas.ProblemBody(reference=body.reference) if body.reference is not None else None)
     return Rollout(

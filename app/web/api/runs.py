@@ -16,7 +16,7 @@ from app.domain.user import Scope
 from app.store import run_figures, runs, trajectories
 from app.store.session import Connection
 from app.web import context
-from app.web.api.operation import answer, operation, refuse
+from app.web.api.operation import answer, operation
 from app.web.api.schemas import Count, Limit, Name, Text
 
 
@@ -85,12 +85,9 @@ class RunQuery(Struct, forbid_unknown_fields=True, kw_only=True):
 @operation("POST", "/runs", Scope.SUBMIT, body=RunBody, answers={201: RunAnswer}, refusals=(409,))
 def create(body: RunBody) -> flask.Response:
     """Store a run; the same again is the same run, another of the same name is a conflict."""
-    try:
-        with context.database().begin() as connection:
-            run_id = trajectories.add_run(connection, run_of(body))
-            stored = runs.get(connection, run_id)
-    except trajectories.RunConflictError as error:
-        refuse(409, "conflict", str(error))
+    with context.database().begin() as connection:
+        run_id = trajectories.add_run(connection, run_of(body))
+        stored = runs.get(connection, run_id)
     assert stored is not None
     return answer(vars(stored), 201, Location=flask.url_for("api.runs_read", run=run_id))
 

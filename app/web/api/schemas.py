@@ -130,7 +130,10 @@ class Accepted(Struct, kw_only=True):
     position: int | None
     """Jobs of the same device class that are before it, about; None where it does not wait."""
     eta_s: float | None
-    """About how long until it is done, in seconds, at the pace of the last minutes; None where there was none."""
+    """About how long until it is done, in seconds, at the pace of the last minutes; None where there was none, or no
+    device takes jobs of its class now."""
+    served: bool | None
+    """Whether a device takes jobs of its class now: it waits for as long as none does.  None where it does not wait."""
     url: str
     """Where its result is."""
 

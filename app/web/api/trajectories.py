@@ -142,18 +142,15 @@ def create(body: TrajectoryBody) -> flask.Response:
         refuse(409, "conflict", f"run: expected {body.campaign.name!r}, the campaign's name, got {body.run!r}")
     request = evaluations.how_request(body, candidate=None)
     _check(request)
-    try:
-        trajectory_id = enqueue.enqueue_trajectory(
-            context.database(),
-            context.broker(),
-            request=request,
-            turns=[_turn(each, index) for index, each in enumerate(body.turns)],
-            run=run_of(body.campaign) if body.campaign else None,
-            label=body.label,
-            trajectory_id=body.trajectory_id,
-        )
-    except (trajectories.RunConflictError, trajectories.TurnConflictError) as error:
-        refuse(409, "conflict", str(error))
+    trajectory_id = enqueue.enqueue_trajectory(
+        context.database(),
+        context.broker(),
+        request=request,
+        turns=[_turn(each, index) for index, each in enumerate(body.turns)],
+        run=run_of(body.campaign) if body.campaign else None,
+        label=body.label,
+        trajectory_id=body.trajectory_id,
+    )
     url = flask.url_for("api.trajectories_read", trajectory_id=trajectory_id)
     return answer(asdict(_stored(trajectory_id)), 201, Location=url)
 
@@ -207,16 +204,13 @@ def append(trajectory_id: UUID, body: AppendBody) -> flask.Response:
     index = len(stored.turns) if body.turn_index is None else body.turn_index
     if index >= MOST_TURNS:
         raise RequestError(f"turn_index: expected at most {MOST_TURNS - 1}, got {index}")
-    try:
-        turn = enqueue.enqueue_turn(
-            context.database(),
-            context.broker(),
-            trajectory_id=trajectory_id,
-            request=request,
-            turn=_turn(body, index),
-        )
-    except trajectories.TurnConflictError as error:
-        refuse(409, "conflict", str(error))
+    turn = enqueue.enqueue_turn(
+        context.database(),
+        context.broker(),
+        trajectory_id=trajectory_id,
+        request=request,
+        turn=_turn(body, index),
+    )
     return answer(asdict(turn), 201)
 
 

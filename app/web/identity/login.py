@@ -85,7 +85,7 @@ def change_password() -> Response | tuple[str, int]:
 
 @blueprint.post("/account/tokens")
 @guard.by_session
-def add_token() -> str | tuple[str, int]:
+def add_token() -> Response | tuple[str, int]:
     """A new token, shown once on the page that answers."""
     user = guard.current_user()
     form = flask.request.form
@@ -102,7 +102,7 @@ def add_token() -> str | tuple[str, int]:
             audit.record(connection, user, "token.add", f"token {token_id}", details)
     except tokens.TokenError as error:
         return _page(error=str(error)), 400
-    return _page(new_token=text)
+    return _once(_page(new_token=text))
 
 
 @blueprint.post("/account/tokens/<uuid:token_id>/revoke")
@@ -132,6 +132,13 @@ def _page(*, error: str | None = None, new_token: str | None = None) -> str:
         error=error,
         new_token=new_token,
     )
+
+
+def _once(page: str) -> Response:
+    """A page with a secret, which no cache keeps."""
+    response = flask.make_response(page)
+    response.headers["Cache-Control"] = "no-store"
+    return response
 
 
 def _opened(connection: Connection, user_id: UUID) -> str:

@@ -25,7 +25,7 @@ def index() -> str:
 
 @blueprint.post("/users")
 @guard.requires(Scope.ADMINISTER)
-def add() -> str | tuple[str, int]:
+def add() -> Response | tuple[str, int]:
     """A new user with a password that is shown once, for them to change."""
     form = flask.request.form
     name, password = form.get("name", "").strip(), passwords.generated()
@@ -36,7 +36,9 @@ def add() -> str | tuple[str, int]:
             audit.record(connection, guard.current_user(), "user.add", f"user {name}", {"role": str(account.role)})
     except ValueError as error:
         return _page(error=str(error)), 400
-    return _page(new_user=name, new_password=password)
+    response = flask.make_response(_page(new_user=name, new_password=password))
+    response.headers["Cache-Control"] = "no-store"
+    return response
 
 
 @blueprint.post("/users/<uuid:user_id>")

@@ -7,6 +7,7 @@ What has cases in place of a reference has no speedup either, and the time of it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -301,6 +302,14 @@ def _failure(result: Result) -> dict[str, Any]:
         return {}
     found = {"error": error["message"]}
     if name := _DETAILS.get(result["status"]):
-        found[name] = error["log"] or error["message"]
+        found[name] = _relative(error["log"] or error["message"])
         found[f"{name}_name"] = error["kind"]
     return found
+
+
+_INSTALLED = re.compile(r'File "[^"\n]*/(?:site-packages|lib/python3\.\d+)/|File "[^"\n]*/(?=(?:workers|app)/)')
+
+
+def _relative(log: str) -> str:
+    """A traceback without the folders of this server: trainers show it to the model."""
+    return _INSTALLED.sub('File "', log)

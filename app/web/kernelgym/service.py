@@ -301,7 +301,7 @@ def _usage() -> dict[str, Any]:
     kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
     total, available = kib["MemTotal"], kib["MemAvailable"]
     return {
-        "cpu_percent": 100 * os.getloadavg()[0] / (os.cpu_count() or 1),
+        "cpu_percent": min(100.0, 100 * os.getloadavg()[0] / (os.cpu_count() or 1)),
         "memory_percent": 100 * (1 - available / total),
         "memory_available": f"{available / 2**20:.1f}GB",
         "memory_total": f"{total / 2**20:.1f}GB",

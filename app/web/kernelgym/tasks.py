@@ -60,6 +60,9 @@ def evaluate_batch() -> Response:
     hold_s = _hold_s()
     tasks = _submitted(batch.tasks)
     found = _held(tasks, hold_s)
+    for task, result in zip(tasks, found, strict=True):
+        if result["state"] == JobState.FAILED:  # posting the batch again evaluates it again, and only it
+            return failures.infrastructure(task.task_id, result)
     evaluations = [
         answers.evaluation(task.task_id, task.asked, result) for task, result in zip(tasks, found, strict=True)
     ]
