@@ -15,10 +15,13 @@ import pytest
 
 from app.cli import main
 from app.detectors import DETECTORS
+from app.domain.evaluation import PROTOCOL
+from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.policy import POLICIES
-from app.domain.reward import REWARDS
+from app.domain.reward import DEFAULT, REWARDS
 from app.settings import Settings
 from tests import language
+from workers.sandbox import acts
 
 ROOT = language.ROOT
 README_BYTES = 8_000
@@ -175,6 +178,19 @@ def test_zoo_files_that_are_named_exist():
     named = set(re.findall(r"`([a-z_]+)`", text)) - {"assay"}
     assert named - stems == set()
     assert len(named) > 50
+
+
+def test_constants_that_documents_quote_are_current():
+    readme = (ROOT / "README.md").read_text()
+    assert f'"protocol": "{PROTOCOL}"' in readme
+    assert f"(`{PROTOCOL}`)" in (ROOT / "workers/referee/README.md").read_text()
+    attempts = f"{len(acts.ACTS)}"
+    assert f"attempts {attempts} escapes" in readme
+    assert f"attempting {attempts} forbidden acts" in (ROOT / "workers/sandbox/README.md").read_text()
+    cli = (ROOT / "app/cli/README.md").read_text()
+    assert f"device time in seconds (default {JobOptions().timing_budget_s:g})" in cli
+    assert f"timed for {REWARD_BUDGET_S:g} s" in (ROOT / "app/integrations/README.md").read_text()
+    assert f"`{DEFAULT}` (default)" in (ROOT / "app/integrations/README.md").read_text()
 
 
 def test_every_setting_policy_and_reward_is_documented():
