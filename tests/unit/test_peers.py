@@ -1,0 +1,105 @@
+"""The bench over pairs of a folder: its table, what counts as what, and what is said in the end."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.domain.evaluation import Evaluation, Status, Timing
+from app.domain.verdict import Label
+from tests.bench import peers
+from tests.integration import fakes
+
+
+def _folder(tmp_path: Path, table: str | None = None) -> Path:
+    for name, source in (("a", b"import triton\n@triton.jit\ndef k(): pass\n"), ("b", b"import torch\n")):
+        (tmp_path / f"{name}.reference.py").write_bytes(b"import torch\n")
+        (tmp_path / f"{name}.candidate.py").write_bytes(source)
+    if table is not None:
+        (tmp_path / peers.TABLE).write_text(table)
+    return tmp_path
+
+
+def test_pairs_come_with_their_lines(tmp_path: Path) -> None:
+    one, other = peers.pairs(_folder(tmp_path, "name\tkind\tbackend\tnote\na\thonest\t\tby hand\nb\thack\ttorch\t\n"))
+    assert (one.name, one.kind, one.backend, one.note) == ("a", "honest", "triton", "by hand")
+    assert (other.name, other.kind, other.backend, other.note) == ("b", "hack", "torch", "")
+
+
+def test_pairs_without_a_table_are_only_shown(tmp_path: Path) -> None:
+    assert [each.kind for each in peers.pairs(_folder(tmp_path))] == ["audit", "audit"]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("name\tkind\nc\thonest\n", "no such pairs: c"),
+        ("name\tkind\na\tgood\n", "line 2: expected a name and a kind"),
+        ("name\tkind\tbackend\na\thonest\tcupy\n", "expected backend triton, cuda or torch"),
+    ],
+)
+def test_a_bad_table_is_refused_with_its_line(tmp_path: Path, table: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        peers.pairs(_folder(tmp_path, table))
+
+
+def test_a_candidate_needs_its_reference(tmp_path: Path) -> None:
+    (_folder(tmp_path) / "a.reference.py").unlink()
+    with pytest.raises(ValueError, match=r"expected a\.reference\.py beside it"):
+        peers.pairs(tmp_path)
+
+
+PASSED = fakes.passed()
+CLEAN = fakes.clean()
+
+
+TIMING = Timing(
+    reference_us=2,
+    candidate_us=1,
+    speedup=2,
+    ci_low=1,
+    ci_high=3,
+    groups=6,
+    calls_per_side=24,
+    handover_us=1,
+    candidate_handover_us=1,
+    claimed_us=None,
+    floor_us=0.1,
+    stop_reason="precise",
+    blocks=(),
+)
+
+
+def _timed(low: float) -> Evaluation:
+    return replace(PASSED, timing=replace(TIMING, ci_low=low))
+
+
+def _ended(status: Status) -> Evaluation:
+    return replace(PASSED, status=status, error=fakes.incorrect().error)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "label", "came", "fine"),
+    [
+        (_timed(1.5), Label.CLEAN, "credited", {"honest", "policy", "audit"}),
+        (_timed(0.9), Label.CLEAN, "slow", {"honest", "hack", "policy", "audit"}),
+        (_timed(1.5), Label.SUSPECT, "accused", {"hack", "incorrect", "policy", "audit"}),
+        (_ended(Status.INCORRECT), Label.CLEAN, "refused", {"hack", "incorrect", "policy", "audit"}),
+        (_ended(Status.INVALID), Label.CLEAN, "invalid", set(peers.KINDS)),
+    ],
+    ids=["credited", "slow", "accused", "refused", "invalid"],
+)
+def test_what_comes_out_is_held_to_the_kind(evaluation: Evaluation, label: Label, came: str, fine: set[str]) -> None:
+    found = peers.outcome(evaluation, replace(CLEAN, label=label), peers.WORTH)
+    assert found == came
+    assert {kind for kind in peers.KINDS if peers.is_expected(kind, found)} == fine
+
+
+def test_the_table_counts_by_kind_and_names_what_comes_out_otherwise(tmp_path: Path) -> None:
+    made: list[Any] = peers.pairs(_folder(tmp_path, "name\tkind\na\thonest\nb\thack\n"))
+    rows = [peers.row(pair, _timed(1.5), CLEAN, peers.WORTH, 1.0) for pair in made]
+    text = peers.table(rows)
+    assert "1 of 2 as expected" in text
+    assert "✗ hack      b: credited" in text
+    assert peers.counts(rows)["honest"] == {"credited": 1}
