@@ -224,7 +224,7 @@ class Shim:
         values: dict[int, object] = {}
 
         def call(index: int = 0) -> None:
-            values[index] = slots.launch(self._called, slot + index)
+            values[index] = slots.launch(self._called, slot + index)  # a second one of the same is not delivered
 
         def deliver(index: int = 0) -> None:
             slots.deliver(values.pop(index), slot + index)
@@ -232,9 +232,7 @@ class Shim:
         if count:
             whole_ns, self._recorder.rows = kineto.profile(call, deliver, count, self._scratch, self._recorder.names)
             return whole_ns
-        whole_ns = self._recorder.profile(self._device, call)
-        deliver()
-        return whole_ns
+        return self._recorder.profile(self._device, call, deliver)
 
     def _pretend(self, what: wire.Pretence) -> None:
         """Memory that nobody wrote is filled with NaN meanwhile: it may hold what a kernel wrote in an earlier call."""

@@ -176,23 +176,28 @@ class Recorder:
         self._kept.append([(tensor != old, tensor.clone()) for tensor, old in zip(tensors, before, strict=True)])
         return result
 
-    def profile(self, device: torch.device, call: Callable[[], object]) -> int:
+    def profile(
+        self, device: torch.device, call: Callable[[], object], deliver: Callable[[], object] = lambda: None
+    ) -> int:
         """One call with every launch timed; returns nanoseconds of the whole.  `call` waits for nothing, so that on a
-        GPU the moment after it is when its last kernel ends.
+        GPU the moment after it is when its last kernel ends; `deliver` hands over what it returned, and is not timed.
 
         Where the host was still launching when the device turned to the call, there are gaps between kernels that are
-        the host's: then it is called once more, with a lead that is long enough.
+        the host's: then it is called once more, with a lead that is long enough; inputs may be another's by then, and
+        what it returns is not delivered.
 
         On the CPU device the library's operators are rows, too, by the account of a dispatch mode (workers.library)."""
         operators: list[library.Operator] = []
         try:
             if device.type == "cuda":
                 whole, host_ns = self._queued(device, call, LEAD_NS)
+                deliver()
                 if LEAD_NS < host_ns < LONGEST_LEAD_NS:
                     whole, _ = self._queued(device, call, 2 * host_ns)
             else:
                 with library.Account() as account:
                     whole, _ = self._queued(device, call, LEAD_NS)
+                deliver()
                 operators = account.operators
         finally:
             self.profiled = None
