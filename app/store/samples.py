@@ -181,8 +181,8 @@ def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
         found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
     if spec.max_tokens is not None:
         rule = f"at most {spec.max_tokens} tokens, counted by {spec.tokenizer}"
-        short = spec.max_tokens >= _TOKENS
-        found.append(Condition(name=TOKENS, keeps=short, rule=rule, of_silence=short))
+        short, silent_short = (spec.max_tokens >= (size + 3) // 4 for size in (_BYTES, _turns.c.said_bytes))
+        found.append(Condition(name=TOKENS, keeps=short, rule=rule, of_silence=silent_short))
     return found
 
 
@@ -211,22 +211,29 @@ _asked, _answered = (sa.func.md5(column, type_=sa.Text) for column in (turns.c.m
 _before = sa.func.string_agg(_asked + _answered, "", type_=sa.Text).over(
     partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, -1)
 )
-_turns = _narrow(
-    turns,
-    *("turn_id", "trajectory_id", "turn_index", "job_id", "created_at"),
-    unprompted=sa.and_(turns.c.turn_index == 0, turns.c.messages_json == "[]"),
-    opening=sa.func.md5(sa.func.coalesce(_before, "", type_=sa.Text) + _asked),
-    said_bytes=sa.func.sum(_own_bytes).over(
-        partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, 0)
-    ),
-).subquery("turns")
-"""With the bytes of the conversation up to each turn, and a hash of all that stands before its answer (`opening`)."""
+
+
+def _with_history(opening: sa.ColumnElement[str | None]) -> sa.Subquery:
+    return _narrow(
+        turns,
+        *("turn_id", "trajectory_id", "turn_index", "job_id", "created_at"),
+        unprompted=sa.and_(turns.c.turn_index == 0, turns.c.messages_json == "[]"),
+        opening=opening,
+        said_bytes=sa.func.sum(_own_bytes).over(
+            partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, 0)
+        ),
+    ).subquery("turns")
+
+
+_turns = _with_history(sa.cast(sa.null(), sa.Text))
+"""With the bytes of the conversation up to each turn."""
+_prompted_turns = _with_history(sa.func.md5(sa.func.coalesce(_before, "", type_=sa.Text) + _asked))
+"""The same with a hash of all that stands before the turn's answer (`opening`): it reads every text."""
 _BYTES = sa.case(
     (turns.c.turn_id.is_not(None), _turns.c.said_bytes),
     else_=_candidates.c.source_bytes + _problems.c.reference_bytes + 600,
 )
 """Of the whole conversation; 600 for the prompt of our own."""
-_TOKENS = (_BYTES + 3) / 4
 
 _FAMILY = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256)
 
@@ -306,7 +313,7 @@ def attempts(
 
     `signatures` asks for those of attempts that pass, `prompts` for a hash of what opened each conversation: both cost.
     `replay` reads verdicts and reviews as they were at `as_of`, not as they are."""
-    judged = _judged(stages, as_of)
+    judged = _judged(stages, as_of, said=_prompted_turns if prompts else _turns)
     hexed = sa.func.encode(judged.c.signature, "hex")
     shown = {
         "signature": sa.case((judged.c.stage == PASSED, hexed)) if signatures else sa.null(),
@@ -326,22 +333,22 @@ def attempts(
     yield from copying.batches(connection, query, SCHEMA, prefix=_as_it_was(as_of) if replay else "")
 
 
-def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
+def _judged(stages: Sequence[Condition], as_of: datetime, *, said: sa.Subquery) -> sa.Subquery:
     """Every attempt older than `as_of` with the stage that drops it, narrow enough to be sorted."""
     fresh = next(one.keeps for one in stages if one.name == JUDGED)
     current = _narrow(verdicts, "verdict_id", "evaluation_id", "label", "is_current", fresh=fresh)
     verdict = current.where(verdicts.c.is_current).subquery("verdicts")
-    standing_in = {candidates: _candidates, problems: _problems, turns: _turns, verdicts: verdict}
+    standing_in = {candidates: _candidates, problems: _problems, turns: said, _turns: said, verdicts: verdict}
     keeps = [verdict.c.fresh if one.name == JUDGED else _narrowed(one.keeps, standing_in) for one in stages]
     dropped = ((sa.not_(sa.func.coalesce(kept, sa.false())), place) for place, kept in enumerate(keeps))
     teaching = [kept for one, kept in zip(stages, keeps, strict=True) if one.name in (EXTRACTION, TOKENS)]
     columns = {name: _narrowed(column, standing_in) for name, (column, _) in (_NARROW | _EXTRA).items()}
-    unprompted = sa.or_(_turns.c.turn_id.is_(None), _turns.c.unprompted)
+    unprompted = sa.or_(said.c.turn_id.is_(None), said.c.unprompted)
     query = sa.select(
         *(column.label(name) for name, column in columns.items()),
         evaluations.c.created_at.label("created_at"),
         candidate_features.c.signature.label("signature"),
-        sa.case((unprompted, "template " + _candidates.c.backend), else_=_turns.c.opening).label("prompt"),
+        sa.case((unprompted, "template " + _candidates.c.backend), else_=said.c.opening).label("prompt"),
         sa.case(*dropped, else_=PASSED).label("stage"),
         sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
         sa.func.coalesce(sa.and_(evaluations.c.valid, verdict.c.fresh), sa.false()).label("believed"),
@@ -352,8 +359,8 @@ def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
     chosen = query.select_from(_narrowed(joined, standing_in)).where(evaluations.c.created_at < as_of)
     silences = silent.attempts(
         dict(chosen.selected_columns.items()),
-        [sa.true() if one.of_silence is None else one.of_silence for one in stages],
-        _turns,
+        [sa.true() if one.of_silence is None else _narrowed(one.of_silence, {_turns: said}) for one in stages],
+        said,
         _FAMILY,
         _BESIDE[0][1],
         passed=PASSED,
@@ -362,12 +369,14 @@ def _judged(stages: Sequence[Condition], as_of: datetime) -> sa.Subquery:
     return sa.union_all(chosen, silences).subquery("judged")
 
 
-def _narrowed(expression: _Element, standing_in: Mapping[sa.Table, sa.Subquery]) -> _Element:
+def _narrowed(expression: _Element, standing_in: Mapping[Any, sa.Subquery]) -> _Element:
     """The same of narrow tables instead of whole ones."""
 
     def replaced(element: Any, **_: Any) -> Any:
         if isinstance(element, sa.Table):
             return standing_in.get(element)
+        if isinstance(element, sa.Subquery) and element in standing_in:
+            return standing_in[element]
         if isinstance(element, sa.Column) and element.table in standing_in:
             return standing_in[element.table].c[element.key]
         return element if isinstance(element, sa.Subquery) else None  # one of ours, whose inside stays as it is

@@ -64,6 +64,7 @@ def attempts(
         "correct": sa.false(),
         "reviewed": sa.false(),
         "problem_id": problems.c.problem_id,
+        "sample": trajectories.c.label,
         "family": family,
         "created_at": said.c.created_at,
         "prompt": said.c.opening,
