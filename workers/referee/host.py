@@ -31,9 +31,6 @@ REFERENCE_MEMORY_BYTES = 8 << 30
 SPARE_MEMORY_BYTES = 4 << 30
 """Address space of the first spare, the default of a job."""
 
-BURIAL_S = 5.0
-"""Seconds to wait for the memory of candidates' processes that have served."""
-
 KEPT_BYTES = 8 << 30
 """Of a GPU's memory, what the referee keeps for its next tensors."""
 
@@ -79,7 +76,7 @@ class Host:
         self._steady = steady
         self._on_gpu = self.device.torch_device.type == "cuda"
         self.lease = Lease(lease_folder, f"{device_class}-{index}")
-        self.room = Room(self.device.room_bytes, self.device.free_bytes, self._give_back)
+        self.room = Room(self.device.room_bytes, self.device.free_bytes, self._give_back, lambda: not self.unburied)
         self._claim = CoreClaim(lease_folder)
         bound = self.device.binds_to_core
         if bound:
@@ -244,8 +241,6 @@ class Host:
         """End references that no evaluation uses, and keep no memory of the device in this process: another evaluation
         needs it."""
         self.references.end_idle()
-        if self._nursery is not None:
-            self._nursery.wait_until_buried(BURIAL_S)
         if self._on_gpu:
             torch.cuda.empty_cache()
 

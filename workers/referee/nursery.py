@@ -22,7 +22,6 @@ from workers.wire import Command
 
 WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
-LOOK_S = 0.02
 ATTEMPTS = 3
 TAKE_TIMEOUT_S = ATTEMPTS * WARM_TIMEOUT_S
 
@@ -71,12 +70,6 @@ class Nursery:
         """Processes that have served and still hold memory of the device, besides what evaluations reckon with."""
         with self._changing:
             return self._unburied
-
-    def wait_until_buried(self, timeout_s: float) -> None:
-        """Until no process that has served holds memory of the device any more, or the time is over."""
-        until = time.monotonic() + timeout_s
-        while self.unburied and time.monotonic() < until:
-            time.sleep(LOOK_S)
 
     def bury(self, party: Party) -> None:
         """Take apart a process that has served and was killed, some time soon."""

@@ -27,7 +27,7 @@ from workers.referee.trials import Trials
 from workers.sandbox.confined import Ended, TimedOut
 from workers.wire import Command
 
-LAUNCH_BOUND = 0.88
+LAUNCH_BOUND = 0.85
 """A call whose work takes the device less than this share of the time that the call takes waits for the host."""
 
 BALANCED = 0.6

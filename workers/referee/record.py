@@ -30,7 +30,7 @@ PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
 PEERS_AT_ONCE = 1 << 26
 """Elements of a call that others' rules are asked about at once: they make several copies of them."""
 
-CHECK_BYTES = 512 << 20
+CHECK_BYTES = 1 << 30
 """Of expected outputs, checked at once; the arithmetic takes some times as much besides."""
 
 

@@ -117,6 +117,8 @@ class References:
             idle = [key for key, party in self._known.items() if not self._seats.get(id(party))]
             leaving = [self._known.pop(key) for key in idle]
         for party in leaving:
+            party.process.strike()  # all at once: they die side by side
+        for party in leaving:
             party.close(wait_s=END_S)
 
     def leave(self, seat: Seat) -> None:

@@ -21,6 +21,9 @@ from workers.referee.cancel import Cancellation
 LOOK_S = 0.2
 """How often a waiting evaluation looks whether it was cancelled, and what is free on the device."""
 
+SETTLING_S = 5.0
+"""An evaluation alone on the device waits so long for the memory of processes that have ended."""
+
 FOREIGN_S = 60.0
 """An evaluation that fits on the device waits so long for memory that other programs have."""
 
@@ -75,9 +78,12 @@ class Room:
         total_bytes: int | None,
         free_bytes: Callable[[], int] = lambda: UNLIMITED,
         give_back: Callable[[], None] = lambda: None,
+        is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
         """`total_bytes`: what all evaluations together may plan with; None: as much as is asked for.  `free_bytes`:
-        what is free on the device at the moment.  `give_back`: end idle processes that have memory of it."""
+        what is free on the device at the moment.  `give_back`: end idle processes that have memory of it.
+        `is_settled`: whether the memory of processes that have ended is free by now."""
+        self._is_settled = is_settled
         self.total_bytes = total_bytes
         self._free_bytes = free_bytes
         self._give_back = give_back
@@ -128,13 +134,15 @@ class Room:
         if turn.need <= self._free_bytes():
             return True
         self._give_back()
-        alone = self._free == self.total_bytes
-        if turn.need <= self._free_bytes() or (alone and turn.need == self.total_bytes):
+        if turn.need <= self._free_bytes():
             return True
-        if not alone:
+        if self._free != self.total_bytes:
             return False
         turn.since = turn.since or time.monotonic()
-        if time.monotonic() - turn.since > FOREIGN_S:
+        waited_s = time.monotonic() - turn.since
+        if turn.need == self.total_bytes:
+            return self._is_settled() or waited_s > SETTLING_S
+        if waited_s > FOREIGN_S:
             free = self._free_bytes()
             raise NoRoomError(f"expected {turn.need:,} bytes of device memory, other programs leave {free:,}")
         return False

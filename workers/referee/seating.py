@@ -9,17 +9,22 @@ from contextlib import contextmanager
 
 from app.domain.job import Job
 from workers import spec
-from workers.referee import plan, roofline
+from workers.referee import plan, roofline, room
 from workers.referee.cancel import Cancellation
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
+from workers.referee.device import Device
 from workers.referee.faults import Unaided
 from workers.referee.host import Host
 from workers.referee.lease import Lease
 from workers.referee.party import Party, Seat
+from workers.referee.record import CHECK_BYTES
 from workers.wire import Command, Pretence
 
-EXPECTED_SHARE = 0.2
+EXPECTED_SHARE = 0.45
 """Of an arena, what expected outputs may take besides where they are made when outputs are verified."""
+
+LARGEST_SHARE = 0.6
+"""Of what evaluations may take together: one that needs more streams its calls."""
 
 WAITING_S = 10.0
 """That a second process may take besides, for others who are timed meanwhile: it is not its fault."""
@@ -46,19 +51,22 @@ def lay_out(host: Host, agreed: spec.Spec, budget_s: float) -> spec.Arena:
     if agreed.case is None and agreed.slot_bytes > device.together_bytes:
         block_us = plan.block_us(budget_s, device.block_us)
         floor_us = roofline.floor_us(agreed.bytes_moved, host.bytes_per_s)
-        return spec.arena(agreed, _apart(agreed, device.arena_bytes, min(most // 2, plan.calls(block_us, floor_us))))
+        return _apart(agreed, device, min(most // 2, plan.calls(block_us, floor_us)))
     slots = max(2, min(most, device.arena_bytes // max(1, agreed.slot_bytes)))
     return spec.arena(agreed, spec.Slots(slots, slots))
 
 
-def _apart(agreed: spec.Spec, arena_bytes: int, most: int) -> spec.Slots:
-    """Slots for a problem whose expected outputs are made when outputs are verified: memory for a call is that of its
-    inputs and outputs.  Where a block is a single call, or memory holds no more, calls are streamed."""
-    inputs = min(most, arena_bytes // (agreed.input_bytes + agreed.output_bytes))
-    if inputs < 2:
-        return spec.Slots(1, 0)
-    expected = int(arena_bytes * EXPECTED_SHARE) // agreed.expected_bytes
-    return spec.Slots(inputs, max(1, min(inputs - 1, expected)))
+def _apart(agreed: spec.Spec, device: Device, most: int) -> spec.Arena:
+    """The layout for a problem whose expected outputs are made when outputs are verified: memory for a call is that of
+    its inputs and outputs.  Where a block is a single call, or memory holds no more, calls are streamed."""
+    inputs = min(most, device.arena_bytes // (agreed.input_bytes + agreed.output_bytes))
+    expected = int(device.arena_bytes * EXPECTED_SHARE) // agreed.expected_bytes
+    if inputs >= 2:
+        place = spec.arena(agreed, spec.Slots(inputs, max(1, min(inputs - 1, expected))))
+        need = room.needs(agreed, place, device.round_bytes, CHECK_BYTES)
+        if device.room_bytes is None or need <= LARGEST_SHARE * device.room_bytes:
+            return place
+    return spec.arena(agreed, spec.Slots(1, 0))
 
 
 def load(
