@@ -20,6 +20,7 @@ from app.domain import credit, reward
 from app.domain.credit import Alone, Credit, Options, Recipe, Shaping, Turn
 from app.domain.credit.rejection import Profiling
 from app.domain.evaluation import Status
+from app.export.files import LINEAGE_STEM, rows_of
 from app.settings import Settings
 from app.store import turn_rewards
 from app.store.turn_rewards import StoredTurn
@@ -69,7 +70,12 @@ _NO_CODE: Mapping[str, object] = {
     "--out",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write every turn to FILE.parquet or FILE.jsonl; joins the lineage of a dataset by evaluation_id.",
+    help="Write every turn to FILE.parquet or FILE.jsonl.",
+)
+@click.option(
+    "--dataset",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --out: write one line per turn of this dataset's rows, with split and index, in the rows' order.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print method, options and every turn as JSON.")
 @click.pass_obj
@@ -91,6 +97,7 @@ def command(
     seed: int,
     list_turns: bool,
     file: Path | None,
+    dataset: Path | None,
     as_json: bool,
 ) -> None:
     """Print advantages of stored turns: one group per run, problem and backend.
@@ -103,7 +110,7 @@ def command(
     assay advantages --run grpo-1
     assay advantages --run grpo-1 --method grpo --gamma 0.4 --turns
     assay advantages --run grpo-1 --prs --json | jq '.turns[] | select(.dropped == null)'
-    assay advantages --run grpo-1 --out advantages.parquet
+    assay advantages --run grpo-1 --out advantages.parquet --dataset rl
     """
     if methods:
         _print_methods()
@@ -119,6 +126,8 @@ def command(
     )
     if file is not None and file.suffix not in _WRITERS:
         raise failures.BadInputError(f"--out: expected a name ending in {' or '.join(_WRITERS)}, got {file}")
+    if dataset is not None and file is None:
+        raise failures.BadInputError("--dataset: expected --out with it, got none")
     chosen = reward_name or settings.reward
     stored = _read(settings, runs)
     try:
@@ -127,7 +136,8 @@ def command(
     except (credit.CreditError, reward.UnknownRewardError) as error:
         raise failures.BadInputError(str(error)) from error
     if file is not None:
-        _WRITERS[file.suffix](_rows(stored, results), file)
+        listed = _rows(stored, results)
+        _WRITERS[file.suffix](listed if dataset is None else _of_dataset(listed, dataset), file)
     if as_json:
         render.json_out(_json(stored, results, recipe, chosen))
     else:
@@ -193,6 +203,7 @@ def _rows(stored: Sequence[StoredTurn], results: Sequence[Credit]) -> list[dict[
             "problem_id": where.problem_id,
             "backend": where.backend,
             "trajectory_id": where.trajectory_id,
+            "turn_id": where.turn_id,
             "turn": where.turn,
             "evaluation_id": where.evaluation_id,
             "reward": one.turn.reward,
@@ -204,9 +215,23 @@ def _rows(stored: Sequence[StoredTurn], results: Sequence[Credit]) -> list[dict[
     ]
 
 
+def _of_dataset(rows: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """One row per line of the dataset's lineage, in its order; figures are null for turns of other runs."""
+    by_turn = {row["turn_id"]: row for row in rows}
+    unknown: dict[str, Any] = dict.fromkeys(_SCHEMA.names)
+    found = []
+    for path in sorted(folder.glob(f"{LINEAGE_STEM}-*.parquet")):
+        for line in rows_of(path):
+            row = by_turn.get(line["turn_id"], unknown | {"turn_id": line["turn_id"]})
+            found.append(row | {"split": line["split"], "index": line["index"], "role": line["role"]})
+    if not any(row["trajectory_id"] for row in found):
+        raise failures.BadInputError(f"{folder}: expected a lineage that names turns of these runs, got none")
+    return found
+
+
 _SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("run", "problem", "problem_id", "backend", "trajectory_id")),
+        *((name, pa.string()) for name in ("run", "problem", "problem_id", "backend", "trajectory_id", "turn_id")),
         ("turn", pa.int64()),
         ("evaluation_id", pa.string()),
         *((name, pa.float64()) for name in ("reward", "score", "advantage")),
@@ -215,8 +240,12 @@ _SCHEMA = pa.schema(
 )
 
 
+_IN_DATASET = [("split", pa.string()), ("index", pa.int64()), ("role", pa.string())]
+
+
 def _parquet(rows: list[dict[str, Any]], file: Path) -> None:
-    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), file)
+    schema = pa.schema([*_IN_DATASET, *_SCHEMA]) if rows and "split" in rows[0] else _SCHEMA
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), file)
 
 
 def _jsonl(rows: list[dict[str, Any]], file: Path) -> None:

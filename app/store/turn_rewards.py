@@ -25,6 +25,7 @@ class StoredTurn:
     problem_id: str
     backend: str
     trajectory_id: str
+    turn_id: str
     turn: int
     """Position in the trajectory, from 0."""
     response_bytes: int
@@ -48,6 +49,7 @@ def of_runs(connection: sa.Connection, names: Sequence[str]) -> list[StoredTurn]
             trajectories.c.problem_id,
             trajectories.c.backend,
             trajectories.c.trajectory_id,
+            turns.c.turn_id,
             turns.c.turn_index.label("turn"),
             sa.func.octet_length(turns.c.response).label("response_bytes"),
             turns.c.job_id,
@@ -85,6 +87,7 @@ def _stored(record: sa.RowMapping) -> StoredTurn:
         problem_id=str(record["problem_id"]),
         backend=record["backend"],
         trajectory_id=str(record["trajectory_id"]),
+        turn_id=str(record["turn_id"]),
         turn=record["turn"],
         response_bytes=record["response_bytes"],
         evaluation_id=str(record["evaluation_id"]) if record["evaluation_id"] else None,

@@ -86,6 +86,30 @@ def test_files_join_by_evaluation(settings: Settings, database: Database, tmp_pa
     assert (refused.exit_code, "ending in .parquet or .jsonl, got" in refused.output) == (2, True)
 
 
+def test_columns_of_a_dataset(settings: Settings, database: Database, tmp_path: Path) -> None:
+    store(database, "run", [("fast", "incorrect"), ("slow",)])
+    exported = CliRunner(env=settings.to_env()).invoke(
+        main, ["export", "--out", str(tmp_path / "set"), "--format", "rewards", "--where", "run = run"]
+    )
+    assert exported.exit_code == 0, exported.output
+    columns = tmp_path / "columns.parquet"
+    ran = assay(settings, "--out", str(columns), "--dataset", str(tmp_path / "set"))
+    assert ran.exit_code == 0, ran.output
+    lineage = [
+        line for path in sorted((tmp_path / "set").glob("lineage-*")) for line in pq.read_table(path).to_pylist()
+    ]
+    found = pq.read_table(columns).to_pylist()
+    assert [(one["split"], one["index"], one["turn_id"]) for one in found] == [
+        (one["split"], one["index"], one["turn_id"]) for one in lineage
+    ]
+    listed = {one["turn_id"]: one["advantage"] for one in json.loads(assay(settings, "--json").stdout)["turns"]}
+    assert [one["advantage"] for one in found] == [listed.get(one["turn_id"]) for one in lineage]
+    assert any(one["advantage"] for one in found)
+    assert assay(settings, "--dataset", str(tmp_path / "set")).exit_code == 2
+    refused = assay(settings, "--out", str(columns), "--dataset", str(tmp_path))
+    assert "expected a lineage that names turns of these runs, got none" in refused.output
+
+
 def test_bad_input_is_named(settings: Settings, database: Database) -> None:
     store(database, "run", [("fast",), ("slow",)])
     for arguments, expected in (
