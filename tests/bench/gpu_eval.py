@@ -119,7 +119,9 @@ class Fleet:
     def evaluated(self, job: Job) -> Evaluation:
         """What comes out; a fault of ours is an evaluation, too: `invalid`, of kind `our_fault`."""
         try:
-            return measure(job, self.host)[0]
+            found, _ = measure(job, self.host)
+            self.host.recycle(job.options.memory_bytes)  # on the CPU; a GPU's processes are buried meanwhile
+            return found
         except Exception as error:  # noqa: BLE001 (the others of a figure go on)
             traceback.print_exc()
             assert self.host.environment is not None
