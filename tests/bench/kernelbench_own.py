@@ -117,7 +117,7 @@ def _series(directory: Path, keys: list[tuple[int, int]]) -> list[dict[str, Any]
     lines: Queue[str | None] = Queue()
     threading.Thread(target=_pump, args=(process, lines), daemon=True).start()
     rows: list[dict[str, Any]] = []
-    why = "the process ended"
+    why, answered_s = "the process ended", time.perf_counter()
     while len(rows) < len(keys):
         try:
             line = lines.get(timeout=PATIENCE_S + (60 if not rows else 0))
@@ -128,6 +128,7 @@ def _series(directory: Path, keys: list[tuple[int, int]]) -> list[dict[str, Any]
             break
         if line.startswith(_MARK):
             rows.append(json.loads(line.removeprefix(_MARK)))
+            answered_s = time.perf_counter()
             row = rows[-1]
             said = f"{row['correct']} {row['speedup']} peak {row['peak_bytes'] / 1e9:.1f} GB {row['error'] or ''}"
             print(f"own L{row['level']}/{row['name'][:44]:46} {row['seconds']:7.1f} s {said}", flush=True)
@@ -135,8 +136,11 @@ def _series(directory: Path, keys: list[tuple[int, int]]) -> list[dict[str, Any]
     process.wait()
     if len(rows) < len(keys):
         level, number = keys[len(rows)]
-        rows.append({"name": str(number), "level": level, "seconds": PATIENCE_S, "peak_bytes": None, "correct": False,
-                     "speedup": None, "error": why})  # fmt: skip
+        seconds = time.perf_counter() - answered_s
+        rows.append(
+            {"name": str(number), "level": level, "seconds": seconds, "peak_bytes": None, "correct": False,
+             "speedup": None, "error": why}
+        )  # fmt: skip
         print(f"own L{level}/{number}: {why}", flush=True)
     return rows
 
