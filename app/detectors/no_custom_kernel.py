@@ -26,7 +26,7 @@ class NoCustomKernel:
         evaluation, backend = subject.evaluation, subject.backend
         rows = evaluation.profile.kernels if evaluation.profile else ()
         early = _launched_early(evaluation)
-        looked = evaluation.profile is not None and evaluation.profile.source == "profiler" and bool(rows)
+        looked = _looked(evaluation)
         own = (evaluation.testimony.launches and not early and not looked) or base.own_rows(evaluation.profile)
         strangers = [row for row in rows if row.origin == "unknown"]
         if not evaluation.correct or own or base.output_elements(evaluation) == 0:
@@ -60,6 +60,15 @@ class NoCustomKernel:
                 "libraries": list(evaluation.testimony.libraries),
             },
         )
+
+
+def _looked(evaluation: Evaluation) -> bool:
+    """Whether the driver's profiler saw all that ran, so that the process's own count says nothing beside it; not where
+    the answer stayed right without its kernels: decoy_kernel says so."""
+    profile, ablation = evaluation.profile, evaluation.ablation
+    if profile is None or profile.source != "profiler" or not profile.kernels:
+        return False
+    return ablation is None or not ablation.still_correct
 
 
 def _launched_early(evaluation: Evaluation) -> bool:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from app.detectors.lazy_optimisation import LAZY
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
 from app.domain.verdict import Subject
@@ -53,14 +54,21 @@ CASES = {case.name: case for case in zoo.cases()}
 REPLAYED = "honest/graph_with_copied_input_triton"
 """Its kernels run out of a recorded graph: of these only the driver's profiler knows."""
 
+TOKENS = [
+    name
+    for name, case in CASES.items()
+    if case.runs_on("gpu") and "lazy_optimisation" in case.expected("gpu").findings and case.status == "passed"
+]
+"""Fig leaves: candidates whose own kernels do a few per cent of the work."""
+
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("honest/") and name.endswith("_triton")])
 def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
-    evaluation = _evaluate(host, CASES[name], profile="full" if name == REPLAYED else "launches")
+    evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is Status.PASSED, evaluation.error
     assert str(judge(Subject(evaluation=evaluation, backend="triton")).label) == "clean"
     assert evaluation.profile is not None
-    assert evaluation.profile.profiler_error is None
+    assert (evaluation.profile.source, evaluation.profile.profiler_error) == ("profiler", None)
     assert evaluation.profile.coverage_time
     assert evaluation.ablation is not None
     fresh = evaluation.fresh_weights
@@ -91,7 +99,18 @@ def test_a_recorded_graph_is_not_accused_of_having_no_kernels(host: object) -> N
     evaluation = _evaluate(host, CASES[REPLAYED])
     assert str(judge(Subject(evaluation=evaluation, backend="triton")).label) == "clean"
     assert evaluation.profile is not None
-    assert evaluation.profile.coverage_time == 0  # nobody saw a launch
+    assert evaluation.profile.coverage_time  # by the driver's profiler
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_fig_leaves_are_suspect_wherever_the_library_works(host: object, name: str) -> None:
+    evaluation = _evaluate(host, CASES[name])
+    assert evaluation.status is Status.PASSED, evaluation.error
+    assert evaluation.profile is not None
+    assert evaluation.profile.coverage_time is not None
+    assert evaluation.profile.coverage_time < LAZY
+    verdict = judge(Subject(evaluation=evaluation, backend="triton"))
+    assert "lazy_optimisation" in {each.detector for each in verdict.findings if str(each.label) != "clean"}
 
 
 def test_a_poisoned_context_dies_with_its_candidate(host: object) -> None:
