@@ -330,7 +330,7 @@ def _send(broker: Celery, queued: Sequence[jobs.Queued]) -> None:
     except messages.BrokerUnavailableError as error:
         _log.warning("%d jobs are stored and will be sent by a worker's sweep: %s", len(queued) - error.sent, error)
         queued = queued[: error.sent]
-    tracing.mark("job.enqueue", [job.job_id for job in queued])
+    tracing.begin("job.enqueue", [job.job_id for job in queued])
 
 
 def _message(queued: jobs.Queued) -> messages.Message:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -22,11 +23,14 @@ else:
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 """OpenTelemetry's own variable: the collector, e.g. http://collector:4318."""
 
 _LOW_64_BITS = (1 << 64) - 1
+_root: ContextVar[UUID | None] = ContextVar("assay_root_span", default=None)
+"""The job whose first span begins now."""
 
 
 class NotInstalledError(RuntimeError):
@@ -48,7 +52,7 @@ def configure(service: str) -> None:
         raise NotInstalledError(
             f"{ENDPOINT} is set: expected `pip install 'kernel-assay[otel]'`, found no {error.name}"
         ) from error
-    provider = TracerProvider(resource=Resource.create({"service.name": service}))
+    provider = TracerProvider(resource=Resource.create({"service.name": service}), id_generator=_ids())
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
 
@@ -65,12 +69,34 @@ def span(name: str, job_id: UUID, **attributes: str | int | float) -> Iterator[N
         yield
 
 
-def mark(name: str, job_ids: Iterable[UUID]) -> None:
-    """A span of no length in the trace of each of the jobs: this moment."""
-    if _installed:
-        for job_id in job_ids:
-            with span(name, job_id):
-                pass
+def begin(name: str, job_ids: Iterable[UUID]) -> None:
+    """A span of no length for each of the jobs, this moment: every other span of its trace stands below it."""
+    if not _installed:
+        return
+    for job_id in job_ids:
+        token = _root.set(job_id)
+        try:
+            trace.get_tracer("assay").start_span(
+                name, context=trace.set_span_in_context(trace.INVALID_SPAN), attributes={"assay.job_id": str(job_id)}
+            ).end()
+        finally:
+            _root.reset(token)
+
+
+def _ids() -> IdGenerator:
+    """Random ids, but those of the job where its first span begins."""
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+    class Ids(RandomIdGenerator):
+        def generate_trace_id(self) -> int:
+            job_id = _root.get()
+            return super().generate_trace_id() if job_id is None else job_id.int
+
+        def generate_span_id(self) -> int:
+            job_id = _root.get()
+            return super().generate_span_id() if job_id is None else job_id.int & _LOW_64_BITS
+
+    return Ids()
 
 
 def _context(job_id: UUID) -> Context | None:

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import logging
 import re
 import socket
 import time
 from collections import Counter
+from http import HTTPStatus
 from typing import Any
 
 from gevent import pywsgi
@@ -45,13 +47,23 @@ _QUIET = ("/healthz", "/static/")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-def _bare(status: str, *headers: str) -> bytes:
-    lines = (f"HTTP/1.1 {status}", *headers, "Connection: close", "Content-Length: 0", "", "")
-    return "\r\n".join(lines).encode()
+def _refusal(status: int, kind: str, message: str, **headers: str) -> bytes:
+    """An answer in the shape of app.web.errors, after which the connection ends."""
+    body = json.dumps({"error": {"kind": kind, "message": message, "details": {}}}).encode()
+    named = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close", **headers}
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in named.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-_TOO_MANY = _bare("503 Service Unavailable", f"Retry-After: {RETRY_S}")
-_LATE = _bare("408 Request Timeout")
+_TOO_MANY = _refusal(
+    503, "too_many_connections", "too many connections of one address", **{"Retry-After": str(RETRY_S)}
+)
+_REFUSALS = {
+    "400": _refusal(400, "bad_request", "expected an HTTP request whose header can be read in one way only"),
+    "408": _refusal(408, "request_timeout", f"expected the whole header within {HEADER_S:g} s"),
+    "414": _refusal(414, "uri_too_long", f"expected a request line of at most {pywsgi.MAX_REQUEST_LINE} bytes"),
+}
+"""What gevent refuses before the application sees it."""
 
 
 class AmbiguousError(ValueError):
@@ -122,6 +134,11 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         self._timed = _Timed(sock)
         super().__init__(sock, address, server, rfile=io.BufferedReader(self._timed))
 
+    def handle_one_request(self) -> Any:
+        """As gevent's, with errors that programs can read."""
+        result = super().handle_one_request()
+        return (result[0], _REFUSALS[result[0]]) if isinstance(result, tuple) and result[0] in _REFUSALS else result
+
     def read_requestline(self) -> str:
         """Its first byte may be long in coming where the connection was used before."""
         if self.requestline is not None:
@@ -170,7 +187,7 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
 
     def _handle_client_error(self, ex: Exception) -> tuple[str, bytes]:
         if isinstance(ex, TimeoutError):
-            return "408", _LATE
+            return "408", b""
         if isinstance(ex, OSError):
             return "400", b""
         refused: tuple[str, bytes] = super()._handle_client_error(ex)

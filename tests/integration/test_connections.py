@@ -159,6 +159,19 @@ def test_a_body_has_a_time(url: str) -> None:
     assert answer.count(b"HTTP/1.1") == 1
 
 
+def test_what_the_application_never_sees_is_refused_in_its_words(url: str) -> None:
+    for asked, status, kind in (
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", b"414", "uri_too_long"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", b"400", "bad_request"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n", b"408", "request_timeout"),
+    ):
+        with connect(url, asked) as opened:
+            head, _, body = heard(opened).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 " + status), head
+        assert b"Content-Type: application/json" in head
+        assert json.loads(body)["error"]["kind"] == kind
+
+
 def test_a_connection_is_kept_for_the_next_request(url: str) -> None:
     asked = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with connect(url, asked) as opened:

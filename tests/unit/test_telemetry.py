@@ -55,18 +55,19 @@ def test_the_spans_of_a_job_are_one_trace_whose_id_is_the_jobs(monkeypatch: pyte
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
-    provider = trace_sdk.TracerProvider()
+    provider = trace_sdk.TracerProvider(id_generator=tracing._ids())
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(tracing.trace, "get_tracer", provider.get_tracer)
     job_id, other = ids.new_id(), ids.new_id()
-    tracing.mark("job.enqueue", [job_id])
+    tracing.begin("job.enqueue", [job_id])
     with tracing.span("job.evaluate", job_id, attempt=1), tracing.span("job.isolate", job_id):
-        tracing.mark("job.enqueue", [other])
+        tracing.begin("job.enqueue", [other])
     enqueue, foreign, isolate, evaluate = sorted(exporter.get_finished_spans(), key=lambda span: span.end_time or 0)
     assert {span.context.trace_id for span in (enqueue, isolate, evaluate)} == {job_id.int}
     assert foreign.context.trace_id == other.int
     assert isolate.parent.span_id == evaluate.context.span_id
-    assert enqueue.parent.span_id == evaluate.parent.span_id  # made alike by every process
+    assert enqueue.parent is None, "the first span of a trace is sent, too"
+    assert evaluate.parent.span_id == enqueue.context.span_id  # made alike by every process
     assert dict(evaluate.attributes) == {"assay.job_id": str(job_id), "attempt": 1}
     provider.shutdown()
 
