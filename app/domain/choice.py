@@ -53,7 +53,7 @@ class Attempt(NamedTuple):
     prompt: str | None
     """Hash of everything before its answer: attempts with the same answer the same history.  None where not read."""
     status: str
-    """Of its evaluation; `no_code` of an answer without one."""
+    """Status of its evaluation; `no_code` of an answer without one."""
     compiled: bool
     coverage_count: float | None
 

@@ -356,7 +356,8 @@ class ProblemMemory:
     output_bytes: int
     parameter_bytes: int
     call_bytes: int | None = None
-    """Of the device during a call, with the outputs and without the inputs; None where it was not measured (CPU)."""
+    """Device memory used during a call, in bytes, with the outputs and without the inputs; None where it was not
+    measured (CPU)."""
     truth_bytes: int | None = None
     """The same while the fp64 outputs are computed, with the fp64 inputs and outputs."""
 

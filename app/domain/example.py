@@ -155,7 +155,7 @@ class Extra(NamedTuple):
     """Share of correct and clean attempts, for a prompt."""
     attempts: int | None = None
     rewards: tuple[float, ...] | None = None
-    """Of a turn: each of `app.domain.choice.SCORES`, in order."""
+    """Rewards of a turn: each of `app.domain.choice.SCORES`, in order."""
     returns: tuple[float, ...] | None = None
     """The same, from this turn on."""
     beside: tuple[Beside, ...] = ()

@@ -75,7 +75,7 @@ def label(text: Any) -> Label:
 
 
 def place(given: Mapping[str, Any], where: str) -> Place:
-    """Of names of PLACE; numbers may be written as text.  Raises RequestError."""
+    """Place from a mapping with names of PLACE; numbers may be written as text.  Raises RequestError."""
     found: dict[str, Any] = {
         name: str(given[name]) for name in ("run", "model", "group") if given.get(name) is not None
     }

@@ -42,7 +42,7 @@ class Place:
         return Run(name=f"{name} step {self.step}", model=self.model or name, settings=settings, step=self.step)
 
     def or_else(self, other: Place) -> Place:
-        """What is known here, and of the rest what is known there."""
+        """Fields known here, and those of `other` for the rest."""
         known = {name: value for name, value in vars(self).items() if value is not None}
         return replace(other, **known)
 
@@ -65,7 +65,7 @@ class Rollout:
     candidate: bytes
     run: Run
     problem_id: UUID | None = None
-    """Of a stored problem; where it is not stored, or another one by content, `problem` counts."""
+    """Id of a stored problem; where it is not stored, or another one by content, `problem` counts."""
     problem: Problem | None = None
     messages: tuple[Message, ...] = ()
     """The prompt."""

@@ -291,7 +291,7 @@ _CHOSEN = (
     "prs_tau", "prs_scale", "prs_ratio", "prs_coverage", "prs_speedup", "turns", "delta", "min_return", "best_of",
     "k", "key", "threshold", "epsilon", "max_per_problem", "max_per_family", "balance",
 )  # fmt: skip
-"""Of kinds whose attempts are chosen from."""
+"""Options of kinds whose attempts are chosen from."""
 
 
 def inapplicable(spec: Spec, kind: Kind) -> list[str]:

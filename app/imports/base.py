@@ -163,7 +163,7 @@ def store_samples(
 
 
 def attempted(records: Iterable[T], read: Callable[[T], U]) -> Iterator[U | Bad]:
-    """What `read` makes of each record; a BadImportError of one is that record's alone."""
+    """Results of `read` for each record; a BadImportError of one is that record's alone."""
     for record in records:
         try:
             yield read(record)

@@ -192,7 +192,7 @@ class Confined:
                 raise TimedOut
 
     def _read(self, size: int) -> bytes:
-        """What has arrived; nothing where the process closed its channel, or was killed before it had read a request.
+        """Bytes that have arrived; none where the process closed its channel, or was killed before it read a request.
         Raises BlockingIOError."""
         try:
             return self._channel.recv(size + 1, socket.MSG_DONTWAIT)
