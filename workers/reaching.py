@@ -34,7 +34,7 @@ LARGEST_FACTOR = 1e6
 BEYOND = 8.0
 """Scaled values reach so many times a limit."""
 
-LARGEST_BYTES = 256 << 20
+LARGEST_BYTES = 64 << 20
 """Of the inputs of a problem that is looked at: some copies of them are made."""
 
 REDRAWN_BYTES = 64 << 20

@@ -47,7 +47,7 @@ def options(function: F) -> F:
         click.option("--baseline", "baselines", type=click.Choice(BASELINES), multiple=True,
                      help="Besides eager, compare it with the reference by torch.compile; may be given twice."),
         click.option("--profile", type=click.Choice(PROFILES), default=_DEFAULTS.profile, show_default=True,
-                     help="full: all that the GPU does in one call, by the driver's profiler."),
+                     help="full: the driver's profiler also for candidates that claim no kernels (backend torch)."),
         click.option("--policy", type=click.Choice(list(POLICIES)), default=_DEFAULTS.policy, show_default=True,
                      help="Policy of the verdict."),
         click.option("--priority", type=click.Choice([str(p) for p in Priority]), default="normal", show_default=True),
