@@ -11,6 +11,7 @@
     where PATH        appends the index of the device to the file
     log PATH          appends a line to the file, so that a test can count and order executions; others may follow
 
+A whole module begins with `# passes` or `# fails`, and that is what becomes of it.
 A problem by cases is answered by cases, of which the second is wrong.
 Started as `celery -A fake_worker worker` with this folder on PYTHONPATH.  A launch that finds the file FAKE_GATE notes
 its pid there and waits until the file is gone."""
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from celery.concurrency.asynpool import AsynPool
-from fakes import by_cases, incorrect
+from fakes import by_cases, incorrect, profiled
 
 from app.domain.evaluation import Environment
 from app.domain.job import Job
@@ -53,6 +54,9 @@ class FakeIsolator:
 
     def run(self, job: Job) -> isolate.Measured:
         self._cancelled.clear()
+        if job.candidate.startswith(b"# "):
+            passes = job.candidate.startswith(b"# passes")
+            return isolate.Measured(evaluation=profiled() if passes else incorrect(), timeline=b"{}")
         for line in job.candidate.decode().splitlines():
             verb, _, argument = line.partition(" ")
             getattr(self, f"_{verb}")(argument)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.domain.evaluation import CaseOutcome, Environment, Evaluation, EvaluationError, Status
 from app.domain.problem import Problem
+from app.domain.profile import KernelRow, Profile
 from app.domain.request import Request
 from app.domain.verdict import Finding, Label, Verdict
 
@@ -63,6 +66,13 @@ def by_cases() -> Evaluation:
 
 def passed() -> Evaluation:
     return Evaluation(status=Status.PASSED, environment=ENVIRONMENT, seed="00ff")
+
+
+def profiled() -> Evaluation:
+    """Passed, with a kernel of its own on record."""
+    kernel = KernelRow(name="k", launches=1, total_us=5.0, custom=True)
+    profile = Profile(kernels=(kernel,), calls=1, coverage_time=0.9, coverage_count=1.0, source="recorder")
+    return replace(passed(), profile=profile)
 
 
 def clean() -> Verdict:
