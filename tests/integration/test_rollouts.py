@@ -298,3 +298,15 @@ def test_rollouts_become_rows_under_their_own_prompts(
         assert row["completion"] == WRONG.format(row["backend"])
         assert (row["problem"], row["prompt_source"]) == ("1_Op", "recorded")
         UUID(row["evaluation_id"])
+
+
+def test_the_page_of_a_rollout_shows_what_the_trainer_said(
+    site: FlaskClient, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    [row, *_] = exported("slime_prompts")
+    body = {"prompt": "<s>as text", "response": WRONG.format(1), "label": row["label"]}
+    assert site.post("/compat/slime/reward?run=shown&step=9", json=body).status_code == 200
+    [line] = site.get("/v1/trajectories?run=shown%20step%209").json["trajectories"]
+    page = site.get(f"/trajectories/{line['trajectory_id']}").text
+    for piece in ("step 9", "1 further fields of its source, unchecked", "as text"):
+        assert piece in page

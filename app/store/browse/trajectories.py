@@ -91,6 +91,8 @@ class TrajectoryPage:
     run: str | None
     model: str | None
     step: int | None
+    claims: dict[str, Any] | None
+    """Further fields of its source, unchecked."""
     turns: tuple[TurnLine, ...]
     newer: UUID | None
     """The trajectory stored after this one, of the same run if it has one."""
@@ -142,7 +144,7 @@ def page(
 def read(connection: sa.Connection, trajectory_id: UUID) -> TrajectoryPage | None:
     """The page of one trajectory; None where there is none of that id."""
     query = (
-        sa.select(*_NAMED, runs.c.step, runs.c.run_id)
+        sa.select(*_NAMED, runs.c.step, trajectories.c.claims, runs.c.run_id)
         .select_from(_SOURCE)
         .where(trajectories.c.trajectory_id == trajectory_id)
     )
