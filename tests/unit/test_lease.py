@@ -82,6 +82,19 @@ def test_a_wait_is_known_while_it_lasts() -> None:
     assert waits.seconds(waiter.ident) == waits.seconds(waiter.ident) > 0.01
 
 
+def test_a_wait_within_another_counts_once() -> None:
+    waits = Waits()
+    began = time.monotonic()
+    with waits.waiting():
+        with waits.waiting():
+            time.sleep(0.02)
+        time.sleep(0.01)
+    assert waits.seconds() <= time.monotonic() - began
+    total = waits.seconds()
+    assert total >= 0.03
+    assert waits.seconds() == total  # it is over
+
+
 def test_a_waiting_timer_is_not_starved_by_checkers(tmp_path: Path) -> None:
     first, late, timer = (Lease(tmp_path, "gpu-0") for _ in range(3))
     order: list[str] = []

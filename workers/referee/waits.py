@@ -20,8 +20,11 @@ class Waits:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While this thread waits for others."""
+        """While this thread waits for others.  A wait within another one counts once."""
         thread = threading.get_ident()
+        if thread in self._since:
+            yield
+            return
         began = time.monotonic()
         self._since[thread] = began
         try:
