@@ -182,7 +182,7 @@ class Evaluator:
         try:
             return self._isolator.run(lease.job)
         except isolate.InfrastructureError as error:
-            if error.begun:
+            if error.begun or isinstance(error, isolate.DeviceUnhealthyError):
                 raise
             _log.warning("job %s: could not begin, once more: %s", lease.job.job_id, error)
         return self._isolator.run(lease.job)
