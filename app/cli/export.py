@@ -15,7 +15,8 @@ from app.cli import failures, render, services
 from app.domain import where as filters
 from app.domain.near_duplicates import Similarity
 from app.domain.prs import Coverage, Draw, Ramp, Ratio
-from app.domain.selection import BestOf, Context, Key, Kind, PairOf, Reasoning, Spec, Stale, Turns
+from app.domain.request import BACKENDS
+from app.domain.selection import BestOf, Context, Key, Kind, PairOf, Reasoning, Source, Spec, Stale, Turns
 from app.settings import Settings
 
 
@@ -43,6 +44,18 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to make; it must not exist.")
 @click.option("--format", "format", help="Layout, by default trl_sft: see --formats.")
 @click.option("--kind", type=_choice(Kind), help="Kind of row; by default the format's.")
+@click.option(
+    "--from", "source", type=_choice(Source), help="evaluations (default), or problems: RL prompts, tried or not."
+)
+@click.option(
+    "--language",
+    "backends",
+    multiple=True,
+    type=click.Choice(BACKENDS),
+    help="Of problems: language that prompts ask for, by default triton; may be repeated.",
+)
+@click.option("--family", "families", multiple=True, metavar="KEY", help="Of problems: only these families.")
+@click.option("--rate-run", metavar="RUN", help="Of problems: the run that --pass-rate is of.")
 @click.option("--where", help="Which evaluations: see --fields; all if left out.")
 @click.option(
     "--spec",
@@ -150,6 +163,7 @@ def command(
     assay export --out sft --min-speedup 1.1 --turns improving
     assay export --out dpo --format trl_preference
     assay export --out rl --format verl_rl --pass-rate 0.05 0.9 --held-out kernelbench
+    assay export --out untried --format verl_rl --from problems --where "source_set = drkernel_rl"
     assay export --formats
     """
     spec = selection(spec_path, options)

@@ -20,6 +20,8 @@ from app.domain.problem import is_by_cases
 from app.domain.selection import Kind, Reasoning
 
 RECORDED = "recorded"
+SOURCE_SET = "source_set"
+"""The prompt that came with the problem, from the set that it was imported from."""
 TEMPLATE = "template@2"
 """Changes with every character of `_TEMPLATE` and `_PLAIN_TEMPLATE`."""
 
@@ -216,6 +218,8 @@ class Texts(NamedTuple):
     """None where it was not read, because the rows do not show it: see `shows_source`."""
     turns: Sequence[Exchange]
     """This turn and those before it; empty for a candidate that came alone."""
+    asked: tuple[Said, ...] = ()
+    """Messages that the problem's source set asks with; empty for none."""
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,11 +292,14 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
     reference, code, turns = texts.reference.shown, texts.source.shown if texts.source else None, texts.turns
     if code is not None and not code.strip():
         raise Unfit("the source is empty")
-    if _is_unprompted(turns):
+    answered: tuple[int, ...]
+    if texts.asked:
+        prompt: tuple[Said, ...] = texts.asked
+        history, answered, prompt_source = prompt, (), SOURCE_SET
+    elif _is_unprompted(turns):
         text, prompt_source = template_prompt(facts, reference)
-        prompt: tuple[Said, ...] = (Said("user", text),)
-        history = prompt
-        answered: tuple[int, ...] = ()
+        prompt = (Said("user", text),)
+        history, answered = prompt, ()
     else:
         prompt, history, reply = turns[0].said[:-1], _history(turns), turns[-1].said[-1]
         answered = tuple(end - 1 for end in accumulate(len(turn.said) for turn in turns[:-1]))
@@ -304,6 +311,21 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         if one.secret:
             raise Unfit(f"secret: {one.secret}")
         sanitized |= one.sanitized
+    if secret := credentials.found(message.content for message in texts.asked):
+        raise Unfit(f"secret: {secret}")
+    if kind is Kind.RL_PROMPTS and not turns and code is None:
+        return Example(
+            kind=kind,
+            facts=facts,
+            reference=reference,
+            source=None,
+            prompt=prompt,
+            history=history,
+            reply=Said("assistant", ""),
+            prompt_source=prompt_source,
+            sanitized=sanitized,
+            **more,
+        )
     if shows_source(turns, kind):
         if code is None:
             raise Unfit("there is neither code nor a conversation")

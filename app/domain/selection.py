@@ -75,6 +75,15 @@ class Kind(StrEnum):
         return self in (Kind.RL_PROMPTS, Kind.REWARDS)
 
 
+class Source(StrEnum):
+    """Rows that a selection starts from."""
+
+    EVALUATIONS = "evaluations"
+    """Attempts, and what was measured of them."""
+    PROBLEMS = "problems"
+    """Stored problems, tried or not: RL prompts."""
+
+
 class Turns(StrEnum):
     """Which turns of a trajectory."""
 
@@ -185,7 +194,14 @@ class Spec:
     format: str = "trl_sft"
     kind: Kind | None = None
     """None: what the format usually holds."""
+    source: Source = Source.EVALUATIONS
     where: str = ""
+    backends: tuple[str, ...] = ()
+    """Languages that prompts of `problems` ask for, a row each; none: triton."""
+    families: tuple[str, ...] = ()
+    """Of `problems`: families to take; none: all."""
+    rate_run: str | None = None
+    """Of `problems`: the run whose first answers `pass_rate` is of."""
     policy: str | None = None
     """`name@version` that verdicts must have been given under; None: the current one."""
     device: str | None = None
@@ -273,6 +289,8 @@ class Spec:
         ):
             value = getattr(self, name)
             _require(name, value is None or math.isfinite(value), "a finite number", value)
+        if self.source is Source.PROBLEMS and self.pass_rate is not None:
+            _require("rate_run", self.rate_run is not None, "a run that the pass rate is of", self.rate_run)
         if self.pass_rate is not None:
             low, high = self.pass_rate
             _require("pass_rate", 0 <= low <= high <= 1, "0 ≤ low ≤ high ≤ 1", self.pass_rate)
@@ -306,5 +324,8 @@ def inapplicable(spec: Spec, kind: Kind) -> list[str]:
         "pairs_per_chosen": kind is Kind.PAIRS,
         "pass_rate": kind is Kind.RL_PROMPTS,
     }
+    from_problems = spec.source is Source.PROBLEMS
+    applies |= dict.fromkeys(("backends", "families", "rate_run"), from_problems)
+    applies |= dict.fromkeys(("policy", "device", "stale", "max_tokens"), not from_problems)
     default = Spec()
     return [name for name, does in applies.items() if not does and getattr(spec, name) != getattr(default, name)]

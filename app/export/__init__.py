@@ -31,7 +31,7 @@ from app import formats
 from app.domain import benchmarks, ids, source
 from app.domain import where as filters
 from app.domain.decontamination import Index
-from app.domain.selection import ALL_DEVICES, CONTEXTS, Kind, Learns, Spec
+from app.domain.selection import ALL_DEVICES, CONTEXTS, Kind, Learns, Source, Spec
 from app.export import card, prepare, work
 from app.export.account import UNFIT, diff, why
 from app.export.files import COMPRESSION, DECISIONS_STEM, LINEAGE_STEM, ROW_GROUP_ROWS, entry, rows_of, write_columns
@@ -201,13 +201,19 @@ def _stages(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
     }
     rules = {one.name: one.rule for one in chosen.conditions}
     rules |= {name: rule.format(**texts) for name, rule in _RULES.items() if name in chosen.stages}
-    if draft.kind is Kind.RL_PROMPTS:
+    if spec.source is Source.PROBLEMS:
+        rules["choice"] = "one row a problem and language"
+        if spec.pass_rate is not None:
+            low, high = spec.pass_rate
+            rules["choice"] += f", pass rate {low:g} to {high:g} in run {spec.rate_run}"
+    elif draft.kind is Kind.RL_PROMPTS:
         low, high = spec.pass_rate or (0, 1)
         rules["choice"] = f"one row a problem and backend, pass rate {low:g} to {high:g}"
     counts = chosen.funnel.left()
-    stages = [
-        Stage(stage="snapshot", rows=counts[0], rule="attempts that have an evaluation, and answers without code")
-    ]
+    snapshot = "attempts that have an evaluation, and answers without code"
+    if spec.source is Source.PROBLEMS:
+        snapshot = "stored problems, once for each language"
+    stages = [Stage(stage="snapshot", rows=counts[0], rule=snapshot)]
     named = zip(chosen.stages, counts[1:], strict=True)
     stages += [Stage(stage=name, rows=count, rule=rules[name]) for name, count in named]
     rule = f"rows of kind {draft.kind}: the conversation is whole, holds no secret, quotes nothing held out"

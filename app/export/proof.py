@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,12 +24,17 @@ _SHOWN = 5
 def verify(directory: Path) -> list[str]:
     """Every way in which the dataset differs from its manifest, for people; empty if it is whole.
 
-    Reads every file: bytes, sizes, content of each row, number and order of rows, files missing and files too many.
+    Reads every file, and follows no link: bytes, sizes, content of each row, number and order of rows, files missing and files too many.
 
     What it does not prove: that the numbers are true, or that the manifest is the one that was written.  A manifest
     edited by hand breaks its own hash and is reported, but whoever rewrites the files, the lineage, the manifest
     *and* all hashes makes another dataset that is whole in itself; only the copy in the database (`exports`) or a
     hash kept elsewhere tells the two apart."""
+    if directory.is_symlink():
+        return [f"{directory}: expected a folder, got a link: what it points to may change"]
+    links = list(_links(directory))
+    if links:
+        return links
     try:
         body = _manifest(directory)
     except ValueError as error:
@@ -81,6 +87,15 @@ def _is_entry(file: object) -> bool:
     return not path.is_absolute() and ".." not in path.parts and file.keys() == kinds.keys()
 
 
+def _links(directory: Path) -> Iterator[str]:
+    """Links anywhere in the dataset.  None is followed: its target lies outside the manifest's hashes."""
+    for folder, folders, files in os.walk(directory, followlinks=False):
+        for name in sorted((*folders, *files)):
+            found = Path(folder, name)
+            if found.is_symlink():
+                yield f"{found.relative_to(directory).as_posix()}: is a link; datasets hold files and folders"
+
+
 def _strangers(directory: Path, files: dict[str, Any]) -> Iterator[str]:
     """Files that are missing, and files that nobody listed."""
     for path in files:
@@ -91,6 +106,8 @@ def _strangers(directory: Path, files: dict[str, Any]) -> Iterator[str]:
         name = found.relative_to(directory).as_posix()
         if not found.is_dir() and name not in listed:
             yield f"{name}: not in the manifest"
+        if found.is_dir() and not any(found.iterdir()):
+            yield f"{name}: an empty folder, not in the manifest"
 
 
 def _bytes_differ(path: Path, file: dict[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from app import formats
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
 from app.domain.example import Beside, Example, Extra, Facts, Texts, Unfit
-from app.domain.selection import Kind, Reasoning
+from app.domain.selection import Kind, Reasoning, Source
 from app.export.files import LINEAGE, LINEAGE_STEM, JsonLines, ParquetTable
 from app.export.manifest import FileEntry
 from app.export.select import FACTS
@@ -48,6 +48,7 @@ class Job:
     kind: Kind
     reasoning: Reasoning
     held_out: tuple[HeldOut, ...]
+    source: Source = Source.EVALUATIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,8 @@ class Renderer:
         self.job = job
         self.format = formats.find(job.format)
         self.index = Index(held_out=job.held_out)
-        self.library = Library(job.kind, sources=self.format.wants_source)
+        own = job.source is Source.PROBLEMS
+        self.library = Library(job.kind, sources=self.format.wants_source and not own, prompts=own)
         self.database = Database(job.database_url)
         with self.database.begin() as connection:
             self.problems = samples.all_problems(connection)

@@ -19,7 +19,7 @@ from app.domain.choice import Attempt
 from app.domain.decontamination import Match
 from app.domain.example import Beside, Extra
 from app.domain.near_duplicates import Member, Search, Similarity
-from app.domain.selection import Kind, Learns, PairOf, Spec
+from app.domain.selection import Kind, Learns, PairOf, Source, Spec
 from app.domain.split import split_of
 from app.domain.verdict import Label
 from app.store import samples
@@ -152,12 +152,15 @@ class Selector:
         *,
         contaminated: Mapping[str, Match],
         benchmarks: Mapping[str, Match] | None = None,
+        rates: Mapping[str, tuple[int, int]] | None = None,
         preferences: Iterable[tuple[str, str]] = (),
         learns: Learns = Learns.ANSWER,
     ) -> None:
         """`benchmarks`: problem → the benchmark's problem that it is; None where rows are no training data.  `learns`:
         the answers of a row that the trainer puts loss on, a property of the layout."""
         self.spec = spec
+        self._rates = rates or {}
+        """Problem → (right, all) answers of the run that pass rates are of."""
         self._learns = learns
         self.kind = kind
         self.conditions = list(conditions)
@@ -228,6 +231,8 @@ class Selector:
         if problem_id in self._contaminated:
             verdict.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
             return []
+        if self.spec.source is Source.PROBLEMS:
+            return self._untried(problem_id, survivors, verdict)
         if self.kind is Kind.RL_PROMPTS:
             return self._prompts(survivors, verdict)
         if self.kind is Kind.REWARDS:
@@ -365,6 +370,18 @@ class Selector:
 
     def _is_failure(self, attempt: Attempt) -> bool:
         return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
+
+    def _untried(self, problem_id: str, survivors: list[Attempt], verdict: _Verdict) -> list[Pick]:
+        """A row for each language that is asked for, with the pass rate of the run that was named."""
+        right, total = self._rates.get(problem_id, (0, 0))
+        rate = right / total if total else None
+        if self.spec.pass_rate is not None:
+            low, high = self.spec.pass_rate
+            if rate is None or not low <= rate <= high:
+                detail = "not tried in the run" if rate is None else f"pass rate {rate:.3f}"
+                verdict.drop(survivors, CHOICE, detail)
+                return []
+        return [Pick(one, extra=Extra(pass_rate=rate, attempts=total)) for one in survivors]
 
     def _prompts(self, survivors: list[Attempt], verdict: _Verdict) -> list[Pick]:
         """One row a problem and backend, shown under the prompt that it was first tried with.

@@ -3,6 +3,7 @@ the next rows want them, too."""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -12,9 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.domain import credentials
-from app.domain.example import Exchange, Facts, Text, Texts, Unfit, shows_source
+from app.domain.example import Exchange, Facts, Said, Text, Texts, Unfit, shows_source
 from app.domain.selection import Kind
+from app.domain.source import display, encode
 from app.store import texts as stored
+from app.store import untried
 from app.store.session import Connection
 
 HOLE = "hole"
@@ -25,8 +28,11 @@ _Read = TypeVar("_Read")
 class Library:
     """The texts of some rows of a plan."""
 
-    def __init__(self, kind: Kind, *, sources: bool) -> None:
-        """`sources`: rows show them beside the conversation, in which the answer mostly is what was recorded."""
+    def __init__(self, kind: Kind, *, sources: bool, prompts: bool = False) -> None:
+        """`sources`: rows show them beside the conversation, in which the answer mostly is what was recorded;
+        `prompts`: rows are problems, shown under the prompts that came with them."""
+        self._all_prompts = prompts
+        self._prompts: dict[str, tuple[Said, ...]] = {}
         self._kind = kind
         self._all_sources = sources
         self._first_only = kind in (Kind.SINGLE, Kind.RL_PROMPTS)
@@ -44,6 +50,9 @@ class Library:
             {problem_id for problem_id, *_ in attempts},
             lambda ids: _texts(stored.references(connection, ids)),
         )
+        if self._all_prompts:
+            found = untried.prompts(connection, sorted({problem_id for problem_id, *_ in attempts}))
+            self._prompts = {problem_id: _asked(messages) for problem_id, messages in found.items()}
         self._dialogues = _kept(
             self._dialogues,
             {trajectory_id for _, _, trajectory_id, _ in attempts} - {None},
@@ -66,7 +75,7 @@ class Library:
             source = self._sources[candidate_id] if candidate_id and wanted else None
         except KeyError as error:
             raise Unfit(f"{HOLE}: {error} is not stored any more") from error
-        return Texts(reference=reference, source=source, turns=turns)
+        return Texts(reference=reference, source=source, turns=turns, asked=self._prompts.get(facts.problem_id, ()))
 
     def _shows_source(self, trajectory_id: str | None, turn: int | None) -> bool:
         if self._all_sources:
@@ -97,6 +106,11 @@ def _kept(
         else:
             missing.append(one)
     return kept | read(missing) if missing else kept
+
+
+def _asked(messages_json: str) -> tuple[Said, ...]:
+    """The messages of a prompt, cleaned; what a secret stands in is refused with the row's other texts."""
+    return tuple(Said(message["role"], display(encode(message["content"]))) for message in json.loads(messages_json))
 
 
 def _texts(found: Mapping[str, bytes]) -> dict[str, Text]:

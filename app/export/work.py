@@ -30,19 +30,21 @@ import pyarrow as pa
 
 from app import formats
 from app.domain.decontamination import Index, Match
-from app.domain.selection import Kind, Spec, Stale, inapplicable
+from app.domain.selection import Kind, Source, Spec, Stale, inapplicable
 from app.export import prepare, select
 from app.export.companion import Companion, frugal
 from app.export.files import DECISIONS_STEM, write_columns
 from app.export.prepare import Progress
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.select import PLAN, Selector
-from app.store import samples
+from app.store import samples, untried
 from app.store.samples import Problem, Snapshot
 from app.store.session import Database
 
 PART_ROWS = 10_000
 """Rows of one file; also what a killed export loses at most, for each process."""
+USUAL_BACKEND = "triton"
+"""Language that prompts of problems ask for where none is named."""
 DECISION_ROWS = 50_000
 """Of one file, and of memory."""
 RENDERERS = 4
@@ -88,6 +90,8 @@ def kind_of(spec: Spec) -> Kind:
     kind = spec.kind or known[0]
     if kind not in known:
         raise ExportError(f"format {spec.format}: expected a kind of {', '.join(known)}, got {kind}")
+    if spec.source is Source.PROBLEMS and kind is not Kind.RL_PROMPTS:
+        raise ExportError(f"source problems: expected a format of {Kind.RL_PROMPTS}, got {spec.format} of {kind}")
     if useless := inapplicable(spec, kind):
         given = ", ".join(f"{name} = {getattr(spec, name)}" for name in useless)
         raise ExportError(f"kind {kind}: expected no setting that does not apply to such rows, got {given}")
@@ -149,6 +153,7 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
         kind=draft.kind,
         reasoning=draft.spec.reasoning,
         held_out=tuple(held_out),
+        source=draft.spec.source,
     )
     with frugal(), Pool(job) as pool, database.snapshot() as connection:
         chosen = selector(connection, draft, contaminated)
@@ -167,11 +172,20 @@ def ready(database: Database, spec: Spec, progress: Progress) -> None:
 
 def selector(connection: Any, draft: Draft, contaminated: dict[str, Match]) -> Selector:
     """What decides for that draft."""
+    layout = formats.find(draft.spec.format)
+    if draft.spec.source is Source.PROBLEMS:
+        return Selector(
+            draft.spec,
+            draft.kind,
+            untried.conditions(draft.spec),
+            contaminated=contaminated,
+            benchmarks=prepare.benchmarked(connection) if layout.splits else None,
+            rates=untried.rates(connection, draft.spec.rate_run, draft.as_of) if draft.spec.rate_run else {},
+        )
     policy = prepare.policy_of(draft.spec).key
     device = samples.device_of(connection, draft.spec, draft.as_of)
     conditions = samples.conditions(draft.spec, draft.kind, policy=policy, detectors=prepare.versions(), device=device)
     preferences = samples.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
-    layout = formats.find(draft.spec.format)
     return Selector(
         draft.spec,
         draft.kind,
@@ -184,7 +198,11 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match]) -> S
 
 
 def attempts(connection: Any, draft: Draft, chosen: Selector) -> Iterator[pa.RecordBatch]:
-    """What it decides on."""
+    """Attempts, or problems, that it decides on."""
+    if draft.spec.source is Source.PROBLEMS:
+        return untried.batches(
+            connection, chosen.conditions, draft.spec.backends or (USUAL_BACKEND,), as_of=draft.as_of
+        )
     return samples.attempts(
         connection,
         chosen.conditions,

@@ -143,6 +143,19 @@ def test_problems_of_a_benchmark_are_held_out_under_any_name(own: Database, tmp_
     assert report["rows"] == 2
 
 
+def test_verification_follows_no_link(filled: Database, tmp_path: Path) -> None:
+    make(filled, tmp_path / "set")
+    (tmp_path / "link").symlink_to(tmp_path / "set")
+    [problem] = verify(tmp_path / "link")
+    assert "expected a folder, got a link" in problem
+    for name, target in (("folder", tmp_path), ("data/more", tmp_path / "set/README.md")):
+        (tmp_path / "set" / name).symlink_to(target)
+        assert [line.partition(":")[0] for line in verify(tmp_path / "set")] == [name]
+        (tmp_path / "set" / name).unlink()
+    (tmp_path / "set/empty").mkdir()
+    assert verify(tmp_path / "set") == ["empty: an empty folder, not in the manifest"]
+
+
 def test_the_funnel_counts_every_stage(filled: Database, tmp_path: Path) -> None:
     stages = funnel(make(filled, tmp_path / "set", "speedup < 5", context="wrong"))
     assert stages == {

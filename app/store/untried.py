@@ -1,0 +1,97 @@
+"""STORE: problems as rows of an export: prompts to be tried, whether or not an answer to them is stored.
+
+Each problem stands once for every backend that is asked for, with the columns of `samples.SCHEMA` and without an
+evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from app.domain import where as filters
+from app.domain.family import VERSION
+from app.domain.selection import Spec
+from app.domain.verdict import Label
+from app.store import rows, samples, where
+from app.store.samples import PASSED, Condition
+from app.store.tables import attempts, problem_features, problems, runs
+
+STATUS = "untried"
+"""In place of an evaluation's status."""
+BATCH = 1_000
+_JOINED = problems.outerjoin(
+    problem_features,
+    sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == VERSION),
+)
+_FIELDS = frozenset(name for name, column in rows.COLUMNS.items() if getattr(column, "table", None) is problems)
+
+
+def conditions(spec: Spec) -> list[Condition]:
+    """The stages that the database decides.  ValueError for a filter on something that problems do not have."""
+    expression = filters.parse(spec.where)
+    if others := sorted(filters.names(expression) - _FIELDS):
+        expected = ", ".join(sorted(_FIELDS & filters.FIELDS.keys()))
+        raise ValueError(f"where: expected fields of problems ({expected}), got {', '.join(others)}")
+    rule = filters.unparse(expression) or "everything"
+    found = [Condition(name="where", keeps=where.compile(expression), rule=rule)]
+    if spec.families:
+        kept = problem_features.c.family.in_(spec.families)
+        found.append(Condition(name="families", keeps=kept, rule=f"one of {len(spec.families)} families"))
+    return found
+
+
+def batches(
+    connection: sa.Connection, stages: Sequence[Condition], backends: Sequence[str], *, as_of: datetime
+) -> Iterator[pa.RecordBatch]:
+    """Problems older than `as_of`, ordered by family and problem, once for each backend."""
+    dropped = [(sa.not_(sa.func.coalesce(one.keeps, sa.false())), place) for place, one in enumerate(stages)]
+    family = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256).label("family")
+    query = (
+        sa.select(problems.c.problem_id, family, sa.case(*dropped, else_=PASSED).label("stage"))
+        .select_from(_JOINED)
+        .where(problems.c.created_at < as_of)
+        .order_by(family.collate("C"), problems.c.problem_id)
+    )
+    waiting: list[dict[str, Any]] = []
+    for problem_id, of_family, stage in connection.execute(query, execution_options={"yield_per": BATCH}):
+        same = {"problem_id": str(problem_id), "family": of_family, "stage": stage}
+        waiting += [_ABSENT | same | {"backend": backend} for backend in sorted(backends)]
+        if len(waiting) >= BATCH:
+            yield pa.RecordBatch.from_pylist(waiting, schema=samples.SCHEMA)
+            waiting = []
+    if waiting:
+        yield pa.RecordBatch.from_pylist(waiting, schema=samples.SCHEMA)
+
+
+def rates(connection: sa.Connection, run: str, as_of: datetime) -> dict[str, tuple[int, int]]:
+    """Problem → (right and clean, all) first answers of a run.  ValueError where there is no run of that name."""
+    run_id = connection.execute(sa.select(runs.c.run_id).where(runs.c.name == run)).scalar_one_or_none()
+    if run_id is None:
+        raise ValueError(f"rate_run: expected the name of a stored run, got {run!r}")
+    good = sa.func.count().filter(attempts.c.correct, attempts.c.label == Label.CLEAN)
+    query = sa.select(attempts.c.problem_id, good, sa.func.count()).group_by(attempts.c.problem_id)
+    first = sa.func.coalesce(attempts.c.turn_index, 0) == 0
+    found = connection.execute(query.where(attempts.c.run_id == run_id, first, attempts.c.created_at < as_of))
+    return {str(problem_id): (right, total) for problem_id, right, total in found}
+
+
+def prompts(connection: sa.Connection, problem_ids: Sequence[str]) -> dict[str, str]:
+    """Problem → the messages that its source asks with, JSON; problems without are left out."""
+    query = sa.select(problems.c.problem_id, problems.c.prompt_json).where(
+        problems.c.problem_id.in_(problem_ids), problems.c.prompt_json.is_not(None)
+    )
+    return {str(problem_id): prompt_json for problem_id, prompt_json in connection.execute(query)}
+
+
+_ABSENT: dict[str, Any] = dict.fromkeys(samples.SCHEMA.names) | {
+    "status": STATUS,
+    "compiled": False,
+    "correct": False,
+    "reviewed": False,
+    "teachable": True,
+    "believed": True,
+}
