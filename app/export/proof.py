@@ -24,7 +24,8 @@ _SHOWN = 5
 def verify(directory: Path) -> list[str]:
     """Every way in which the dataset differs from its manifest, for people; empty if it is whole.
 
-    Reads every file, and follows no link: bytes, sizes, content of each row, number and order of rows, files missing and files too many.
+    Reads every file, and follows no link: bytes, sizes, content of each row, number and order of rows, files missing
+    and files too many.
 
     What it does not prove: that the numbers are true, or that the manifest is the one that was written.  A manifest
     edited by hand breaks its own hash and is reported, but whoever rewrites the files, the lineage, the manifest
