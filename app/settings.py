@@ -67,9 +67,9 @@ class Settings:
     """A running job whose worker has not been heard of for this long runs again, in seconds."""
     sweep_s: float = 5.0
     """Period of the sweep that sends lost messages again, in seconds."""
-    max_attempts: int = 3
+    max_attempts: int = Limits.attempts
     """Attempts by our fault after which a job fails for good."""
-    max_interruptions: int = 10
+    max_interruptions: int = Limits.interruptions
     """Attempts cut short by the death of a process of ours, counted apart, after which a job fails for good."""
     ageing_s: float = 300.0
     """A queued job rises by one priority for each such time that it waits, in seconds, so that nothing starves."""

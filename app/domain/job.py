@@ -41,7 +41,7 @@ class Limits:
 
     attempts: int = 3
     """Attempts that ended by an infrastructure fault although every Assay process survived."""
-    interruptions: int = 10
+    interruptions: int = 15
     """Attempts that were cut short by the death of an Assay process.  More than the former, because such deaths come in
     numbers (a host out of memory, a restart); not without end, because a candidate may be what kills them."""
 
