@@ -58,6 +58,9 @@ KEPT_BYTES = 1 << 30
 """Of a GPU's memory, for the next session."""
 
 
+NO_MEMORY = "no memory to vary inputs of this size"
+
+
 def serve(channel: socket.socket, scratch: Path) -> None:
     """Answer commands until the channel closes."""
     wire.answer_requests(channel, Shim(scratch).answer)
@@ -113,6 +116,9 @@ class Shim:
         self._sessions: dict[int, Session] = {}
         self._seeds_itself = False
         """Whether the problem's inputs are the same under every seed of ours, but for its own seeding."""
+        self._objections: dict[Variant, str] = {}
+        """Why a variant is outside the problem's domain, nothing where it is not; found out once for the problem."""
+        self._decided: variants.Decided = {}
         self._sole = True
         """Whether an allocation that fails when a problem is described would fail at any time."""
         self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
@@ -525,14 +531,15 @@ class Shim:
         missing = (
             set(variants.REACHED) - set(self._planned(session).kinds) if wanted >> min(variants.REACHED) else set()
         )
-        if any(wanted >> variant & 1 for variant in (*variants.CHECKED, *variants.REACHED) if variant not in missing):
+        unknown = {*variants.CHECKED, *variants.REACHED} - missing - self._objections.keys()
+        if any(wanted >> variant & 1 for variant in unknown):
             _seed(seed, slot)
             self._look_at_usual(session, slot)
         for variant in Variant:
             if not wanted >> variant & 1 or variant in missing:
                 continue
             _seed(seed, slot)
-            if objection := self._objection(session, slot, variant):
+            if objection := self._objections.get(variant) or self._objection(session, slot, variant):
                 refused += [f"{variant.name.lower()}: {objection}\n"] if variant in variants.CHECKED else []
             else:
                 slot, made = slot + 1, made | 1 << variant
@@ -567,9 +574,12 @@ class Shim:
         """Fill a slot with a variant; why it is outside the problem's domain, in words."""
         try:
             self._fill(session, session.inputs[slot], self._answers(session, slot), variant)
-            if variant not in (*variants.CHECKED, *variants.REACHED):
+            if variant not in (*variants.CHECKED, *variants.REACHED) or variant in self._objections:
                 return ""
-            return domain.objection(self._moved(session, slot), session.moved or (0.0, 0.0))
+            found = domain.objection(self._moved(session, slot), session.moved or (0.0, 0.0))
+            if not self._by_cases:
+                self._objections[variant] = found
+            return found
         except Exception as error:  # noqa: BLE001 (in whichever way the problem's code says so)
             if calls.outcome_of(error, Outcome.CALL_FAILED) == Outcome.OUT_OF_MEMORY:
                 return self._without_memory(session, error)
@@ -582,7 +592,7 @@ class Shim:
         if not session.place.slots.streamed:
             raise error
         torch.cuda.empty_cache()
-        return "no memory to vary inputs of this size"
+        return NO_MEMORY
 
     def _moved(self, session: Session, slot: int) -> tuple[float, float]:
         """By how much roundings move the inputs in a slot and the true answer to them (domain.moved), in the first rows
@@ -623,7 +633,7 @@ class Shim:
         if variant in variants.REACHED:
             inputs = reaching.applied(variant, self._planned(session), inputs)
         else:
-            inputs = variants.applied(variant, inputs)
+            inputs = variants.applied(variant, inputs, None if self._by_cases else self._decided)
         if spec.describe(inputs) != session.agreed.inputs:
             raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
         _write(inputs_at, inputs)

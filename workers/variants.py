@@ -7,6 +7,8 @@ referee check by its fp64 twin."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
@@ -65,18 +67,34 @@ CONTINUOUS = 16
 """Distinct values among some hundred: with fewer it is a mask, or classes."""
 
 
-def applied(variant: Variant, value: Any) -> Any:
-    """The same inputs, changed as the variant says; draws from torch's seeded generator."""
+Decided = dict[tuple["Variant", int], bool]
+"""Of a problem, by variant and by the place of a tensor among its inputs: whether the tensor is changed.  Asking takes
+twenty answers of the device a tensor, for which each evaluation of the problem would wait."""
+
+
+def applied(variant: Variant, value: Any, decided: Decided | None = None) -> Any:
+    """The same inputs, changed as the variant says; draws from torch's seeded generator.
+
+    `decided`: what is known of the problem, and what is found out."""
+    return _applied(variant, value, {} if decided is None else decided, itertools.count())
+
+
+def _applied(variant: Variant, value: Any, decided: Decided, places: Iterator[int]) -> Any:
     if variant == Variant.OWN:
         return value
     if isinstance(value, torch.Tensor):
-        if not value.is_floating_point() or not value.numel():
+        place = next(places)
+        if not value.is_floating_point() or not value.numel() or not decided.get((variant, place), True):
             return value
         changed = _changed(variant, value)
-        return changed if variant not in CHECKED or domain.keeps_structure(value, changed) else value
+        if variant in CHECKED and (variant, place) not in decided:
+            decided[variant, place] = domain.keeps_structure(value, changed)
+        return changed if decided.get((variant, place), True) else value
     if isinstance(value, list | tuple):
-        return type(value)(applied(variant, item) for item in value)
-    return {key: applied(variant, item) for key, item in value.items()} if isinstance(value, dict) else value
+        return type(value)(_applied(variant, item, decided, places) for item in value)
+    if isinstance(value, dict):
+        return {key: _applied(variant, item, decided, places) for key, item in value.items()}
+    return value
 
 
 def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
