@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,7 +24,7 @@ from app.detectors import DETECTORS
 from app.domain import benchmarks, extraction, family, near_duplicates, source
 from app.domain import policy as policies
 from app.domain.decontamination import HeldOut, Index, Match
-from app.domain.near_duplicates import Similarity
+from app.domain.near_duplicates import Fingerprint, Similarity
 from app.domain.policy import Policy
 from app.domain.selection import COUNTER, Kind, Spec
 from app.judge import judge
@@ -27,6 +32,11 @@ from app.store import evaluations, features, samples, stale, tables, texts
 from app.store.session import Connection, Database
 
 BATCH = 1_000
+MANY = 5 * BATCH
+"""Fingerprints for which starting processes pays: a second each, as much as a thousand fingerprints."""
+MOST_READERS = 8
+CHUNK = 100
+"""Sources that a process is handed at a time."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, what is done of it, and what there is to do (0: not known)."""
@@ -78,14 +88,29 @@ def candidates(database: Database, progress: Progress = silent) -> None:
         left = features.candidates_left(connection, near_duplicates.VERSION)
     after, done = None, 0
     progress("fingerprints", 0, left)
-    while done < left:
-        with database.begin() as connection:
-            found, after = features.candidates_without(connection, near_duplicates.VERSION, after, BATCH)
-            features.put(connection, tables.candidate_features, [_fingerprint(one) for one in found])
-        done += len(found)
-        progress("fingerprints", done, max(done, left))
-        if after is None:
-            return
+    with _fingerprints(left) as read:
+        while done < left:
+            with database.begin() as connection:
+                found, after = features.candidates_without(connection, near_duplicates.VERSION, after, BATCH)
+                prints = read(source.display(one.source) for one in found)
+                rows = [_fingerprint(one, own) for one, own in zip(found, prints, strict=True)]
+                features.put(connection, tables.candidate_features, rows)
+            done += len(found)
+            progress("fingerprints", done, max(done, left))
+            if after is None:
+                return
+
+
+@contextmanager
+def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fingerprint]]]:
+    """Reads the fingerprints of sources in order: of many, on every processor, because each takes most of a
+    millisecond; processes of their own are started afresh, without a connection of this one."""
+    processors = os.cpu_count() or 1
+    if count < MANY or processors == 1:
+        yield partial(map, near_duplicates.fingerprint)
+        return
+    with ProcessPoolExecutor(min(processors, MOST_READERS), mp_context=get_context("spawn")) as pool:
+        yield partial(pool.map, near_duplicates.fingerprint, chunksize=CHUNK)
 
 
 def answers(database: Database, progress: Progress = silent, *, failures: bool) -> None:
@@ -211,8 +236,7 @@ def _keys(one: features.ProblemText) -> dict[str, Any]:
     }
 
 
-def _fingerprint(one: features.CandidateText) -> dict[str, Any]:
-    found = near_duplicates.fingerprint(source.display(one.source))
+def _fingerprint(one: features.CandidateText, found: Fingerprint) -> dict[str, Any]:
     return {
         "candidate_id": one.candidate_id,
         "version": near_duplicates.VERSION,

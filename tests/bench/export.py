@@ -39,6 +39,7 @@ FULL = Spec(
     prs="soft",  # type: ignore[arg-type]
     max_per_problem=100_000,
     val_fraction=0.05,
+    context="any",  # type: ignore[arg-type]
 )
 """Every stage that needs no list of held-out problems, with near-duplicates by MinHash; most that is right leaves."""
 
