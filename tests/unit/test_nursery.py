@@ -148,11 +148,11 @@ def test_a_spare_that_has_ended_while_it_waited_is_not_given_to_anybody(ward: Wa
     _until(lambda: ward.raised[0].closed)
 
 
-def test_contexts_are_made_one_at_a_time(ward: Ward, opened: Open) -> None:
-    nursery = opened(6)
-    for _ in range(6):
+def test_a_few_contexts_are_made_at_a_time(ward: Ward, opened: Open) -> None:
+    nursery = opened(8)
+    for _ in range(8):
         nursery.take()
-    assert ward.most_warming == 1
+    assert 1 <= ward.most_warming <= nurseries.CONTEXTS
 
 
 @pytest.mark.parametrize("failure", [FailedError(Outcome.OUT_OF_MEMORY, "no memory"), TimedOut(), ValueError("what?")])

@@ -45,6 +45,37 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says(noise: str, count:
     assert held / 1000 >= 0.93  # 0.95 or more, minus sampling error (3 σ = 2 %)
 
 
+@pytest.mark.parametrize("count", [12, 20, 40])
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_median_of_groups_lies_where_it_says(noise: str, count: int) -> None:
+    """Each group has the faster of two blocks of either side, on a host whose speed changes by two from group to
+    group."""
+    draw = random.Random(f"{noise} {count}")
+
+    def group() -> float:
+        faster = [min(1 + NOISES[noise](draw) for _ in range(2)) for _ in range(2)]
+        return math.log(faster[0] / faster[1])
+
+    held = sum(found.low <= 0.0 <= found.high for found in (
+        statistics.middle([group() for _ in range(count)]) for _ in range(1000)
+    ))  # fmt: skip
+    assert held / 1000 >= 0.93
+
+
+def test_a_few_values_have_no_middle() -> None:
+    with pytest.raises(ValueError, match="at least 12 values, got 11"):
+        statistics.middle([0.0] * 11)
+
+
+def test_more_groups_make_it_narrower() -> None:
+    draw = random.Random(2)
+    widths = [
+        sum(statistics.middle([draw.gauss(0, 0.01) for _ in range(count)]).half_width for _ in range(300))
+        for count in (12, 24, 48)
+    ]
+    assert widths == sorted(widths, reverse=True)
+
+
 def test_more_blocks_make_it_narrower() -> None:
     draw = random.Random(1)
     widths = [

@@ -105,8 +105,22 @@ class Score:
 
     @property
     def ratio(self) -> statistics.Interval:
-        """ln(reference / candidate), of all blocks so far; there must be a group."""
-        return statistics.difference(self.undisturbed(REFERENCE), self.undisturbed(CANDIDATE))
+        """ln(reference / candidate), of all blocks so far; there must be a group.
+
+        Of many groups, by what each says of itself where that is narrower: a host that changes its speed changes both
+        sides of a group, and widens the range of each side's blocks."""
+        found = statistics.difference(self.undisturbed(REFERENCE), self.undisturbed(CANDIDATE))
+        if len(self.groups) < statistics.LEAST_VALUES:
+            return found
+        return min(found, statistics.middle(self._ratios), key=lambda interval: interval.half_width)
+
+    @property
+    def _ratios(self) -> list[float]:
+        """ln(reference / candidate) of each group, by the faster of each side's two blocks."""
+        faster = [
+            [math.log(min(times)) for times in zip(*[iter(self.times_us(side))] * 2, strict=True)] for side in SIDES
+        ]
+        return [reference - candidate for reference, candidate in zip(*faster, strict=True)]
 
     def times_us(self, side: str) -> list[float]:
         """Per call, block by block.  What was left over after either of a group is added to both: one that leaves the

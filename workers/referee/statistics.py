@@ -9,6 +9,10 @@ from dataclasses import dataclass
 SHARE = 3
 """One in so many blocks, the fastest, says what a call takes."""
 
+LEAST_VALUES = 12
+TWO_SIDED_95 = 1.96
+"""Standard deviations of a normal distribution on each side of 95 % of it."""
+
 FACTOR_OF_TWO = 6.4
 """On the range of two values: Student's t for what two values say of their mean (12.7 / 2)."""
 
@@ -72,6 +76,18 @@ def difference(left: Interval, right: Interval) -> Interval:
     below = math.hypot(left.centre - left.low, right.high - right.centre)
     above = math.hypot(left.high - left.centre, right.centre - right.low)
     return Interval(centre=centre, low=centre - below, high=centre + above)
+
+
+def middle(values: Sequence[float]) -> Interval:
+    """The median, with the two order statistics between which it lies in 95 % or more: whatever the values are drawn
+    from, a share of them may be anything.  Raises ValueError for fewer than `LEAST_VALUES`.
+
+    Source: Hahn and Meeker, Statistical Intervals, 5.2, by the normal approximation of the binomial."""
+    if len(values) < LEAST_VALUES:
+        raise ValueError(f"expected at least {LEAST_VALUES} values, got {len(values)}")
+    ordered = sorted(values)
+    below = math.floor((len(ordered) - TWO_SIDED_95 * math.sqrt(len(ordered))) / 2)
+    return Interval(centre=median(ordered), low=ordered[below], high=ordered[-1 - below])
 
 
 def median(values: Sequence[float]) -> float:
