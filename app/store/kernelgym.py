@@ -11,6 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from app.domain import source
 from app.domain.job import JobState
 from app.store import codec, tables
 
@@ -62,10 +63,14 @@ def put(connection: sa.Connection, tasks: Sequence[Task]) -> None:
 
 
 def wanted_by_others(connection: sa.Connection, task: Task) -> bool:
-    """Whether somebody else asked for the same job: under another name, in a trajectory, or directly."""
+    """Whether the same job was asked for under another name or in a trajectory, other than the rollout of the task."""
     own = (_t.owner == task.owner) & (_t.task_id == task.task_id)
     others = sa.exists().where(_t.job_id == task.job_id, ~own)
-    turns = sa.exists().where(tables.turns.c.job_id == task.job_id)
+    stored = tables.trajectories.c
+    rollout = (stored.label.is_not_distinct_from(source.printable(task.task_id))) & stored.claims.is_not(None)
+    turns = sa.exists().where(
+        tables.turns.c.job_id == task.job_id, tables.turns.c.trajectory_id == stored.trajectory_id, ~rollout
+    )
     return bool(connection.execute(sa.select(others | turns)).scalar_one())
 
 
