@@ -81,7 +81,8 @@ def add(
         label=label,
         claims=None if claims is None else plain(claims),
     )
-    if not connection.execute(new.on_conflict_do_nothing()).rowcount:
+    stored = connection.execute(new.on_conflict_do_nothing().returning(_t.trajectory_id)).one_or_none()
+    if stored is None:
         known = get(connection, trajectory_id)
         if known is None or (known.problem_id, known.backend, known.label) != (problem_id, backend, label):
             raise TurnConflictError(f"trajectory_id: expected a new one, got {trajectory_id}, which is another one's")

@@ -214,6 +214,22 @@ def test_what_a_request_names_has_to_be_there(site: FlaskClient, fields: dict[st
     assert said in batch["items"][0]["error"]["message"]
 
 
+def test_a_trajectory_that_is_sent_again_is_the_same(site: FlaskClient) -> None:
+    """The Python client sends it again after a lost answer."""
+    body = {
+        "reference": "r",
+        "trajectory_id": UNKNOWN,
+        "turns": [{"response": "a"}, {"response": "b", "candidate": "c"}],
+    }
+    told = [site.post("/v1/trajectories", json=body) for _ in range(2)]
+    assert [each.status_code for each in told] == [201, 201]
+    assert told[0].json == told[1].json
+    other = site.post("/v1/trajectories", json=body | {"turns": []})
+    assert (other.status_code, other.json["error"]["kind"]) == (409, "conflict")
+    by_cases = {"response": "r", "candidate": "c", "workflow": "kernel_simple"}
+    assert site.post(f"/v1/trajectories/{UNKNOWN}/turns", json=by_cases).status_code == 409
+
+
 def test_null_in_a_query_is_a_text(site: FlaskClient) -> None:
     for path in ("/v1/problems?before=null", "/v1/runs?before=null", "/v1/trajectories?problem_id=null"):
         assert site.get(path).status_code == 400, path

@@ -15,7 +15,8 @@ from msgspec import Meta, Struct
 from app import enqueue
 from app.domain import result as results
 from app.domain.job import TERMINAL, JobState
-from app.domain.request import MissingError, Request, RequestError
+from app.domain.problem import Problem
+from app.domain.request import ConflictError, MissingError, Request, RequestError
 from app.domain.user import Scope
 from app.enqueue import Receipt
 from app.store import evaluations, idempotency, jobs, problems
@@ -36,9 +37,11 @@ from app.web.api.schemas import (
     WaitBody,
 )
 from app.web.identity import current_user
+from app.workflows import kernel_simple
 
 KEY_HEADER = "Idempotency-Key"
 KEY_CHARACTERS = 200
+CASES = "kernel_simple"
 TOGETHER_S = 0.02
 """Jobs that end within this time of each other are told together."""
 
@@ -170,6 +173,7 @@ def how_request(body: HowBody, **more: Any) -> Request:
             problem = problems.get(connection, body.problem_id)
         if problem is None:
             raise MissingError(f"problem_id: expected one that is stored, got {body.problem_id}")
+        check_cases(problem, body.workflow)
     else:
         assert body.problem is not None or body.reference is not None
         problem = schemas.problem(body.problem or schemas.ProblemBody(reference=body.reference or ""))
@@ -184,6 +188,12 @@ def how_request(body: HowBody, **more: Any) -> Request:
         options=schemas.options(body.options),
         **more,
     )
+
+
+def check_cases(problem: Problem, workflow: str) -> None:
+    """Raise ConflictError where a stored problem has no cases and the workflow wants some."""
+    if workflow == CASES and kernel_simple.SAYS not in problem.reference:
+        raise ConflictError(f"workflow: {CASES!r} expects a problem that defines get_cases(), got {problem.name!r}")
 
 
 def accept(requests: Sequence[Request], *, keys_checked: bool = False) -> tuple[Sequence[Receipt], Sequence[Request]]:

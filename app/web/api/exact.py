@@ -150,6 +150,7 @@ def _bound_spec(spec: Schema) -> None:
     }
     for name, bounds in shares.items():
         _narrow(properties[name], **bounds)
+    _narrow(properties["pass_rate"], prefixItems=[{"type": "number", "minimum": 0, "maximum": 1}] * 2)
     for name in ("k", "pairs_per_chosen", "max_tokens", "max_per_problem", "max_per_family"):
         _narrow(properties[name], minimum=1)
 

@@ -189,6 +189,7 @@ def append(trajectory_id: UUID, body: AppendBody) -> flask.Response:
     with context.database().begin() as connection:
         problem = problems.get(connection, stored.problem_id)
     assert problem is not None  # a foreign key says so
+    evaluations.check_cases(problem, body.workflow)
     request = Request(
         problem=problem,
         candidate=None,
