@@ -6,8 +6,8 @@ same time: of an operator, what it reads and writes, or its arithmetic; of an in
 and products come to.  Operators are seen wherever they are called: in the host's code, in a launch's hook or grid, in
 the body of an interpreted kernel.
 
-Work of other threads is charged by their processor time.  It does not see what is computed without torch: numpy over a
-tensor's memory is charged when the memory is handed out, and Python over its values not at all."""
+It does not see other threads, nor what is computed without torch: numpy over a tensor's memory is charged when the
+memory is handed out, and Python over its values not at all."""
 
 from __future__ import annotations
 
@@ -26,13 +26,6 @@ FLOPS_PER_BYTE = 20
 
 HANDED_OUT = 10
 """Passes over a tensor that is handed out to numpy: what becomes of it there is not seen."""
-
-BYTES_PER_NS, NOISE_NS = 10, 150_000
-"""Of a core's memory, by which the processor time of other threads becomes work; less than that of them is noise.  A
-candidate's process on the CPU device has one thread of its own, libraries' pools included."""
-
-SETTLED_S = 0.005
-"""Longer than a tick of the kernel's clock, at which it learns what a thread that still runs has used."""
 
 MOST_OPERATORS = 4000
 """Rows that are kept; what comes after them is added to the last."""
@@ -124,17 +117,12 @@ class Account(Watching):  # type: ignore[no-untyped-call]
             return account._numpy(tensor, *args, **kwargs)
 
         torch.Tensor.numpy = handed_out  # type: ignore[method-assign, assignment]
-        self._began, self._elsewhere = time.perf_counter_ns(), _elsewhere_ns()
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
         """Look no more."""
         super().__exit__(*error)  # type: ignore[no-untyped-call]
-        time.sleep(SETTLED_S)
-        elsewhere = _elsewhere_ns() - self._elsewhere
-        if elsewhere > NOISE_NS:
-            self._note("other threads", self._began, BYTES_PER_NS * elsewhere)
         torch.Tensor.numpy = self._numpy  # type: ignore[method-assign]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -173,11 +161,6 @@ def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
         with suppress(Exception):  # a formula that does not know these arguments: what is moved counts
             flops = int(formula(*args, **kwargs, out_val=result))
     return modelled(sum(map(_bytes, given)) + sum(map(_bytes, written)), flops)
-
-
-def _elsewhere_ns() -> int:
-    """Processor time of all threads but this one."""
-    return time.process_time_ns() - time.thread_time_ns()
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
