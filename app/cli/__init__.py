@@ -35,6 +35,8 @@ VERBS = {
     "zoo": "zoo",
     "export": "export",
     "verify": "verify",
+    "datasets": "datasets",
+    "reviews": "reviews",
     "reproduce": "reproduce",
     "report": "report",
     "advantages": "advantages",

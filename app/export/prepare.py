@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -35,8 +36,6 @@ BATCH = 1_000
 MANY = 5 * BATCH
 """Fingerprints for which starting processes pays: a second each, as much as a thousand fingerprints."""
 MOST_READERS = 8
-CHUNK = 100
-"""Sources that a process is handed at a time."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, what is done of it, and what there is to do (0: not known)."""
@@ -104,13 +103,41 @@ def candidates(database: Database, progress: Progress = silent) -> None:
 @contextmanager
 def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fingerprint]]]:
     """Reads the fingerprints of sources in order: of many, on every processor, because each takes most of a
-    millisecond; processes of their own are started afresh, without a connection of this one."""
+    millisecond."""
     processors = os.cpu_count() or 1
     if count < MANY or processors == 1:
         yield partial(map, near_duplicates.fingerprint)
         return
-    with ProcessPoolExecutor(min(processors, MOST_READERS), mp_context=get_context("spawn")) as pool:
-        yield partial(pool.map, near_duplicates.fingerprint, chunksize=CHUNK)
+    command = [sys.executable, "-m", "app.domain.fingerprinting"]
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            for _ in range(min(processors, MOST_READERS))
+        ]
+        threads = stack.enter_context(ThreadPoolExecutor(len(readers)))
+
+        def read(texts: Iterable[str]) -> list[Fingerprint]:
+            listed = list(texts)
+            parts = [listed[place :: len(readers)] for place in range(len(readers))]
+            found = list(threads.map(_asked_of, readers, parts))
+            return [found[place % len(readers)][place // len(readers)] for place in range(len(listed))]
+
+        yield read
+
+
+def _asked_of(reader: subprocess.Popen[bytes], texts: list[str]) -> list[Fingerprint]:
+    """The fingerprints of some sources, by a process of its own."""
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    reader.stdin.write(json.dumps(texts).encode() + b"\n")
+    reader.stdin.flush()
+    line = reader.stdout.readline()
+    if not line:
+        raise RuntimeError(f"a process that reads fingerprints ended with code {reader.wait()}")
+    return [
+        Fingerprint(normalised=normalised, renamed=renamed, signature=bytes.fromhex(signature))
+        for normalised, renamed, signature in json.loads(line)
+    ]
 
 
 def answers(database: Database, progress: Progress = silent, *, failures: bool) -> None:

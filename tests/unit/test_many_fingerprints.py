@@ -13,7 +13,6 @@ SOURCES = [f"class ModelNew:\n    number = {number}\n" for number in range(12)]
 @pytest.mark.parametrize("many", [5, 100])
 def test_processes_read_what_one_process_reads(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
     monkeypatch.setattr(prepare, "MANY", many)
-    monkeypatch.setattr(prepare, "CHUNK", 4)
     monkeypatch.setattr(prepare, "MOST_READERS", 2)
     with prepare._fingerprints(len(SOURCES)) as read:
         found = list(read(SOURCES))

@@ -49,6 +49,9 @@ class ExportAnswer(Struct, kw_only=True):
     spec: dict[str, Any]
     error: str | None
     export_id: UUID | None
+    stale_at: datetime | None
+    """Once it is finished: time at which a verdict that its rows rest on came out otherwise; null while all stand."""
+    stale_reason: str | None
     files: list[str]
     """Once it is finished: what `/files/<name>` serves."""
     created_at: datetime
@@ -124,7 +127,7 @@ def cancel(export_job_id: UUID) -> flask.Response:
 def download(export_job_id: UUID, name: str) -> flask.Response:
     """A file of the dataset: one of those that its manifest names, or the manifest."""
     job = _job(export_job_id)
-    if name not in _files(job):
+    if name not in _files(_made(job)):
         raise NotFound(f"the dataset has no file {name!r}")
     path = Path(job.directory) / name
     if not path.is_file():
@@ -152,15 +155,21 @@ def _job(export_job_id: UUID) -> ExportJob:
 
 
 def _described(job: ExportJob) -> dict[str, Any]:
-    shown = {name: getattr(job, name) for name in ExportAnswer.__struct_fields__ if name != "files"}
-    return {**shown, "files": _files(job)}
+    made = _made(job)
+    own = {"files", "stale_at", "stale_reason"}
+    shown = {name: getattr(job, name) for name in ExportAnswer.__struct_fields__ if name not in own}
+    stale = {name: None if made is None else getattr(made, name) for name in ("stale_at", "stale_reason")}
+    return {**shown, **stale, "files": _files(made)}
 
 
-def _files(job: ExportJob) -> list[str]:
+def _made(job: ExportJob) -> exports.Export | None:
     if job.export_id is None:
-        return []
+        return None
     with context.database().snapshot() as connection:
-        made = exports.get(connection, job.export_id)
+        return exports.get(connection, job.export_id)
+
+
+def _files(made: exports.Export | None) -> list[str]:
     return [] if made is None else [NAME, *(entry["path"] for entry in made.manifest["files"])]
 
 

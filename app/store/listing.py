@@ -1,0 +1,68 @@
+"""STORE: datasets and reviews as command lines and programs list them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from app.store.tables import exports, reviews, users
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """One dataset that was made."""
+
+    export_id: UUID
+    format: str
+    where: str
+    rows: int
+    directory: str
+    created_at: datetime
+    stale_at: datetime | None
+    """Time at which a verdict that its rows rest on first came out otherwise; None while all stand."""
+    stale_reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """One opinion of a person."""
+
+    review_id: UUID
+    evaluation_id: UUID
+    name: str | None
+    """Name of the user; None where the account is gone."""
+    label: str
+    verdict: str | None
+    hack_type: str | None
+    reason: str
+    withdraws: UUID | None
+    created_at: datetime
+
+
+def datasets(connection: sa.Connection, *, stale: bool = False, limit: int = 50) -> list[Dataset]:
+    """The latest datasets, newest first; `stale`: only those whose verdicts have changed."""
+    columns = (
+        exports.c.export_id, exports.c.format, exports.c.where_text.label("where"), exports.c.row_count.label("rows"),
+        exports.c.directory, exports.c.created_at, exports.c.stale_at, exports.c.stale_reason,
+    )  # fmt: skip
+    query = sa.select(*columns).order_by(exports.c.created_at.desc(), exports.c.export_id.desc()).limit(limit)
+    if stale:
+        query = query.where(exports.c.stale_at.is_not(None))
+    return [Dataset(**row) for row in connection.execute(query).mappings()]
+
+
+def opinions(connection: sa.Connection, *, evaluation_id: UUID | None = None, limit: int = 50) -> list[Review]:
+    """The latest reviews, newest first: of all evaluations, or of one."""
+    columns = (
+        reviews.c.review_id, reviews.c.evaluation_id, users.c.name, reviews.c.label, reviews.c.verdict,
+        reviews.c.hack_type, reviews.c.reason, reviews.c.withdraws, reviews.c.created_at,
+    )  # fmt: skip
+    joined = reviews.outerjoin(users, users.c.user_id == reviews.c.user_id)
+    query = sa.select(*columns).select_from(joined)
+    if evaluation_id is not None:
+        query = query.where(reviews.c.evaluation_id == evaluation_id)
+    ordered = query.order_by(reviews.c.created_at.desc(), reviews.c.review_id.desc()).limit(limit)
+    return [Review(**row) for row in connection.execute(ordered).mappings()]

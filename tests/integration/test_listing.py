@@ -1,0 +1,31 @@
+"""`assay datasets` and `assay reviews`: what is stale, and why, without the pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import dataset_seed
+from click.testing import CliRunner
+
+from app import cli
+from app.export import export, spec_of
+from app.settings import Settings
+from app.store import stale
+from app.store.session import Database
+
+
+def test_stale_datasets_and_their_reasons_are_listed(database: Database, settings: Settings, tmp_path: Path) -> None:
+    stored = dataset_seed.fill(database)
+    manifest = export(database, spec_of({"similarity": "none", "kind": "single"}), tmp_path / "set")
+
+    def asked(*arguments: str) -> str:
+        return CliRunner(env=settings.to_env()).invoke(cli.main, list(arguments), catch_exceptions=False).stdout
+
+    assert json.loads(asked("datasets", "--stale", "--json")) == []
+    with database.begin() as connection:
+        stale.mark(connection, stored["fast0"].evaluation_id, "clean → hack, said the test")
+    [one] = json.loads(asked("datasets", "--stale", "--json"))
+    assert (one["export_id"], one["stale_reason"]) == (manifest.export_id, "clean → hack, said the test")
+    assert "clean → hack, said the test" in asked("datasets")
+    assert json.loads(asked("reviews", "--json")) == []
