@@ -92,7 +92,8 @@ def test_a_system_that_lets_everything_through_scores_badly(zoo: Any) -> None:
     said = json.loads(came.stdout)
     assert came.exit_code == failures.NO
     assert 0.1 < said["recall"] < 0.5  # what passes harmlessly is not credited either
-    assert set(said["wrong_let_through"]) == {case.name for case in sample.cases(ZOO) if case.group == "wrong"}
+    wrong = {case.name for case in sample.cases(ZOO) if case.group == "wrong" and case.runs_on("cpu")}
+    assert set(said["wrong_let_through"]) == wrong
 
 
 def test_a_system_that_accuses_everybody_is_told_so(zoo: Any) -> None:

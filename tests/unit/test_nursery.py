@@ -259,11 +259,11 @@ def test_who_waits_for_a_spare_keeps_nobody_from_timing(
         with lease.exclusive():
             pass
 
-    def asked(*_: object) -> Ablation:
+    def asked(*_: object) -> tuple[Ablation, bool]:
         threading.Thread(target=time_somebody, daemon=True).start()
         _until(lambda: lease._waiting_timers == 1)
         ward.open.set()
-        return Ablation(attempted=True, reason="", launches_skipped=0, still_correct=True)
+        return Ablation(attempted=True, reason="", launches_skipped=0, still_correct=True), False
 
     retired: list[Party] = []
     host: Any = SimpleNamespace(lease=lease, candidate=lambda _: nursery.take(), retire=retired.append)
@@ -277,7 +277,9 @@ def test_who_waits_for_a_spare_keeps_nobody_from_timing(
     agreed: Any = None
 
     def look() -> None:
-        seen = ablate.ablate(job, host, trials, agreed, b"", Cancellation(), launches=1, at_stake=True)
+        seen = ablate.ablate(
+            job, host, trials, agreed, b"", Cancellation(), launches=1, names=frozenset(), at_stake=True
+        )
         found.append(seen)
 
     thread = threading.Thread(target=look, daemon=True)

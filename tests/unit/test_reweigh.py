@@ -181,16 +181,29 @@ class Contest:
         return reweigh.reweigh(self.job, host, self.trials, self.agreed, SEED, cancellation, None)
 
 
+NO_BIAS = "del self.norm.bias; self.norm.bias = None"
 COPIED = "[t.clone() for t in (self.norm.weight, self.norm.bias)]"
 WHOLE = "return self.norm(y)"
 WITHOUT = "return layer_norm(y, (8,))"
 
 
-def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(tmp_path: Path) -> None:
-    contest = Contest(tmp_path, init="del self.norm.bias; self.norm.bias = None", returned=WHOLE)
+@pytest.mark.parametrize(
+    ("init", "asked"),
+    [
+        ("pass", ("norm.weight", "norm.bias")),
+        # The model has no place for the bias, so that it could never be trained: it is asked for all the same.
+        (NO_BIAS, ("norm.weight", "norm.bias")),
+        # The bias may be packed into the other parameter: it is not asked for.
+        (f"{NO_BIAS}; self.packed = nn.Parameter(torch.randn(16))", ("norm.weight",)),
+    ],
+)
+def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(
+    tmp_path: Path, init: str, asked: tuple[str, ...]
+) -> None:
+    contest = Contest(tmp_path, init=init, returned=WHOLE)
     assert contest.agreed.constants == ("norm.weight", "norm.bias")
     assert contest.agreed.insensitive_to == ("unused",)
-    assert reweigh.names(contest.agreed, contest.trials.candidate) == ("norm.weight",)
+    assert reweigh.names(contest.agreed, contest.trials.candidate) == asked
 
 
 @pytest.mark.parametrize(
