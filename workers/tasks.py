@@ -35,7 +35,7 @@ INFRASTRUCTURE = "infrastructure"
 INTERNAL = "internal"
 """`error_kind` of a job on which our own code raised what it should not: trying again would raise it again."""
 
-FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 5, 3
+FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 10, 3
 """Evaluations that fail by our fault one after the other, with no result in between, until the device is quarantined;
 where it has several slots, so many for each, because one death may cut short what all of them are at."""
 

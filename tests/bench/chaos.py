@@ -46,7 +46,7 @@ from app.client import Client, Submission
 from app.domain.job import TERMINAL
 from app.embedded import Services, processes
 from app.settings import Settings
-from app.store import tables
+from app.store import devices, tables
 from app.store.session import DatabaseUnavailableError
 
 HELPERS = {
@@ -110,7 +110,7 @@ class Report:
     seconds: float = 0.0
     kills: dict[str, int] = field(default_factory=dict)
     lost: int = 0
-    """Jobs that never came to an end."""
+    """Jobs that had come to no end when none had for PATIENCE_S: of themselves, or because kills left no time."""
     failed: int = 0
     """Jobs that our faults used up; they are not scored."""
     stored_twice: int = 0
@@ -118,6 +118,8 @@ class Report:
     """Jobs with another status than their candidates deserve."""
     ran_again: int = 0
     """Jobs of which an attempt was lost and another one counted."""
+    quarantined: int = 0
+    """Devices that their workers have taken out of service, so that jobs wait for a person."""
     web_answers: bool = False
     load: float = 0.0
     cpus: int | None = None
@@ -320,6 +322,7 @@ def weigh(report: Report, client: Client, plan: Plan, job_ids: list[UUID]) -> No
     with client.database.begin() as connection:
         query = sa.select(j.job_id, j.state, j.attempt, e.status, e.evaluation_id)
         rows = list(connection.execute(query.select_from(tables.jobs.outerjoin(tables.evaluations))))
+        report.quarantined = sum(device.state == "quarantined" for device in devices.listed(connection))
     found = {row.job_id: row for row in rows}
     report.lost = plan.jobs - sum(row.state in TERMINAL for row in found.values())
     report.failed = sum(row.state == "failed" for row in rows)

@@ -144,7 +144,10 @@ def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
     start_worker(module="fake_worker")
     until(lambda: [device.state for device in listed(client)] == ["quarantined"])
     (device,) = listed(client)
-    assert device.reason == "5 evaluations in a row failed by our fault; the last: the referee did not start"
+    assert (
+        device.reason
+        == f"{tasks.FAULTS_IN_A_ROW} evaluations in a row failed by our fault; the last: the referee did not start"
+    )
     (found,) = [check for check in checkup.run(settings) if check.name == f"device {device.device}"]
     assert (found.outcome, "in a row failed by our fault" in found.found) == (checkup.Outcome.WARN, True)
     assert {(row.state, row.attempt) for row in rows(client.database)} == {("queued", 0)}
