@@ -28,6 +28,9 @@ BOUND_REACHED = 0.95
 LARGEST_MATRIX = 2048
 """Rows of a matrix that is still asked whether it is positive definite: a factorisation."""
 
+LOOKED_AT = 1 << 24
+"""Elements of a tensor whose structure is looked at."""
+
 Trait = Callable[[torch.Tensor], bool]
 
 
@@ -89,12 +92,8 @@ def is_bounded(x: torch.Tensor) -> bool:
     return BOUND_REACHED < float(x.abs().amax()) <= 1
 
 
-TRAITS: tuple[Trait, ...] = (
+OF_ROWS: tuple[Trait, ...] = (
     _is_sorted,
-    _is_symmetric,
-    _is_positive_definite,
-    _is_lower,
-    _is_upper,
     _are_shares,
     _has_unit_rows,
     _is_not_negative,
@@ -102,14 +101,32 @@ TRAITS: tuple[Trait, ...] = (
     _is_whole,
     is_bounded,
 )
-"""Kept where a tensor has them.  A zero among positive numbers is no other domain: a kernel must not divide by it
-where the reference does not, and where the reference does, its answer is not finite."""
+OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lower, _is_upper)
+"""Traits that are kept where a tensor has them.  A zero among positive numbers is no other domain: a kernel must not
+divide by it where the reference does not, and where the reference does, its answer is not finite."""
 
 
 def keeps_structure(before: torch.Tensor, after: torch.Tensor) -> bool:
     """Whether a changed tensor has all the traits that it had."""
-    wide, changed = (x.float() if x.itemsize == 1 else x for x in (before, after))
-    return all(trait(changed) for trait in TRAITS if trait(wide))
+    mine, theirs = _rows(before), _rows(after)
+    if not all(trait(theirs) for trait in OF_ROWS if trait(mine)):
+        return False
+    one, other = _matrices(before), _matrices(after)
+    return all(trait(other) for trait in OF_MATRICES if trait(one))
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """Rows along the last dimension, the first ones of a large tensor: looking at them takes copies in fp64."""
+    if x.dim() and x.numel() > LOOKED_AT:
+        x = x.reshape(-1, x.shape[-1])[: max(1, LOOKED_AT // x.shape[-1])]
+    return x.float() if x.itemsize == 1 else x
+
+
+def _matrices(x: torch.Tensor) -> torch.Tensor:
+    """The matrices of a tensor, the first of a large one."""
+    while x.dim() > 2 and x.numel() > LOOKED_AT:
+        x = x[0]
+    return x.float() if x.itemsize == 1 else x
 
 
 def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> tuple[float, float]:

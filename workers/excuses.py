@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ NEAR = 4.0
 """Computed values are equal within so many roundings."""
 
 LOOK_S = 2.0
-"""Seconds for all of it, beyond which no further answer is computed."""
+"""Seconds of processor time for shaking an answer; a busy host must not decide."""
 
 SELECTIONS = ("topk", "sort", "argmax", "argmin", "max", "min", "kthvalue", "median", "nanmedian", "cummax", "cummin")
 """Operations whose result says where in their first argument something lies."""
@@ -110,13 +111,12 @@ class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
 
-def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], *, ties_only: bool) -> list[Leaf]:
+def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], until: float) -> list[Leaf]:
     """Find elements of an answer that are right without being as expected; `got`, a tensor for each output, becomes
     what is expected, where it is wrong, and stays as it is where it is right.
 
     `model`: the twin that computes this truth, or the model itself where there is none; `inputs`: as the model is given
-    them; `ties_only`: nothing is shaken."""
-    until = time.monotonic() + LOOK_S
+    them; `until`: by time.process_time(), from when on nothing is shaken, and ties alone are looked for."""
     given = copy.deepcopy(inputs) if best is Truth.OWN else truth.widened(inputs, best)
     with Selections() as chosen:
         answer = [_tensor(leaf, view) for leaf, view in zip(_values(_call(model, given, best)), got, strict=True)]
@@ -127,11 +127,22 @@ def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], *,
             tied = _ties(mine, theirs, chosen.found) & ~fine
             leaf.ties = int(tied.sum())
             fine |= tied
-    if best is not Truth.OWN and not ties_only and not all(bool(fine.all()) for fine in right):
+    if best is not Truth.OWN and time.process_time() < until and not all(bool(fine.all()) for fine in right):
         _shake(model, best, inputs, got, answer, leaves, right, until)
     for mine, theirs, fine in zip(got, answer, right, strict=True):
         mine.copy_(torch.where(fine, mine, theirs.to(mine.dtype)))
     return leaves
+
+
+def together(parts: Iterable[list[Leaf]]) -> list[Leaf]:
+    """The findings on outputs of which each part was looked at on its own."""
+    found: list[Leaf] = []
+    for leaves in parts:
+        found = found or [Leaf() for _ in leaves]
+        for whole, part in zip(found, leaves, strict=True):
+            whole.l2, whole.largest = max(whole.l2, part.l2), max(whole.largest, part.largest)
+            whole.ties, whole.close = whole.ties + part.ties, whole.close + part.close
+    return found
 
 
 def told(leaves: list[Leaf]) -> list[dict[str, float]]:
@@ -204,7 +215,9 @@ def _shake(
     low, high = [each.clone() for each in answer], [each.clone() for each in answer]
     met = [fine.clone() for fine in right]
     for sample in range(GAUGES + SAMPLES):
-        if time.monotonic() > until:
+        if _all_met(got, met):
+            break
+        if time.process_time() > until:
             if sample < GAUGES + FEWEST:
                 return
             break
@@ -228,6 +241,11 @@ def _shake(
         if count <= max(1, MOST * mine.numel()):
             leaf.close = count
             right[place] |= close
+
+
+def _all_met(got: list[torch.Tensor], met: list[torch.Tensor]) -> bool:
+    """Whether nothing is left to find out: every output is exact, and each element was met."""
+    return not any(is_inexact(each.dtype) for each in got) and all(bool(fine.all()) for fine in met)
 
 
 def _gauge(leaf: Leaf, squares: torch.Tensor, rms: float) -> None:

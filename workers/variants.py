@@ -34,7 +34,7 @@ class Variant(IntEnum):
     EDGES = 6
     """An eighth everywhere but at both ends of every dimension: what a mask leaves out is what counts."""
     NONFINITE = 7
-    """A NaN and both infinities, once each in every tensor that is not too small."""
+    """A NaN and both infinities, once each in every tensor; in a small one a NaN alone, and none in the smallest."""
     SPIKED = 8
     """One value of sixteen is −16 times as large, beyond the range that it was drawn from: nobody must be right there.
     Whether kernels that change nothing on ordinary inputs do anything at all, shows here."""
@@ -120,6 +120,8 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         places = torch.randperm(x.numel(), device=x.device)[:3] if x.numel() < 1 << 20 else _spread(x)
         special = torch.tensor([float("nan"), float("inf"), float("-inf")], dtype=x.dtype, device=x.device)
         changed.view(-1)[places] = special
+    elif x.numel() >= 4:
+        changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = float("nan")
     return changed
 
 

@@ -83,7 +83,8 @@ class Command(IntEnum):
     numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""
     EXCUSE = 21
     """Reference only: of the answer that lies in output slot a, to the inputs in slot a, put what is expected in place
-    of what is wrong (workers/excuses.py); number b: 1 for ties alone.  Answers JSON, a leaf an output."""
+    of what is wrong (workers/excuses.py); number b: 1 for ties alone.  Answers nanoseconds of processor time, and JSON
+    with a leaf for each output."""
     RUN = 5
     """Call the model b times on slots a, a+1, …; number c: how outputs are delivered, a `Delivering`."""
     TESTIFY = 6

@@ -28,3 +28,9 @@ def test_spikes_leave_masks_classes_and_infinities_alone() -> None:
 def test_nobody_must_be_right_on_spikes() -> None:
     assert Variant.SPIKED not in CHECKED
     assert Variant.OWN not in CHECKED
+
+
+def test_a_small_tensor_has_one_nan_and_the_smallest_none() -> None:
+    assert applied(Variant.NONFINITE, torch.ones(10)).isnan().sum() == 1
+    assert torch.equal(applied(Variant.NONFINITE, torch.ones(3)), torch.ones(3))
+    assert (~applied(Variant.NONFINITE, torch.ones(64)).isfinite()).sum() == 3

@@ -7,7 +7,6 @@ is asked."""
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 
 import torch
@@ -15,12 +14,12 @@ import torch
 from workers.referee import compare
 from workers.referee.batches import Delivery
 
-SECONDS = 20.0
-"""Time limit of an evaluation for shaking; ties are looked for beyond it, too."""
+SECONDS = 60.0
+"""Processor time of the reference that an evaluation has for shaking; ties are looked for beyond it, too."""
 
-Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str] | None]
+Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str, float] | None]
 """Question about one call; the second argument asks for ties alone.  Answer: the nearest right outputs, uint8
-(1, slot_bytes), and findings on each as JSON; None where the reference cannot say."""
+(1, slot_bytes), findings on each as JSON, and seconds of processor time; None where the reference cannot say."""
 
 
 class Excuses:
@@ -44,12 +43,11 @@ class Excuses:
         `expected`: (1, elements) of that call, one an output; `shown`: the outputs in a slot's memory."""
         if any(output.is_hopeless(call, exact) for output, exact in zip(outputs, expected, strict=True)):
             return outputs
-        began = time.monotonic()
         answer = self._ask(part, self._spent_s > SECONDS)
-        self._spent_s += time.monotonic() - began
         if answer is None:
             return outputs
-        nearest, text = answer
+        nearest, text, busy_s = answer
+        self._spent_s += busy_s
         leaves = [compare.Excused.checked(fields) for fields in json.loads(text)]
         return [
             output if output.ok[call] else output.reviewed(call, exact, near, leaf)

@@ -290,7 +290,7 @@ class Trials:
             baseline=shown(reference.region(place.baseline, 0, 1), place.baseline),
         )
 
-    def excuse(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str] | None:
+    def excuse(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str, float] | None:
         """Ask the reference's process about one wrong call; see excuse.Ask.  None where it cannot say."""
         reference, place = self.reference, self.place
         with reference_side(), reference.party.lock:
@@ -302,10 +302,10 @@ class Trials:
             outputs.copy_(delivery.outputs)
             settle(self._device)
             try:
-                _, text = reference.ask_for_text(Command.EXCUSE, REFERENCE_TIMEOUT_S, a=0, b=ties_only)
+                busy_ns, text = reference.ask_for_text(Command.EXCUSE, REFERENCE_TIMEOUT_S, a=0, b=ties_only)
             except FailedError:
                 return None
-            return outputs.clone(), text
+            return outputs.clone(), text, busy_ns / 1e9
 
     def _make_room(self, need_bytes: int) -> None:
         """Where so much of the device's memory is not free, have this process and the reference's give back what they
