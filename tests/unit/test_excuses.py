@@ -119,7 +119,7 @@ def test_less_precision_is_wrong_also_where_it_is_rounded_away(name: str) -> Non
         return ROUNDED[name](x @ w)
 
     x, w = torch.randn(512, 512), torch.randn(512, 256)
-    passed = [is_right(reference, [x, w], ROUNDED[name]((x.half() @ w.half()).float())) for _ in range(2)]
+    passed = [is_right(reference, [x, w], ROUNDED[name]((x.half() @ w.half()).float())) for _ in range(1)]
     assert not any(passed) or name == "nearest", "of 512 places half precision may get all right"
 
 
@@ -155,7 +155,7 @@ def test_the_expert_that_a_token_goes_to() -> None:
         return torch.einsum("td,tde->te", x, experts.to(x.dtype)[chosen])
 
     flipped = 0
-    for _ in range(8):
+    for _ in range(4):
         x, router = torch.randn(64, 64), torch.randn(64, 16)
         first, second = router[:, (x[0] @ router).topk(2).indices].T
         apart = first - second
