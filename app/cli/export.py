@@ -79,6 +79,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels.")
 @click.option("--extraction/--no-extraction", default=None, help="Whether answers must end in the evaluated code.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Longest row (bytes of UTF-8 over 4); dropped, never cut.")
+@click.option("--tokenizer", metavar="file:PATH", help="Of --max-tokens: a tokenizer.json, by the package tokenizers.")
 @click.option(
     "--held-out",
     multiple=True,

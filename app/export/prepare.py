@@ -27,7 +27,8 @@ from app.domain import policy as policies
 from app.domain.decontamination import HeldOut, Index, Match
 from app.domain.near_duplicates import Fingerprint, Similarity
 from app.domain.policy import Policy
-from app.domain.selection import COUNTER, Kind, Spec
+from app.domain.selection import Kind, Spec
+from app.export import tokens
 from app.judge import judge
 from app.store import evaluations, features, samples, stale, tables, texts
 from app.store.session import Connection, Database
@@ -57,8 +58,7 @@ def versions() -> dict[str, int]:
 
 def facts(database: Database, spec: Spec, kind: Kind, progress: Progress = silent) -> None:
     """Compute what is missing of what this selection asks for."""
-    if spec.tokenizer != COUNTER:
-        raise ValueError(f"tokenizer: expected {COUNTER}, got {spec.tokenizer!r}")
+    tokens.counter(spec.tokenizer)  # a tokenizer that cannot be read is an error before the work
     problems(database, progress)
     if kind.takes_all:
         return

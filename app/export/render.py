@@ -19,7 +19,8 @@ from app import formats
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
 from app.domain.example import Beside, Example, Extra, Facts, Texts, Unfit
-from app.domain.selection import Kind, Reasoning, Source
+from app.domain.selection import COUNTER, Kind, Reasoning, Source
+from app.export import tokens
 from app.export.files import LINEAGE, LINEAGE_STEM, JsonLines, ParquetTable
 from app.export.manifest import FileEntry
 from app.export.select import FACTS
@@ -49,6 +50,9 @@ class Job:
     reasoning: Reasoning
     held_out: tuple[HeldOut, ...]
     source: Source = Source.EVALUATIONS
+    tokenizer: str = COUNTER
+    max_tokens: int | None = None
+    """Of a row, counted by `tokenizer` where that is a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +96,7 @@ class Renderer:
         self.job = job
         self.format = formats.find(job.format)
         self.index = Index(held_out=job.held_out)
+        self._count = tokens.counter(job.tokenizer) if job.max_tokens is not None else None
         own = job.source is Source.PROBLEMS
         self.library = Library(job.kind, sources=self.format.wants_source and not own, prompts=own)
         self.database = Database(job.database_url)
@@ -179,6 +184,11 @@ class Renderer:
         return examples.build(texts, facts, self.job.kind, self.job.reasoning, **more)
 
     def _require_fit(self, example: Example) -> None:
+        if self._count is not None and self.job.max_tokens is not None:
+            shown = example.messages if example.rejected is None else [*example.messages, example.rejected]
+            counted = self._count([message.content for message in shown])
+            if counted > self.job.max_tokens:
+                raise Unfit(f"tokens: expected at most {self.job.max_tokens}, got {counted}")
         if not len(self.index):
             return
         shown = example.messages if example.rejected is None else [*example.messages, example.rejected]

@@ -154,6 +154,8 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
         reasoning=draft.spec.reasoning,
         held_out=tuple(held_out),
         source=draft.spec.source,
+        tokenizer=draft.spec.tokenizer,
+        max_tokens=draft.spec.max_tokens,
     )
     with frugal(), Pool(job) as pool, database.snapshot() as connection:
         chosen = selector(connection, draft, contaminated)

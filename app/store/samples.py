@@ -18,7 +18,7 @@ from sqlalchemy.sql import visitors
 from app.domain import where as filters
 from app.domain.family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
-from app.domain.selection import ALL_DEVICES, Kind, Spec
+from app.domain.selection import ALL_DEVICES, COUNTER, Kind, Spec
 from app.domain.verdict import Label
 from app.store import copying, rows, silent, where
 from app.store.tables import (
@@ -179,7 +179,7 @@ def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
     if kind.shows_answer and spec.extraction and kind is not Kind.REWARDS:
         rule = "one complete block, last in the answer, one model in it, and what was evaluated"
         found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
-    if spec.max_tokens is not None:
+    if spec.max_tokens is not None and spec.tokenizer == COUNTER:  # a vocabulary counts where rows are rendered
         rule = f"at most {spec.max_tokens} tokens, counted by {spec.tokenizer}"
         short, silent_short = (spec.max_tokens >= (size + 3) // 4 for size in (_BYTES, _turns.c.said_bytes))
         found.append(Condition(name=TOKENS, keeps=short, rule=rule, of_silence=silent_short))
