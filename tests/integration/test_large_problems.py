@@ -1,0 +1,73 @@
+"""Problems whose expected outputs are made when outputs are verified, on the CPU device with an arena made small."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from app.domain.evaluation import Evaluation, Status
+from app.domain.job import Job, JobOptions
+from workers.referee.evaluate import evaluate
+from workers.referee.host import Host
+
+REFERENCE = b"""
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(0.5, 1.5, 512))
+    def forward(self, x, y):
+        return torch.tanh(x) * self.scale + y, x.argmax(1)
+def get_inputs(): return [torch.randn(64, 512), torch.rand(64, 512)]
+def get_init_inputs(): return []
+"""
+RIGHT = REFERENCE.replace(b"class Model(", b"class ModelNew(")
+WRONG = {
+    "one row": RIGHT.replace(b"return torch", b"x = x.clone(); x[63] = 0\n        return torch"),
+    "half precision": RIGHT.replace(b"torch.tanh(x)", b"torch.tanh(x.half()).float()"),
+    "the first answer": RIGHT.replace(
+        b"return torch.tanh(x) * self.scale + y, x.argmax(1)",
+        b"self.kept = getattr(self, 'kept', None) or (torch.tanh(x) * self.scale + y, x.argmax(1))\n"
+        b"        return self.kept[0].clone(), self.kept[1].clone()",
+    ),
+}
+LAYOUTS = {"apart": 4 << 20, "streamed": 0}
+"""Bytes of an arena: some input sets, and a call at a time."""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with Host("cpu", "test", lease_folder=Path(tmp_path_factory.mktemp("leases"))) as started:
+        started.wait_ready()
+        yield started
+
+
+def _evaluated(host: Host, layout: str, candidate: bytes) -> Evaluation:
+    usual = host.device
+    host.device = replace(usual, together_bytes=0, arena_bytes=LAYOUTS[layout])
+    options = JobOptions(timing_budget_s=0.05, deadline_s=120, call_timeout_s=30)
+    try:
+        job = Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options)
+        return evaluate(job, host)[0]
+    finally:
+        host.device = usual
+        host.recycle(options.memory_bytes)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_right_candidate_passes(host: Host, layout: str) -> None:
+    found = _evaluated(host, layout, RIGHT)
+    assert found.status is Status.PASSED, found.error
+    assert found.timing is not None
+    assert found.correctness is not None
+    assert found.correctness.failed_calls == 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_candidate_does_not(host: Host, layout: str, fault: str) -> None:
+    found = _evaluated(host, layout, WRONG[fault])
+    assert found.status is Status.INCORRECT, found
