@@ -13,11 +13,12 @@ from msgspec import Struct, inspect
 from werkzeug.exceptions import Gone, NotFound
 
 from app.domain import freeform
-from app.domain.request import RequestError
+from app.domain.request import ConflictError, RequestError
 from app.domain.selection import COUNTER, Spec
 from app.domain.user import Scope
 from app.export import jobs
 from app.export.manifest import NAME, spec_json, spec_of
+from app.export.work import ExportError
 from app.store import audit, export_jobs, exports
 from app.store.export_jobs import ExportJob
 from app.web import context
@@ -64,7 +65,7 @@ class ExportList(Struct, kw_only=True):
     exports: list[ExportAnswer]
 
 
-@operation("POST", "/exports", Scope.EXPORT, body=ExportBody, answers={202: ExportAnswer}, refusals=(413, 429))
+@operation("POST", "/exports", Scope.EXPORT, body=ExportBody, answers={202: ExportAnswer}, refusals=(409, 413, 429))
 def create(body: ExportBody) -> flask.Response:
     """Have a dataset made, by a process of its own."""
     spec = _spec(body.spec)
@@ -72,6 +73,8 @@ def create(body: ExportBody) -> flask.Response:
         export_job_id = jobs.start(context.database(), spec, context.settings().state_dir / jobs.FOLDER)
     except jobs.BusyError as error:
         refuse(429, "too_many_requests", str(error), retry_after_s=RETRY_S)
+    except ExportError as error:  # each field may have its value, but not all of them together
+        raise ConflictError(f"spec: {error}") from error
     except (ValueError, LookupError) as error:
         raise RequestError(f"spec: {error}") from error
     with context.database().begin() as connection:

@@ -34,7 +34,9 @@ Backend: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(BACKEN
 DeviceClass: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(route.DEVICE_CLASSES)})]
 Device: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": exact.PIN})]
 Urgency: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": [str(each) for each in Priority]})]
-Workflow: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": sorted(workflows.known())})]
+Workflow: TypeAlias = Annotated[
+    Text, Meta(extra_json_schema={"enum": sorted(workflows.known().keys() - {workflows.CHECK})})
+]
 RewardName: TypeAlias = Annotated[str, Meta(max_length=500, extra_json_schema={"pattern": reward.PATTERN})]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=500)]
 
