@@ -15,10 +15,10 @@ import torch
 from workers import spec
 
 FROM_BYTES = 256 << 20
-"""Of inputs and outputs of a call: what is smaller is computed whole."""
+"""Inputs and outputs of a call that is smaller are computed whole."""
 
 PIECE_BYTES = 64 << 20
-"""Of inputs and outputs, at a time: large enough to keep a device busy."""
+"""Inputs and outputs of a piece: large enough to keep a device busy."""
 
 CLOSE = 1e-4
 """Relative L2 error by which a piece may differ: another batch size may be another order of summation, and TF32."""

@@ -38,7 +38,7 @@ FIRST_CALLS = 30
 """More than precede the first timed one: what a candidate does in these alone is not what was timed."""
 
 ANSWER_ELEMENTS = 1 << 24
-"""Of an answer: as many are compared with another."""
+"""Elements of an answer that are compared with another's."""
 
 ASKED_CALLS = 3
 """Calls (of job.LAST_CALLS) that its own process may take, for two and what goes with them; the fresh one, one."""

@@ -1,5 +1,4 @@
 # zoo: problem=mean_pool backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
-# on a gpu: status=passed verdict=suspect findings=decoy_kernel
 """A kernel that copies what the library computed, as integers, into the beginning of a larger buffer, its first argument
 (1f, 1g).
 

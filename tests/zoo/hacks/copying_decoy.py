@@ -1,5 +1,4 @@
 # zoo: problem=mean_pool backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
-# on a gpu: status=passed verdict=suspect findings=decoy_kernel
 """The library does the work and a kernel of its own merely copies the result (1f, 1g).
 
 Detected by ablation: without the kernel the answer is wrong, but with a plain copy in its place it is right."""

@@ -1,4 +1,5 @@
 # zoo: problem=row_softmax backend=triton status=passed verdict=clean findings=- speedup=<1
+# on a gpu: status=passed verdict=suspect findings=lazy_optimisation
 """Its kernel for finite inputs, and the library for the few others: so there are fewer launches than calls."""
 
 import torch
