@@ -39,8 +39,10 @@ def choose(wanted: Numerics) -> None:
         torch.backends.cuda.matmul.allow_tf32 = wanted["matmul"] == "tf32"
     if any(now[place] != wanted[place] for place in ("convolution", "rnn")):
         cudnn.allow_tf32 = wanted["convolution"] == "tf32"
-        if wanted["rnn"] != wanted["convolution"]:
-            cudnn.rnn.fp32_precision = wanted["rnn"]  # type: ignore[attr-defined]
+    # Where the two of cuDNN differ, or PyTorch as a whole was asked for TF32, that did not reach every place.
+    for place, library in (("convolution", cudnn.conv), ("rnn", cudnn.rnn)):  # type: ignore[attr-defined]
+        if (library.fp32_precision == "tf32") != (wanted[place] == "tf32"):
+            library.fp32_precision = "tf32" if wanted[place] == "tf32" else "ieee"
     for name in SWITCHES:
         if now[name] != wanted[name]:
             setattr(cudnn, name, wanted[name])

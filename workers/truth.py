@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from workers import spec
+from workers import numerics, spec
 from workers.rounding import FLOORS, errors, is_inexact, unit
 
 PLAUSIBLE = 0.1
@@ -153,13 +153,12 @@ def _mode(truth: Truth) -> Iterator[None]:
 @contextmanager
 def _without_tf32() -> Iterator[None]:
     """Products in full fp32, on a GPU."""
-    cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = cuda.allow_tf32, cudnn.allow_tf32
-    cuda.allow_tf32 = cudnn.allow_tf32 = False
+    before = numerics.chosen()
+    numerics.choose(before | {place: "ieee" for place in numerics.PLACES if before[place] == "tf32"})
     try:
         yield
     finally:
-        cuda.allow_tf32, cudnn.allow_tf32 = before
+        numerics.choose(before)
 
 
 class _Named(TorchFunctionMode):

@@ -276,6 +276,7 @@ def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Fla
         "/v1/evaluations:batch",
         "/v1/problems",
         "/v1/reward",
+        "/v1/rollouts:batch",
         "/v1/trajectories",
         "/v1/trajectories/<uuid:trajectory_id>/turns",
         "/compat/openrlhf/get_reward",
@@ -335,7 +336,7 @@ def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
     items = [BY_CASES, BY_CASES | {"workflow": "magic"}, BY_CASES | {"reference": "class Model: ..."}]
     first, unknown, model = site.post("/v1/evaluations:batch", json={"items": items}).json["items"]
     assert first["accepted"]["job_id"] == done["job_id"]
-    assert unknown["error"]["message"] == "unknown workflow 'magic'; expected one of kernel_simple, kernelbench"
+    assert unknown["error"]["message"] == "unknown workflow 'magic'; expected one of kernel_simple, kernelbench, problem_check"
     assert "get_cases()" in model["error"]["message"]
 
     turn = {"response": "r", "candidate": "c"}
@@ -497,7 +498,9 @@ def test_problems_and_runs(site: FlaskClient) -> None:
     assert [each["name"] for each in first["problems"] + rest["problems"]] == ["p2", "p1", "p0", "softmax"]
     assert rest["next"] is None
     run = site.post("/v1/runs", json={"name": "a", "model": "m", "settings": {"temperature": 1.0}})
-    assert site.get(run.location).json == run.json
+    alone = site.get(run.location).json
+    assert alone == run.json | {"figures": alone["figures"]}
+    assert (alone["figures"]["attempts"], alone["figures"]["hack_ratio"]) == (0, None)
     assert site.post("/v1/runs", json={"name": "a", "model": "other"}).status_code == 409
     assert site.post("/v1/runs", json={"name": "b", "settings": {"x": ["\0"]}}).status_code == 400
     assert [each["name"] for each in site.get("/v1/runs?name=a").json["runs"]] == ["a"]

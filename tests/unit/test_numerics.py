@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from workers import numerics
+from workers import numerics, truth
 
 AS_SHIPPED = {"matmul": "none", "convolution": "tf32", "rnn": "tf32", "benchmark": False, "deterministic": False}
 
@@ -15,7 +15,7 @@ def in_a_process(code: str) -> str:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        names = {"torch": torch, "numerics": numerics}
+        names = {"torch": torch, "numerics": numerics, "truth": truth}
         try:
             exec(code, names)
             os.write(writing, str(names["found"]).encode())
@@ -53,6 +53,26 @@ def test_what_a_problem_sets_holds_for_its_candidates(set_by_the_problem: str, f
         "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.backends.cuda.matmul.allow_tf32"
     )
     assert ours == found
+
+
+@pytest.mark.parametrize(
+    "set_by_the_problem",
+    [
+        "pass",
+        "torch.backends.cuda.matmul.allow_tf32 = True",
+        "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
+        "torch.backends.cudnn.conv.fp32_precision = 'ieee'",
+        "torch.backends.cudnn.rnn.fp32_precision = 'ieee'",
+        "torch.backends.fp32_precision = 'tf32'",
+    ],
+)
+def test_the_truth_in_fp32_is_without_tf32_and_leaves_the_choice(set_by_the_problem: str) -> None:
+    found = in_a_process(
+        f"{set_by_the_problem}\nbefore = numerics.described(numerics.chosen())\n"
+        "with truth._without_tf32():\n    inside = numerics.described(numerics.chosen())\n"
+        "found = inside, numerics.described(numerics.chosen()) == before"
+    )
+    assert found == str(("matmul fp32, convolution fp32, rnn fp32", True))
 
 
 @pytest.mark.parametrize(
