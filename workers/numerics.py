@@ -7,6 +7,7 @@ problem's module sets differently holds for its candidates, too, from before the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -40,7 +41,8 @@ def choose(wanted: Numerics) -> None:
     if any(now[place] != wanted[place] for place in ("convolution", "rnn")):
         cudnn.allow_tf32 = wanted["convolution"] == "tf32"
     # Where the two of cuDNN differ, or PyTorch as a whole was asked for TF32, that did not reach every place.
-    for place, library in (("convolution", cudnn.conv), ("rnn", cudnn.rnn)):  # type: ignore[attr-defined]
+    libraries: dict[str, Any] = {"convolution": cudnn.conv, "rnn": cudnn.rnn}  # type: ignore[attr-defined]
+    for place, library in libraries.items():
         if (library.fp32_precision == "tf32") != (wanted[place] == "tf32"):
             library.fp32_precision = "tf32" if wanted[place] == "tf32" else "ieee"
     for name in SWITCHES:

@@ -336,7 +336,10 @@ def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
     items = [BY_CASES, BY_CASES | {"workflow": "magic"}, BY_CASES | {"reference": "class Model: ..."}]
     first, unknown, model = site.post("/v1/evaluations:batch", json={"items": items}).json["items"]
     assert first["accepted"]["job_id"] == done["job_id"]
-    assert unknown["error"]["message"] == "unknown workflow 'magic'; expected one of kernel_simple, kernelbench, problem_check"
+    assert (
+        unknown["error"]["message"]
+        == "unknown workflow 'magic'; expected one of kernel_simple, kernelbench, problem_check"
+    )
     assert "get_cases()" in model["error"]["message"]
 
     turn = {"response": "r", "candidate": "c"}

@@ -254,7 +254,7 @@ def test_import_and_database(assay: Run, tmp_path: Path) -> None:
     (level / "1_Square.py").write_text("class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n")
     first = assay("import", "kernelbench", tmp_path, "--json")
     assert first.returncode == 0, first.stderr
-    assert json.loads(first.stdout) == {"problems": 1, "runs": 0, "samples": 0, "new_samples": 0}
+    assert json.loads(first.stdout) == {"problems": 1, "runs": 0, "samples": 0, "new_samples": 0, "bad": []}
     empty = assay("import", "kernelbench", ROOT / "app")
     assert empty.returncode == 2
     assert empty.stderr.startswith("error: ")

@@ -138,7 +138,10 @@ def terminate_others(settings: Settings) -> None:
         ({"reference": "r", "candidate": 5}, "expected str or bytes, got int"),
         ({"reference": "r"}, "missing 1 required keyword-only argument: 'candidate'"),
         ({"reference": "r", "candidate": "c", "options": {"deadline_s": 0}}, "deadline_s: expected 1 to 3600, got 0"),
-        ({"reference": "r", "candidate": "c", "options": {"speed": 1}}, "options: unknown speed; expected some of baseline, "),
+        (
+            {"reference": "r", "candidate": "c", "options": {"speed": 1}},
+            "options: unknown speed; expected some of baseline, ",
+        ),
         (
             {"reference": "r", "candidate": "c", "workflow": "magic"},
             "unknown workflow 'magic'; expected one of kernel_simple, kernelbench",

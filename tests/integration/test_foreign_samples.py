@@ -14,8 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from app import export, imports
+from app.domain.trajectory import Run
 from app.imports import BadImportError
-from app.store import tables
+from app.store import tables, trajectories
 from app.store.session import Database
 
 REFERENCE = "class Model:\n    kind = 'x'\n"
@@ -169,9 +170,18 @@ def test_caesar_logs_are_dialogues_on_known_problems(database: Database, tmp_pat
 
 
 def test_what_was_exported_for_dr_kernel_can_be_imported_again(database: Database, tmp_path: Path) -> None:
-    dataset_seed.fill(database)
-    export.export(
-        database, export.Spec(format="drkernel_coldstart", where="run = three", val_fraction=0), tmp_path / "d"
-    )
+    with database.begin() as connection:
+        run_id = trajectories.add_run(connection, Run(name="two", model="org/model-a"))
+        attempts = [
+            dataset_seed.evaluate(connection, dataset_seed.problem(0), dataset_seed.code(kind).encode(), kind)
+            for kind in ("slow", "fast")
+        ]
+        turns = [
+            dataset_seed.turn((f"Prompt {kind}.",), f"Thinking.\n```python\n{dataset_seed.code(kind)}```", stored)
+            for kind, stored in zip(("slow", "fast"), attempts, strict=True)
+        ]
+        problem_id = attempts[0].problem_id
+        trajectories.add(connection, problem_id=problem_id, backend="triton", turns=turns, run_id=run_id, label="t")
+    export.export(database, export.Spec(format="drkernel_coldstart", where="run = two", val_fraction=0), tmp_path / "d")
     found = imports.drkernel_coldstart(database, tmp_path / "d/data/train-00000.parquet")
     assert (found.samples, found.new_samples) == (1, 1)

@@ -12,6 +12,7 @@ import pytest
 from app import export
 from app.client import Client
 from app.domain.problem import Problem
+from app.domain.selection import Context
 from app.domain.trajectory import Message, Run, Turn
 from app.web import create_app
 from tests import zoo
@@ -65,12 +66,16 @@ def test_from_a_dialogue_to_a_training_row(
     assert "That remembers its answer." in second
 
     where = "run=grpo-7 and correct and verdict=clean"
-    manifest = export.export(client.database, export.Spec(where=where), tmp_path / "sft")
+    with pytest.raises(export.ExportError, match="earlier answers that the row shows: right and clean"):
+        export.export(client.database, export.Spec(where=where), tmp_path / "without_hacks")
+    manifest = export.export(client.database, export.Spec(where=where, context=Context.ANY), tmp_path / "sft")
     assert export.verify(tmp_path / "sft") == []
     assert manifest.rows == 1
     (row,) = (row for file in (tmp_path / "sft" / "data").iterdir() for row in pq.read_table(file).to_pylist())
-    assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * 3
-    assert [message["content"] for message in row["messages"][::2]] == [each.messages[0].content for each in TURNS]
-    assert "torch.cdist" in row["messages"][-1]["content"]
+    messages = row["prompt"] + row["completion"]
+    assert len(row["completion"]) == 1, "the hack is shown and not learnt"
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 3
+    assert [message["content"] for message in messages[::2]] == [each.messages[0].content for each in TURNS]
+    assert "torch.cdist" in messages[-1]["content"]
     assert (row["turn"], row["run"], row["model"], row["sanitized"]) == (2, "grpo-7", "org/model-x", True)
     assert row["speedup"] == last["speedup"]
