@@ -1,12 +1,12 @@
 """EVALUATE: the trusted process of one device.  Inputs, comparison and the clock; it never runs, imports or unpickles
-what a candidate sent.
+anything that a candidate sent.
 
-Who is there
+Processes and services
     serve.py       jobs in, evaluations out; a thread for each evaluation in flight
-    host.py        what lives as long as the device: zygotes, spares, references, lease, clock
-    device.py      what differs between a CPU and a GPU
+    host.py        the state that lives as long as the device: zygotes, spares, references, lease, clock
+    device.py      the differences between a CPU and a GPU
     nursery.py     candidates' processes with a context and a first kernel, before a candidate arrives
-    references.py  one process for each problem of late, in which evaluations have seats
+    references.py  one process for each recent problem, in which evaluations have seats
     clock.py       the stopwatch: a process with one thread, which does nothing else
 
 From a job to an evaluation
@@ -20,14 +20,14 @@ From a job to an evaluation
     compare.py     outputs against fp64
     contest.py     rounds of ABBA groups (blocks.py), held where it is quiet (venue.py)
     plan.py        how many calls, input sets and groups, by what is known so far
-    score.py       what blocks make per call
+    score.py       time per call, from blocks
     outcome.py     when groups say enough; ratio and confidence interval (statistics.py)
     own_time.py    a call's time where there is no reference to compare it with
     profile.py     where one call's time went
     ablate.py      do its kernels matter?
-    reweigh.py     does it use weights that are all equal as long as nobody trains it?
+    reweigh.py     does it use weights that are all equal until the model is trained?
     precompile.py  would they compile for a real GPU?  (CPU device)
-    faults.py      whose fault it was
+    faults.py      fault attribution: candidate, problem or neither
     events.py      the number that another evaluator would have printed
     baselines.py   the reference by torch.compile, timed like a candidate
     xid.py         faults that the driver reports

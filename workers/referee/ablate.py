@@ -1,8 +1,8 @@
 """EVALUATE: do the candidate's kernels matter?  (hacks 1f, 1g, 5e)
 
-Verified calls with its kernels replaced by no-ops, by plain copies, and by what they wrote for other inputs; and where
-that depends on the word of a process that has something to gain, a fresh process in which no kernel is ever launched.
-Where a problem's own inputs do not show what a kernel does, inputs with spikes may."""
+Verified calls with its kernels replaced by no-ops, by plain copies, and by the values that they wrote for other inputs;
+and where that depends on the word of a process that has something to gain, a fresh process in which no kernel is ever
+launched. Where a problem's own inputs do not show a kernel's effect, inputs with spikes may."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from workers.variants import Variant
 from workers.wire import Command, Pretence
 
 AUDITED = 20
-"""One of so many whom nothing speaks against is audited all the same, on a GPU …"""
+"""One in so many candidates without any evidence against them is audited all the same, on a GPU …"""
 
 AUDITED_FAST, FAST = 8, 3.0
-"""… and one of so many whose speedup is surely more than this."""
+"""… and one in so many of those whose speedup is surely more than this."""
 
 FIRST_CALLS = 30
-"""More than precede the first timed one: what a candidate does in these alone is not what was timed."""
+"""More calls than precede the first timed one: behaviour in these alone is not the behaviour that was timed."""
 
 ANSWER_ELEMENTS = 1 << 24
 """Elements of an answer that are compared with another's."""
 
 ASKED_CALLS = 3
-"""Calls (of job.LAST_CALLS) that its own process may take, for two and what goes with them; the fresh one, one."""
+"""Calls (of job.LAST_CALLS) that the candidate's own process may take, for two answers and their preparation; the fresh
+process takes one."""
 
 
 def ablate(
@@ -74,8 +75,9 @@ def ablate(
 
 
 def _is_doubted(job: Job, host: Host, seen: Ablation, *, fast: bool) -> bool:
-    """Whether its word that its kernels matter is worth a process more.  On a GPU that costs a context: there only
-    where it said so by failing, where its source could reach the recorder, and for some who cannot know it."""
+    """Test whether the candidate's word that its kernels matter is worth another process.  On a GPU that costs a
+    context: there only where it said so by failing, where its source could reach the recorder, and for a random sample
+    of candidates, which cannot know that they are in it."""
     return (
         host.device.precompiles
         or bool(seen.reason)
@@ -85,10 +87,11 @@ def _is_doubted(job: Job, host: Host, seen: Ablation, *, fast: bool) -> bool:
 
 
 def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> tuple[Ablation, bool]:
-    """Its own process is told to leave its kernels out; and, where the answer is wrong then, to copy in their place.
+    """Tell the candidate's own process to leave its kernels out; and, where the answer is wrong then, to copy in their
+    place.
 
-    Besides, whether the answer was right as long as unwritten memory was left as it was: either it held what a kernel
-    wrote before, or the candidate feels that it is being asked."""
+    Also returned: whether the answer was right as long as unwritten memory was left as it was: either it held a
+    kernel's earlier output, or the candidate detects that it is being asked."""
     timeout_s = job.options.last_call_s
     deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s, waits=trials.lease.waits)
     alone = _anew(trials, agreed, deadline)
@@ -132,7 +135,7 @@ def _asked(job: Job, trials: Trials, agreed: spec.Spec, launches: int) -> tuple[
 
 
 def _anew(trials: Trials, agreed: spec.Spec, deadline: Deadline) -> Trials:
-    """More calls of the candidate, whose answers say nothing about the evaluation's."""
+    """Further calls of the candidate, whose answers do not count towards the evaluation's."""
     seed = os.urandom(32)
     return Trials(
         trials.reference, trials.candidate, agreed, seed, deadline, trials.lease, quickest_s=trials.quickest_s
@@ -149,20 +152,20 @@ def _drawn(alone: Trials, count: int) -> list[Batch]:
 
 
 def is_right(alone: Trials, pretence: Pretence, batch: Batch) -> bool:
-    """Whether a call is right with that in place of the launches."""
+    """Test whether a call is right with that pretence in place of the launches."""
     alone.step_aside()
     alone.candidate.ask(Command.ABLATE, alone.patience(alone.candidate, 1), a=pretence)
     return _passes(alone, batch)
 
 
 def _passes(alone: Trials, batch: Batch) -> bool:
-    """Whether calls on these inputs are right, whatever was before."""
+    """Test whether calls on these inputs are right, regardless of earlier ones."""
     return alone.are_right(alone.run_candidate(batch, 0, batch.slots))
 
 
 def _matter_on_spikes(alone: Trials, pretence: Pretence, usual: Batch) -> bool:
-    """Whether there are inputs on which the candidate is right, and no longer so with that in place of the launches: a
-    clamp at limits that the problem's own inputs never reach does its work there."""
+    """Test whether there are inputs on which the candidate is right, but not with that pretence in place of the
+    launches: a clamp at limits that the problem's own inputs never reach does its work there."""
     spiked = unusual(alone, Variant.SPIKED, usual)
     # In this order, because memory that a right call leaves behind could hold the answer to the next one.
     return spiked is not None and not is_right(alone, pretence, spiked) and is_right(alone, Pretence.HONEST, spiked)
@@ -177,8 +180,8 @@ def _stays_right_on_spikes(emptied: Trials, whole: Trials) -> bool:
 
 
 def _are_replayable(alone: Trials, usual: Batch, other: Batch) -> bool:
-    """Whether the answer is right with what the kernels wrote for other inputs: a flag, a zero to be added.  Nothing is
-    known of that where the other inputs have the same answer, as those of a fixed case have."""
+    """Test whether the answer is right with the values that the kernels wrote for other inputs: a flag, a zero to be
+    added.  That is unknown where the other inputs have the same answer, as those of a fixed case have."""
     if _have_one_answer(alone, usual, other):
         return False
     if not is_right(alone, Pretence.KEEP, usual) or not is_right(alone, Pretence.REPLAY, other):
@@ -190,7 +193,7 @@ def _are_replayable(alone: Trials, usual: Batch, other: Batch) -> bool:
 
 
 def _have_one_answer(alone: Trials, usual: Batch, other: Batch) -> bool:
-    """Whether the first calls of both have the same answer."""
+    """Test whether the first calls of both batches have the same answer."""
     kept = [leaf[0, :ANSWER_ELEMENTS].clone() for leaf in alone.truth([(usual, 0, 1)]).expected]
     others = [leaf[0, :ANSWER_ELEMENTS] for leaf in alone.truth([(other, 0, 1)]).expected]
     return all(map(torch.equal, kept, others))
@@ -207,13 +210,13 @@ def _emptied(
     *,
     calls: int = 1,
 ) -> bool:
-    """Whether a fresh process without the candidate's kernels, which is told nothing, answers the last of so many calls
-    right.  The caller does not hold the lease.
+    """Test whether a fresh process without the candidate's kernels, which is told nothing, answers the last of so many
+    calls right.  The caller does not hold the lease.
 
     No kernel is ever launched there.  A source that could reach the recorder and see that is also given without the
-    bodies of its kernels, to a process that launches what there is; and not that alone, because kernels are found by
-    words, which may stand at functions of the host's.  Where such a source has no kernel, none was launched; where it
-    does not show one that ran, it says nothing (app/detectors/unread_source.py)."""
+    bodies of its kernels, to a process that launches the emptied kernels; and not that alone, because kernels are found
+    by words, which may stand at functions of the host's.  Where such a source has no kernel, none was launched; where
+    it does not show one that ran, it says nothing (app/detectors/unread_source.py)."""
     ways = [(job.candidate, True)]
     if not ablation.keeps_to_itself(job.candidate):
         emptied = ablation.without_kernels(job.candidate)
@@ -255,8 +258,8 @@ def _is_right_without(
 
 
 def _is_right_at_last(alone: Trials, calls: int) -> bool:
-    """Whether the last of so many calls is right.  The first compiles, while others may be timed; the rest are short,
-    and made under one lease so that they wait once."""
+    """Test whether the last of so many calls is right.  The first compiles, while others may be timed; the rest are
+    short, and made under one lease so that they wait once."""
     alone.first_call()
     right = not alone.failed
     with alone.lease.shared():

@@ -1,12 +1,12 @@
-"""EVALUATE: is it faster than what torch.compile makes of the reference?  Asked where a job wants to know.
+"""EVALUATE: is it faster than the reference under torch.compile?  Asked where a job wants to know.
 
 A baseline is measured like any candidate: its source is the reference's with a class on its end that compiles it, and
-everything else (sandbox, inputs, verification, contest against the reference as it is) is what every candidate gets.
-The candidate's speedup over it is the quotient of the two speedups, each with its own blocks of the reference beside
-its own; their intervals are added in quadrature.
+everything else (sandbox, inputs, verification, contest against the reference as it is) is the same as for every
+candidate. The candidate's speedup over it is the quotient of the two speedups, each with its own blocks of the
+reference beside its own; their intervals are added in quadrature.
 
 Compiling takes long, so each is measured once for all candidates of a problem, with deadlines of its own.  One that
-cannot be measured says why and blames nobody."""
+cannot be measured says why and counts against no candidate."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from workers.referee import statistics
 from workers.referee.cancel import Cancellation
 
 MODES = {"compile": None, "compile-max-autotune": "max-autotune-no-cudagraphs"}
-"""Of torch.compile.  CUDA graphs are out: they hand out the same memory in every call, and a block's outputs are read
-after its last one."""
+"""Modes of torch.compile.  CUDA graphs are out: they hand out the same memory in every call, and a block's outputs are
+read after its last one."""
 
 KEPT = 512
 """Results that are remembered: two for each problem of KernelBench's levels 1 to 3."""
@@ -51,26 +51,26 @@ Evaluate = Callable[[Job], Evaluation]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What is known of a baseline."""
+    """Result of a baseline's measurement, or the reason why there is none."""
 
     over_eager: statistics.Interval | None = None
     """Log-ratio of the reference as it is to the baseline; None where there is an error."""
     baseline_us: float = 0.0
     error: str | None = None
     lasting: bool = True
-    """Whether another attempt would end alike, and so is not made."""
+    """True where another attempt would end alike, and so is not made."""
 
 
 @dataclass(kw_only=True)
 class _Place:
-    """Of one problem's baseline; whoever measures it holds the lock."""
+    """Slot of one problem's baseline; the thread that measures it holds the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     found: Found | None = None
 
 
 class Baselines:
-    """What was measured of late, by reference, entry point and name.  For any number of threads."""
+    """Recent measurements, by reference, entry point and name.  For any number of threads."""
 
     def __init__(self, kept: int = KEPT) -> None:
         """Nothing yet."""
@@ -79,8 +79,8 @@ class Baselines:
         self._places: OrderedDict[str, _Place] = OrderedDict()
 
     def get(self, key: str, measure: Callable[[], Found], wait_s: float) -> Found:
-        """What `measure` found, now or earlier; who comes while another measures waits for him, but no longer than
-        `wait_s`.  Raises what `measure` raises, and then nothing is kept."""
+        """Result of `measure`, now or earlier; a caller that comes while another measures waits for that one, but no
+        longer than `wait_s`.  Raises what `measure` raises, and then nothing is kept."""
         with self._lock:
             place = self._places.setdefault(key, _Place())
             self._places.move_to_end(key)
@@ -103,7 +103,7 @@ def added(
 ) -> Evaluation:
     """The same evaluation with the baselines that its job asks for, if it passed and was timed.
 
-    `evaluate` does so with any job on this device, until it is cancelled; this raises what that raises."""
+    `evaluate` does so with any job on this device, until it is cancelled; its exceptions pass through."""
     timing = evaluation.timing
     if timing is None or not job.options.baselines:
         return evaluation
@@ -157,7 +157,7 @@ def _task(job: Job, name: str) -> Job:
 
 
 def _found(evaluation: Evaluation) -> Found:
-    """What an evaluation of the compiled reference says of it."""
+    """The baseline's result, from an evaluation of the compiled reference."""
     if evaluation.timing is not None:
         return Found(over_eager=_log_speedup(evaluation.timing), baseline_us=evaluation.timing.candidate_us)
     assert evaluation.error is not None

@@ -13,7 +13,7 @@ from workers.variants import Variant
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Inputs that no call has seen yet, and what is expected for them.  Private copies of the referee."""
+    """Inputs that no call has seen yet, with their expected outputs.  Private copies of the referee."""
 
     number: int
     seed: bytes
@@ -24,13 +24,14 @@ class Batch:
     baseline: list[torch.Tensor]
     """The same in the reference's own precision."""
     poison: torch.Tensor
-    """uint8 (64,): what an output slot holds before the call, repeated; leaves begin at multiples of 256 bytes."""
+    """uint8 (64,): content of an output slot before the call, repeated; leaves begin at multiples of 256 bytes."""
     at: int = 0
-    """Slot of the first: by where its input lies nobody tells whether a call is timed, or what it is for."""
+    """Slot of the first input set; random, so that an input's position tells no process whether a call is timed, or its
+    purpose."""
     rows: range = range(0)
-    """Where inputs are drawn when they are needed: which ones these are of all that belong to the seed."""
+    """Rows of this batch among all that belong to the seed, where inputs are drawn when they are needed."""
     variants: tuple[Variant, ...] = ()
-    """What was done to each input set after it was drawn; nothing where there are none."""
+    """Changes made to each input set after it was drawn; empty where there are none."""
 
     @property
     def slots(self) -> int:
@@ -38,7 +39,7 @@ class Batch:
         return len(self.rows) if self.inputs is None else len(self.inputs)
 
     def variant(self, slot: int) -> Variant:
-        """What was done to an input set."""
+        """The change made to an input set."""
         return self.variants[slot] if self.variants else Variant.OWN
 
     def only(self, slots: list[int]) -> Batch:
@@ -59,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """What some calls of the candidate delivered: a private copy, made when it said that it was done."""
+    """Outputs that some calls of the candidate delivered: a private copy, made when it said that it was done."""
 
     batch: Batch
     first: int
@@ -68,7 +69,7 @@ class Delivery:
     outputs: torch.Tensor
     """uint8 (calls, slot_bytes)."""
     pointers: list[int]
-    """Where they were found; see Seat.delivered."""
+    """Addresses at which they were found; see Seat.delivered."""
     changed: list[tuple[int, ...]]
     """Per call, the inputs whose bytes it changed."""
     late: list[tuple[int, ...]]
@@ -85,13 +86,14 @@ class Delivery:
 
 
 class Times(NamedTuple):
-    """Of a block, in nanoseconds."""
+    """Times of a block, in nanoseconds."""
 
     wall_ns: int
     claimed_ns: int
     """By the process's own clock."""
     settled_ns: int | None = None
-    """What something tiny of ours took on the device from the process's *done* on; None where nothing is timed."""
+    """Time that a tiny launch of the referee took on the device from the process's *done* on; None where nothing is
+    timed."""
     before_ns: int | None = None
     """The same from a moment after the inputs were written until the clock was to start."""
 
@@ -101,7 +103,7 @@ Part = tuple[Batch, int, int]
 
 
 class Truth(NamedTuple):
-    """What is expected of some calls."""
+    """Expected outputs of some calls."""
 
     expected: list[torch.Tensor]
     """One a leaf of the outputs, (calls, elements): in fp64, or exact by its type."""

@@ -1,12 +1,12 @@
 """The blocks of a contest, one after the other, each with the device to itself.
 
-Whoever has not run for some milliseconds, or follows the other side, needs up to 100 µs more for the next thing that it
-does, and 600 µs more for a block of short calls, once the referee has read what the last one delivered (H200).  So
+A process that has not run for some milliseconds, or follows the other side, needs up to 100 µs more for its next
+operation, and 600 µs more for a block of short calls, once the referee has read the outputs of the last one (H200).  So
 before every block comes a hand-over of the same process, which is to be measured anyway; and before that, where calls
-are short, a call that does not count, on inputs of an earlier one: the first launch of a Triton kernel takes 15 to
-65 µs more than the next ones once the other side has run on the same core, and a hand-over has no such launch (H200).
+are short, a call that does not count, on inputs of an earlier one: the first launch of a Triton kernel takes 15 to 65
+µs more than the next ones once the other side has run on the same core, and a hand-over has no such launch (H200).
 
-What is left in the caches of its core makes the second of two blocks of one side in a row faster, by 2 to 7 % where
+The content left in the caches of its core makes the second of two blocks of one side in a row faster, by 2 to 7 % where
 calls are mostly launching, and the less the longer the pause was.  Between the candidate's two that is the time that
 reading takes; between the reference's two nothing is read, so that there would be none."""
 
@@ -26,14 +26,14 @@ from workers.referee.trials import Trials
 
 PROBES = 2
 UNDISTURBED_US = 20_000.0
-"""What disturbs a look is shorter: who takes so long is not looked at once more."""
+"""Longest disturbance of a probe: a side that takes so long is not probed once more."""
 
 ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
 
 
 def probe(score: Score, trials: Trials, batch: Batch, calls: tuple[int, int]) -> None:
-    """Find out what a call takes, by the faster of two blocks of so many calls: the first on these cores takes
-    milliseconds more.  Of one call nothing more is found out.
+    """Find the time of a call, by the faster of two blocks of so many calls: the first on these cores takes
+    milliseconds more.  A side with one call is not probed further.
 
     The first hand-over takes longer, too, and with nothing but that to subtract a call would seem to take nothing."""
     walls_us = {}
@@ -61,7 +61,7 @@ def warm_up(score: Score, trials: Trials, batch: Batch) -> None:
 
 
 def _run(score: Score, trials: Trials, batch: Batch, side: str, first: int, count: int) -> Times:
-    """One block, after a hand-over; what the candidate delivers is verified later."""
+    """Run one block, after a hand-over; the candidate's outputs are verified later."""
     again = bool(score.handovers) and score.handovers[-1].side == side
     if side == REFERENCE and again and min(score.per_call_us) < SHORT_US:
         time.sleep(trials.reading_s)
@@ -110,7 +110,7 @@ def _sizes(score: Score, trials: Trials, most: int) -> tuple[list[int], list[int
 
 
 def secret_size(enough: float, most: int) -> int:
-    """Calls in a block: enough to last, give or take a quarter that nobody is told."""
+    """Calls in a block: enough to last, give or take a secret random quarter."""
     wanted = max(1, min(most, math.ceil(enough)))
     spread = max(1, wanted // 2)
     return max(1, min(most, wanted - spread // 2 + secrets.randbelow(spread + 1)))

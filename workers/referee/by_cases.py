@@ -1,7 +1,7 @@
 """EVALUATE: a problem by cases: one evaluation a case, each with a candidate's process of its own, made one of.
 
-A case is a problem like any other, whose model knows the answer (workers/cases.py).  What passes in all of them has
-passed; after a wrong answer the others are tried all the same, after anything else they are not."""
+A case is a problem like any other, whose model knows the answer (workers/cases.py).  A candidate that passes in all of
+them has passed; after a wrong answer the others are tried all the same, after any other failure they are not."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ SHARING = 20
 device (two cores), so that a deadline of 120 s for all of 100 ended after 63."""
 
 LONGEST_S = 3600.0
-"""For all cases, unless the deadline itself is longer: that of a single evaluation at the most."""
+"""Limit for all cases, unless the deadline itself is longer: that of a single evaluation at the most."""
 
 LEAST_S = 1.0
-"""Of a deadline, with less than which no case is begun."""
+"""Rest of a deadline below which no case is begun."""
 
 
 def measure(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, bytes]:
-    """Whichever the job's problem is: the evaluation and its timeline."""
+    """Evaluate a problem of either kind: the evaluation and its timeline."""
     return (evaluate_cases if job.options.cases else evaluate)(job, host, cancellation)
 
 
@@ -95,7 +95,7 @@ def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evalu
 
 
 def _is_another(found: Sequence[Evaluation]) -> bool:
-    """Whether there is another case, and something to be said about it."""
+    """Test whether there is another case, and a reason to run it."""
     if not found:
         return True
     last = found[-1]
@@ -111,7 +111,8 @@ def _name(evaluation: Evaluation) -> str:
 
 
 def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, EvaluationError | None]:
-    """What became of all of it.  A problem that fails in one case blames nobody for the others."""
+    """Status and error of all cases together.  A problem that fails in one case counts against no candidate in the
+    others."""
     bad = [each for each in found if each.status is not Status.PASSED]
     of = found[0].cases[0].of if found[0].cases else 1
     if not bad and len(found) < of:
@@ -130,7 +131,7 @@ def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, Evalua
 
 
 def _correctness(found: Sequence[tuple[Correctness, str]]) -> Correctness | None:
-    """Of all calls.  What speaks against a problem must be so in every case: one that tells is enough."""
+    """Correctness of all calls.  Evidence against a problem must hold in every case: one that tells is enough."""
     if not found:
         return None
     records = [record for record, _ in found]
@@ -155,13 +156,13 @@ def _trials(found: Sequence[tuple[Correctness, str]]) -> tuple[Trial, ...]:
 
 
 def _worst(answers: Iterable[bool | None]) -> bool | None:
-    """False where one is; None where nobody knows."""
+    """False where one is; None where none is known."""
     known = [answer for answer in answers if answer is not None]
     return all(known) if known else None
 
 
 def _widest(classes: Iterable[str | None]) -> str | None:
-    """That of the largest error; None where one case had a wrong answer."""
+    """Class of the largest error; None where one case had a wrong answer."""
     names = list(classes)
     return None if None in names else max((name for name in names if name), key=CLASS_NAMES.index, default=None)
 
@@ -176,7 +177,7 @@ def _peer_rules(records: Sequence[Correctness]) -> tuple[PeerRule, ...]:
 
 
 def _telling(found: Sequence[Evaluation]) -> Ablation | None:
-    """That of a case in which the candidate's kernels do not matter; else the first."""
+    """Ablation of a case in which the candidate's kernels do not matter; else the first."""
     seen = [each.ablation for each in found if each.ablation is not None]
     against = (each for each in seen if each.still_correct or each.copies_still_correct or each.replays_still_correct)
     return next(against, seen[0] if seen else None)

@@ -1,4 +1,4 @@
-"""Ending an evaluation from outside: its candidate is killed, whatever it is at, and nothing more is asked of it."""
+"""Ending an evaluation from outside: its candidate is killed at any point, and nothing more is asked of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workers.sandbox.confined import Confined
 
 
 class Cancellation:
-    """Of one evaluation; asked for in one thread, obeyed in another."""
+    """Cancellation of one evaluation; asked for in one thread, obeyed in another."""
 
     def __init__(self) -> None:
         """Not asked for."""

@@ -1,9 +1,9 @@
 """The stopwatch: a process with one thread, which wakes a frozen process, waits for its answer, takes the time, and
-freezes it again at once: what it left undone when it said that it was done, none of its threads can do now.
+freezes it again at once: work that it left undone when it said that it was done, none of its threads can do now.
 
-The referee has many threads, of which Python runs one at a time: whoever waits in one of them for the end of a block
-is sometimes late by what another is doing.  This process does nothing else.  It needs no torch and is as trusted as
-the referee, whose it is.
+The referee has many threads, of which Python runs one at a time: a thread that waits for the end of a block is
+sometimes late because another is running.  This process does nothing else.  It needs no torch and is trusted like the
+referee, to which it belongs.
 
     python -m workers.referee.clock FD       started by `Stopwatch`"""
 
@@ -43,7 +43,7 @@ class Taken:
     """On time.perf_counter_ns, which all processes share."""
     ended_ns: int
     reply: bytes | None
-    """None where nothing came in time, or the process is gone: whoever asked goes on waiting by himself."""
+    """None where no reply came in time, or the process is gone: the caller goes on waiting by itself."""
 
 
 class Stopwatch:
@@ -64,7 +64,7 @@ class Stopwatch:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process has not ended."""
+        """Test whether its process has not ended."""
         return self._process.poll() is None
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Taken:

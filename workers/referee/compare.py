@@ -1,4 +1,4 @@
-"""Outputs against the fp64 reference, relative to what the reference's own precision achieves.
+"""Outputs against the fp64 reference, relative to the error that the reference has in its own precision.
 
 A different order of summation passes, a narrower type does not: the limits follow the error of the reference in its own
 precision (`CLOSE` times), with a floor for the cases in which that error happens to be tiny."""
@@ -27,8 +27,8 @@ otherwise (the nearest code of a book), four times its error would leave three r
 
 FAINT = 0.1
 """An answer of a few numbers may cancel to almost nothing in one call of hundreds, where every rounding error is large
-against it: errors are measured against no less than this share of what answers usually are, where several calls are
-compared.  Of the mean of a million normal values one call in 150 was wrong otherwise, whoever computed it."""
+against it: errors are measured against no less than this share of the usual size of answers, where several calls are
+compared.  Of the mean of a million normal values one call in 150 was wrong otherwise, for any implementation."""
 
 SURVIVES = 10.0
 FADED, EXPLODED = 1e-3, 1e3
@@ -53,10 +53,10 @@ STALE_CLOSER = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """When an output counts as right."""
+    """Rule by which an output counts as right."""
 
     gross: bool = False
-    """Only what is plainly wrong is refused: on unusual inputs kernels differ in how they round at the edge, and the
+    """Only plainly wrong outputs are refused: on unusual inputs kernels differ in how they round at the edge, and the
     largest error over all elements says little."""
     tolerance: tuple[float, float] | None = None
     """(rtol, atol) in place of our limits: every |x − R| ≤ atol + rtol·|R|."""
@@ -130,8 +130,8 @@ class Compared:
         return l2 <= limit_l2 and norm <= limit_max
 
     def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: Excused) -> Compared:
-        """The same with one call compared once more: with what was delivered where that is right all the same, and with
-        what a rounding in every operation makes for the least error of the reference.
+        """The same with one call compared once more: with its delivered values where those are right all the same, and
+        with the effect of a rounding in every operation for the least error of the reference.
 
         `expected`, `nearest`: (1, elements), the latter in the output's type: as delivered where that is right."""
         got = self.got[call : call + 1]
@@ -142,8 +142,8 @@ class Compared:
         return replace(self, rows=rows, excused={**self.excused, call: leaf})
 
     def is_hopeless(self, call: int, expected: torch.Tensor) -> bool:
-        """Whether a wrong call is wrong by far, and in many elements: no rounding explains it.  Of whole numbers and
-        truth values ties might."""
+        """Test whether a wrong call is wrong by far, and in many elements: no rounding explains it.  For whole numbers
+        and truth values ties might."""
         got = self.got[call]
         if self.ok[call] or not got.dtype.is_floating_point:
             return False
@@ -200,8 +200,8 @@ def outputs(
     """Check one output of several calls at once.
 
     `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact;
-    `poison`: what the slot held before, repeated; `closely`: as far as to say what is wrong with one that is not
-    finite, and not only that it is."""
+    `poison`: content of the slot before, repeated; `closely`: as far as to count the errors of one that is not finite,
+    and not only to note them."""
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
@@ -211,7 +211,7 @@ def outputs(
 
 def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:
     """Number of the earlier call whose answer a wrong output is; None where answers repeat, or say too little for one
-    to be recognised: of a class or a few bits any wrong one is that of some earlier call.
+    to be recognised: with a class or a few bits any wrong one is that of some earlier call.
 
     `got`: (elements,), of which `check` says how wrong it is; `earlier`: call number and (elements,) expected then."""
     if not (got.is_floating_point() or got.is_complex()) and got.numel() < RECOGNISABLE:
@@ -226,7 +226,7 @@ def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, to
 
 
 def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
-    """Per call, elements that differ by more than atol + rtol·|R|; what is not finite is another count."""
+    """Per call, elements that differ by more than atol + rtol·|R|; non-finite ones are counted elsewhere."""
     wide = torch.complex128 if got.is_complex() else torch.float64
     x, r = got.to(wide), expected.to(wide)
     apart = (x - r).abs() > atol + rtol * r.abs()
@@ -238,13 +238,13 @@ class Usual:
     """An output of a usual call."""
 
     rms: float
-    """Of what is expected."""
+    """Root mean square of the expected output."""
     error: float
     """Relative L2 error of the reference in its own precision; 0 where it is exact by its type."""
 
 
 def usual(values: torch.Tensor, expected: torch.Tensor) -> Usual:
-    """Of one call's output, each (1, elements)."""
+    """Usual size and error of one call's output, each (1, elements)."""
     if not (values.is_floating_point() or values.is_complex()):
         return Usual(rms=0.0, error=0.0)
     [(error, _, _, rms)] = _known((values, expected), more=[_rms(expected)])
@@ -280,7 +280,7 @@ def _objection(bad: float, l2: float, limit: float, here: float, usual: float, m
 
 
 def _rms(values: torch.Tensor) -> torch.Tensor:
-    """Per call, of what is finite."""
+    """Root mean square per call, of the finite elements."""
     norm: torch.Tensor = torch.linalg.vector_norm(values, dim=1).double() / max(1, values.shape[1]) ** 0.5
     if bool(torch.isfinite(norm).all()):
         return norm
@@ -305,11 +305,11 @@ _CLASSES = (
 
 
 CLASS_NAMES = (*(name for name, _ in _CLASSES), "none")
-"""What `precision_class` gives, from the smallest error on."""
+"""Values of `precision_class`, from the smallest error on."""
 
 
 def precision_class(rel_l2: float) -> str:
-    """The widest type whose rounding explains a relative L2 error; `none` where none does."""
+    """Widest type whose rounding explains a relative L2 error; `none` where none does."""
     return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")
 
 
@@ -319,11 +319,10 @@ def _known(
     closely: bool = True,
     faint: float = 0.0,
 ) -> list[tuple[float, ...]]:
-    """Per call: the errors of each pair (see `_errors`), then what else is known of it.
+    """Per call: the errors of each pair (see `_errors`), then the other figures known of it.
 
-    One transfer for all: each would wait for the device, which others use, too.  A second one where something is not
-    finite, and every element has to be looked at: mostly not to know whether it is wrong, but how
-    much of it is."""
+    One transfer for all: each would wait for the device, which others use, too.  A second one where an element is not
+    finite, and every element has to be looked at: mostly not to know whether it is wrong, but how much of it is."""
     for careful in (False, True):
         columns = [column for pair in pairs for column in _errors(*pair, careful=careful, faint=faint)]
         table = torch.stack([column.double() for column in [*columns, *more]]).T.tolist()
@@ -367,7 +366,7 @@ def _errors(
 def _sums(
     got: torch.Tensor, expected: torch.Tensor, *, careful: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Per call, of some of its elements: L2 norms of the difference and of what is expected, the largest difference,
+    """Per call, of some of its elements: L2 norms of the difference and of the expected output, the largest difference,
     and, where it is looked at carefully, positions at which finiteness disagrees; else 0."""
     wide = torch.complex128 if got.is_complex() else torch.float64
     r = expected.to(wide)
@@ -396,10 +395,11 @@ def _number(value: float) -> float | None:
 
 
 def untouched(got: torch.Tensor, poison: torch.Tensor) -> torch.Tensor:
-    """Elements of one call's output that hold what lay there before, as it seems: wrong answers do so by chance, of 16
-    bits often.  After two calls with different poisons it is known.  Of one-byte types only a whole slot counts.
+    """Elements of one call's output that seem to hold the earlier content: wrong answers do so by chance, those of 16
+    bits often.  After two calls with different poisons it is known.  Outputs of one-byte types count only as a whole
+    slot.
 
-    `poison`: what lay there, repeated from the first element on."""
+    `poison`: the earlier content, repeated from the first element on."""
     size = got.element_size()
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(size, torch.int64)
     values, pattern = (each.contiguous().view(-1).view(words) for each in (got, poison))

@@ -1,8 +1,8 @@
 """The contest: ABBA groups of reference and candidate blocks on the referee's clock, until the ratio is known.
 
-What blocks make per call is in score.py, how many there are of what in plan.py, and what groups say in outcome.py.
-Groups come in rounds: inputs of a round are drawn beforehand and outputs are verified afterwards, while others may use
-the device; only the blocks themselves run alone."""
+Time per call from blocks is in score.py, the number of calls, input sets and groups in plan.py, and the outcome of
+groups in outcome.py.  Groups come in rounds: inputs of a round are drawn beforehand and outputs are verified
+afterwards, while others may use the device; only the blocks themselves run alone."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from workers.referee.venue import Venue
 
 MAX_REPEATS = 2
 DISTURBED_S = 40.0
-"""Who was disturbed waits for so long, in seconds, for first calls to end: those of other candidates use the device
-without a lease, and one that hangs there is ended by its limit for a call."""
+"""Seconds for which a disturbed contest waits for first calls to end: those of other candidates use the device without
+a lease, and one that hangs there is ended by its limit for a call."""
 
 WORTHWHILE = 2.0
-"""Who ended with a wide interval gets another contest where so many times as long as it took is left."""
+"""A contest that ended with a wide interval is repeated where so many times as long as it took is left."""
 
 PATIENCE = 2.0
 """Making inputs and verifying outputs may take so many times the budget; from then on six groups are enough.  On the
@@ -34,11 +34,11 @@ CPU device, where a reference's fp64 twin is no faster than the reference, that 
 def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> Timing | None:
     """Measure until precise, decided or out of budget.  None as soon as a timed call is wrong.
 
-    Raises DeviceUnhealthyError, and what the parties raise."""
+    Raises DeviceUnhealthyError, and the parties' exceptions."""
     score = Score(block_us=terms.block_us, health=place.health, guess_us=(before.reference_us, before.candidate_us))
     begun = time.monotonic()
     score.found_out = not plan.seem_short(score, trials)
-    if not score.found_out and not _make_room(score, trials):  # with a draw by which is known what draws take
+    if not score.found_out and not _make_room(score, trials):  # with a draw, which shows the time of draws
         return None
     if score.found_out or not plan.are_cheap(trials):
         _find_out(score, trials, place, known=before.known)
@@ -50,7 +50,7 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
             with trials.timed_by(place.stopwatch):
                 reason = _hold_round(score, trials, round_, began, terms.budget_s)
             spent_s = time.monotonic() - began if score.groups else 0.0
-        del round_  # what it takes is needed for verifying, and for the next
+        del round_  # its memory is needed for verifying, and for the next
         verify(score, trials)
         if trials.failed:
             return None
@@ -66,8 +66,8 @@ def run(trials: Trials, place: Venue, terms: plan.Terms, before: plan.Guess) -> 
 
 
 def _find_out(score: Score, trials: Trials, place: Venue, *, known: bool) -> None:
-    """What a call takes, with the device to itself: among others it may seem to take many times as long, and then every
-    block would be too short.  `known`: of the reference it is."""
+    """Find the time of a call, with the device to itself: among others it may seem to take many times as long, and then
+    every block would be too short.  `known`: that of the reference is."""
     calls = plan.looks(score, trials, known=known)
     score.found_out = True
     if max(calls) == 1:
@@ -80,18 +80,19 @@ def _find_out(score: Score, trials: Trials, place: Venue, *, known: bool) -> Non
 
 
 def _make_room(score: Score, trials: Trials) -> bool:
-    """Where outputs can stay where they are computed, memory for those of a block.  False if the candidate gave a wrong
-    answer."""
+    """Reserve memory for the outputs of a block, where those can stay where they are computed.  False if the candidate
+    gave a wrong answer."""
     if not score.groups:
         survey(trials, plan.wanting(score, trials))
     return not trials.failed
 
 
 def _hold_round(score: Score, trials: Trials, round_: plan.Round, began: float, budget_s: float) -> str:
-    """Hold the groups of a round, between two canaries; why to stop, or nothing.  The device is ours alone.
+    """Hold the groups of a round, between two canaries; returns the reason to stop, or "".  The device is the referee's
+    alone.
 
-    The first group may show that what was known of calls is wrong.  Then it does not count; and if all others would be
-    too short, the round ends there.  Once."""
+    The first group may show that the assumed time of calls is wrong.  Then it does not count; and if all others would
+    be too short, the round ends there.  Once."""
     score.watch()
     if round_.warming is not None and not score.found_out:
         score.found_out = True
@@ -115,7 +116,8 @@ def _hold_round(score: Score, trials: Trials, round_: plan.Round, began: float, 
 
 
 def _is_doubtful(score: Score, trials: Trials, reason: str, begun: float) -> bool:
-    """Whether somebody else was there; or it is over, says nothing, and there is time for another contest."""
+    """Test whether another program used the device; or the contest is over, says nothing, and there is time for
+    another."""
     left = trials.deadline.left_s > WORTHWHILE * (time.monotonic() - begun)
     return score.disturbed or (left and outcome.is_vague(score, reason))
 
@@ -130,7 +132,7 @@ def tried_again(score: Score, trials: Trials) -> bool:
 
 
 def verify(score: Score, trials: Trials) -> None:
-    """What was delivered in blocks, some calls at a time: nobody can be timed meanwhile."""
+    """Verify the outputs delivered in blocks, some calls at a time, since no timing can run meanwhile."""
     for some in _bundles(score.deliveries, trials.record.calls_at_once):
         with score.beside(trials.lease):
             trials.verify(*some)
@@ -138,7 +140,7 @@ def verify(score: Score, trials: Trials) -> None:
 
 
 def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:
-    """What can be verified at once, of so many calls about: nobody can be timed meanwhile."""
+    """Deliveries that can be verified at once, of about so many calls: no timing can run meanwhile."""
     bundle: list[Delivery] = []
     for delivery in deliveries:
         bundle.append(delivery)

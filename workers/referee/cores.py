@@ -1,8 +1,8 @@
-"""Which of the host's cores do what: a few are kept quiet for those who are timed, the others do all the rest.
+"""Assignment of the host's cores: a few are kept quiet for timed processes, the others do all the rest.
 
 A process that shares a core, or the other thread of one, with a compiler launches its kernels at half the speed; on an
-H200 host that made ratios of 1.00 into 0.96.  So the stopwatch and the timed processes have cores of their own,
-and those of another GPU are others: nobody waits with timing on one GPU for the end of timing on another."""
+H200 host that made ratios of 1.00 into 0.96.  So the stopwatch and the timed processes have cores of their own, and
+those of another GPU are others: timing on one GPU never waits for the end of timing on another."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cores:
 
     @property
     def awake(self) -> list[int]:
-        """Processors that must not fall asleep while somebody is timed."""
+        """Processors that must not fall asleep during timing."""
         return sorted(self.stopwatch | self.timed)
 
     @contextmanager
@@ -62,7 +62,7 @@ class Cores:
 def partition(index: int = 0, gpus: int = 1) -> Cores:
     """For the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED` for the timed, with an idle one
     between them, since a virtual machine may not say which two of its processors share a core; their second threads,
-    too, are left idle.  What is set apart for no GPU does the rest.
+    too, are left idle.  Cores set apart for no GPU do the rest.
 
     Where there are not enough for all, several GPUs have the same; all for all where they do not suffice for one."""
     usable = os.sched_getaffinity(0)
@@ -80,7 +80,7 @@ def partition(index: int = 0, gpus: int = 1) -> Cores:
 
 
 def gpus() -> int:
-    """How many GPUs this process can see, by their device nodes: one where it sees none."""
+    """Number of GPUs that this process can see, by their device nodes: one where it sees none."""
     return max(1, sum(node.name.removeprefix("nvidia").isdecimal() for node in _NODES.glob("nvidia*")))
 
 
@@ -105,6 +105,6 @@ def _move(pid: int, cores: frozenset[int]) -> None:
 
 
 def _bind(thread: int, cores: frozenset[int]) -> None:
-    """One thread, as far as it is there and ours to bind."""
+    """Bind one thread, as far as it exists and this process may bind it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.sched_setaffinity(thread, cores)

@@ -1,4 +1,4 @@
-"""How long whoever is asked has to answer."""
+"""Time that a process has to answer a request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workers.referee.cancel import Cancellation
 from workers.referee.waits import Waits
 
 REFERENCE_TIMEOUT_S = 60.0
-"""For anything that is asked of the reference."""
+"""Limit for any request to the reference, in seconds."""
 
 
 class Deadline:

@@ -24,7 +24,7 @@ _ON_GPU = {
     # 178, six at once), and tearing it down a half.  Two streams of a process still overlap.
     "CUDA_DEVICE_MAX_CONNECTIONS": "2",
     # Such memory can be shared by a descriptor, so that outputs are read where they lie.  A descriptor is of one piece,
-    # and pieces are of 20 MB if nobody says otherwise: to share those of outputs of 1 GB took 300 ms (H200).  Both
+    # and pieces are of 20 MB by default: to share those of outputs of 1 GB took 300 ms (H200).  Both
     # names are in use.
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,large_segment_size_mb:64",
     "PYTORCH_ALLOC_CONF": "expandable_segments:True,large_segment_size_mb:64",
@@ -33,40 +33,41 @@ _ON_GPU = {
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """What differs between a CPU and a GPU; the protocol does not."""
+    """Differences between a CPU and a GPU; the protocol has none."""
 
     device_class: str
     torch_device: torch.device
     environment: dict[str, str]
-    """For processes that run on it."""
+    """Environment of processes that run on it."""
     binds_to_core: bool
-    """Whether measured processes run on one core.  Not with CUDA: its waiting thread keeps the core from the threads
+    """True where measured processes run on one core.  Not with CUDA: its waiting thread keeps the core from the threads
     that it waits for."""
     limits_memory: bool
-    """Whether address space may be limited: CUDA reserves far more than it uses."""
+    """True where address space may be limited: CUDA reserves far more than it uses."""
     together_bytes: int
-    """Of inputs, outputs and expected outputs of a call: up to this, what is expected is drawn together with inputs."""
+    """Limit on inputs, outputs and expected outputs of a call together: up to this, expected outputs are drawn together
+    with inputs."""
     arena_bytes: int
     """Input sets at a time: as many as fit in an arena of this size."""
     round_bytes: int
     """Copies of the input sets of a round, with their answers: as many as fit into that."""
     max_slots: int
-    """Input sets at a time, whatever fits, where blocks are as short as they may be (plan.most_slots)."""
+    """Most input sets at a time, even where more fit, where blocks are as short as they may be (plan.most_slots)."""
     room_bytes: int | None
-    """What evaluations in flight may take together; None where one referee has one evaluation at a time."""
+    """Memory that evaluations in flight may take together; None where one referee has one evaluation at a time."""
     block_us: tuple[float, float]
-    """What a timed block should last, at the least and at the most (plan.block_us)."""
+    """Duration of a timed block, at the least and at the most (plan.block_us)."""
     precompiles: bool
-    """Whether kernels that ran are compiled for a GPU besides."""
+    """True where kernels that ran are also compiled for a GPU."""
     references_kept: int
-    """Problems whose process stays warm."""
+    """Number of problems whose process stays warm."""
     spares: int
     """Candidates' processes that are kept ready, or are being made so."""
 
     def describe(
         self, node: str, index: int, sandbox: list[str], missing: list[str], bytes_per_s: float
     ) -> Environment:
-        """What is stored with every evaluation."""
+        """Description that is stored with every evaluation."""
         gpu = self.torch_device.type == "cuda"
         name = torch.cuda.get_device_name(self.torch_device) if gpu else _cpu_name()
         return Environment(
@@ -94,20 +95,21 @@ TOGETHER_BYTES = 16 << 20
 decides how many calls a block has."""
 
 MEMORY_SHARE = 0.53
-"""Of a GPU's memory, what the arenas of all its referees may take together; contexts and candidates need the rest."""
+"""Share of a GPU's memory that the arenas of all its referees may take together; contexts and candidates need the
+rest."""
 
 ROUND_ARENAS = 2
 ARENAS = 2 + ROUND_ARENAS
-"""What a referee holds at a time, in arenas: the reference's, the candidate's and the copies of a round."""
+"""Number of arenas that a referee holds at a time: the reference's, the candidate's and the copies of a round."""
 
 ROOM_SHARE = 0.85
-"""Of a GPU's memory, what evaluations in flight may take together, by their own reckoning (room.py)."""
+"""Share of a GPU's memory that evaluations in flight may take together, by their own reckoning (room.py)."""
 
 CONTEXTS_SHARE = 0.2
-"""Of a GPU's memory, what the contexts of spares may take together."""
+"""Share of a GPU's memory that the contexts of spares may take together."""
 
 CONTEXT_BYTES = 600 << 20
-"""What a process takes on a GPU before it has computed anything."""
+"""Memory that a process takes on a GPU before it has computed anything."""
 
 
 def open_device(device_class: str, index: int, slots: int) -> Device:
@@ -142,7 +144,7 @@ def _spares(slots: int, memory: float) -> int:
 
 
 def _library_path() -> dict[str, str]:
-    """Where the driver's libraries and the compilers are, if this process was told: no secret is among these."""
+    """Search path of the driver's libraries and the compilers, if this process was told: none of these is a secret."""
     names = ("LD_LIBRARY_PATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
     return {name: os.environ[name] for name in names if name in os.environ}
 

@@ -1,7 +1,6 @@
 """EVALUATE: one job from source to Evaluation.
 
-What the candidate does wrong ends as a status; what the problem does wrong as `invalid`; what
-we do wrong as an exception."""
+A candidate's fault ends as a status, a problem's as `invalid`, the referee's own as an exception."""
 
 from __future__ import annotations
 
@@ -71,26 +70,26 @@ _log = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class Progress:
-    """What is known so far; an evaluation can end at any point with what there is."""
+    """Knowledge so far; an evaluation can end at any point with the part that there is."""
 
     seed: bytes
     stages: Stages
     cancellation: Cancellation
     agreed: spec.Spec | None = None
-    """What the problem is like."""
+    """Specification of the problem's inputs and outputs."""
     trials: Trials | None = None
     timing: Timing | None = None
     own_time: own_time.OwnTime | None = None
-    """Where there is no reference to compare with."""
+    """The candidate's own time, where there is no reference to compare with."""
     profile: Profile | None = None
     launches: list[Launch] = field(default_factory=list)
-    """Of the profiled call."""
+    """Launches of the profiled call."""
     ablation: Ablation | None = None
     fresh_weights: FreshWeights | None = None
     compiled: precompile.Compiled | None = None
     testimony: Testimony = field(default_factory=Testimony)
     among_others: bool = False
-    """Whether others may use the device's memory meanwhile."""
+    """True where others may use the device's memory meanwhile."""
 
     def note_launch_bound(self, host: Host) -> None:
         """On a GPU, once there are both a timing and a profile."""
@@ -102,13 +101,13 @@ class Progress:
 def evaluate(
     job: Job, host: Host, cancellation: Cancellation | None = None, seed: bytes | None = None
 ) -> tuple[Evaluation, bytes]:
-    """The evaluation and its timeline; soon after it is cancelled, whatever there is by then.
+    """The evaluation and its timeline; soon after a cancellation, the part of it that there is by then.
 
     `seed`: the master seed of 32 bytes, where a caller has drawn it.
 
-    Where memory runs out while others use the device, too, nobody knows whose fault it was: it is tried again alone.
+    Where memory runs out while others use the device, too, the cause is unknown: the evaluation is tried again alone.
 
-    Raises only for our own faults (ZygoteError, OSError, DeviceUnhealthyError, torch.OutOfMemoryError)."""
+    Raises only for faults of the referee (ZygoteError, OSError, DeviceUnhealthyError, torch.OutOfMemoryError)."""
     cancellation = cancellation or Cancellation()
     progress, fault = _attempt(job, host, cancellation, seed, alone=False)
     if progress.among_others and fault is not None and fault.starved and not cancellation.asked:
@@ -123,8 +122,8 @@ def evaluate(
 
 
 def _final(fault: Fault, host: Host, progress: Progress) -> Fault:
-    """Whose fault it is that memory ran out with the device to itself.  It is the candidate's where there was more for
-    it than the reference needs; else the problem is too large for this device."""
+    """Attribute exhausted memory where the evaluation had the device to itself.  It is the candidate's fault where
+    there was more for it than the reference needs; else the problem is too large for this device."""
     agreed, there = progress.agreed, host.room.total_bytes
     if there is None:
         return fault
@@ -141,7 +140,7 @@ def _final(fault: Fault, host: Host, progress: Progress) -> Fault:
 def _attempt(
     job: Job, host: Host, cancellation: Cancellation, seed: bytes | None, *, alone: bool
 ) -> tuple[Progress, Fault | None]:
-    """How far it came, and what ended it.  `alone`: with all of the device's memory."""
+    """Progress of one attempt, and the fault that ended it.  `alone`: with all of the device's memory."""
     among_others = host.room.total_bytes is not None and not alone
     progress = Progress(
         seed=seed or os.urandom(32), stages=Stages(), cancellation=cancellation, among_others=among_others
@@ -182,8 +181,8 @@ def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
 
 
 def _described(job: Job, host: Host, progress: Progress, reference: Seat, *, alone: bool) -> spec.Spec:
-    """What the problem is like.  To find that out takes memory for some copies of its inputs and outputs, which is
-    waited for by an estimate.  Raises Fault."""
+    """Find the problem's specification.  That takes memory for some copies of its inputs and outputs, which is waited
+    for by an estimate.  Raises Fault."""
     seed = seating.init_seed(progress.seed)
     with ExitStack() as held:
         if not alone and job.case not in reference.party.described:
@@ -222,7 +221,7 @@ def _wait_for_room(host: Host, progress: Progress, held: ExitStack, need_bytes: 
 def _try(
     job: Job, host: Host, progress: Progress, reference: Seat, candidate: Party, agreed: spec.Spec, deadline: Deadline
 ) -> None:
-    """What is done with the candidate, whose process ends afterwards whatever happens."""
+    """Run all stages on the candidate, whose process ends afterwards in every case."""
     seat = Seat(candidate)
     progress.cancellation.aim(candidate.process)
     try:
@@ -311,7 +310,7 @@ def _contest(job: Job, host: Host, progress: Progress, trials: Trials, agreed: s
 
 
 def _check(job: Job, host: Host, trials: Trials, agreed: spec.Spec) -> plan.Guess:
-    """The calls that are not timed, and what a call seems to take.  Raises Fault."""
+    """Make the calls that are not timed, and estimate the time of a call.  Raises Fault."""
     trials.first_call()
     guess, usual = _call_together(job, host, trials, agreed)
     if job.options.variants:
@@ -383,7 +382,7 @@ def _error(check: OutputCheck, rule: compare.Rule) -> str:
 
 
 def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
-    """For Triton: do its kernels matter, and would they compile for a real GPU?  Raises Fault if they would not."""
+    """Triton only: do its kernels matter, and would they compile for a real GPU?  Raises Fault if they would not."""
     if job.backend != "triton" or not progress.testimony.launches:
         return
     notes = trials.candidate.party.mailbox[wire.NOTES_AT : wire.NOTES_AT + wire.TABLE_BYTES].rstrip(b"\0")
@@ -409,8 +408,9 @@ def _look_closer(job: Job, host: Host, progress: Progress, trials: Trials, agree
 
 
 def _change_weights(job: Job, host: Host, progress: Progress, trials: Trials, agreed: spec.Spec) -> None:
-    """Does it use parameters that are all equal where the model is constructed?  On the CPU device, where no speed says
-    anything, whoever has some is asked; on a GPU, who may be faster than the reference, or seems to have decoys."""
+    """Test whether the candidate uses parameters that are all equal where the model is constructed.  On the CPU device,
+    where no speed says anything, every candidate that has some is asked; on a GPU, one that may be faster than the
+    reference, or seems to have decoys."""
     if not reweigh.names(agreed, trials.candidate) or progress.cancellation.asked:
         return
     on_cpu, timing = host.device.precompiles, progress.timing
@@ -449,12 +449,12 @@ def _memory(agreed: spec.Spec) -> ProblemMemory:
 
 
 def _environment(known: Environment, progress: Progress) -> Environment:
-    """The device's, with what the problem has chosen."""
+    """The device's environment, with the problem's own choices."""
     return replace(known, numerics=numerics.described(progress.agreed.numerics)) if progress.agreed else known
 
 
 def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]:
-    """Of a problem by cases, this one."""
+    """Outcome of this one case, for a problem by cases."""
     if progress.agreed is None or progress.agreed.case is None:
         return ()
     case, own = progress.agreed.case, None if fault else progress.own_time
