@@ -2,7 +2,7 @@
 
 Verified calls with its kernels replaced by no-ops, by plain copies, and by the values that they wrote for other inputs;
 and where that depends on the word of a process that has something to gain, a fresh process in which no kernel is ever
-launched. Where a problem's own inputs do not show a kernel's effect, inputs with spikes may."""
+launched.  Where a problem's own inputs do not show a kernel's effect, inputs with spikes may."""
 
 from __future__ import annotations
 

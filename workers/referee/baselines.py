@@ -2,7 +2,7 @@
 
 A baseline is measured like any candidate: its source is the reference's with a class on its end that compiles it, and
 everything else (sandbox, inputs, verification, contest against the reference as it is) is the same as for every
-candidate. The candidate's speedup over it is the quotient of the two speedups, each with its own blocks of the
+candidate.  The candidate's speedup over it is the quotient of the two speedups, each with its own blocks of the
 reference beside its own; their intervals are added in quadrature.
 
 Compiling takes long, so each is measured once for all candidates of a problem, with deadlines of its own.  One that

@@ -26,8 +26,8 @@ class Batch:
     poison: torch.Tensor
     """uint8 (64,): content of an output slot before the call, repeated; leaves begin at multiples of 256 bytes."""
     at: int = 0
-    """Slot of the first input set; random, so that an input's position tells no process whether a call is timed, or its
-    purpose."""
+    """Slot of the first input set: varied, because an input's position must tell no process whether a call is timed, or
+    its purpose."""
     rows: range = range(0)
     """Rows of this batch among all that belong to the seed, where inputs are drawn when they are needed."""
     variants: tuple[Variant, ...] = ()

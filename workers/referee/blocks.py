@@ -110,7 +110,7 @@ def _sizes(score: Score, trials: Trials, most: int) -> tuple[list[int], list[int
 
 
 def secret_size(enough: float, most: int) -> int:
-    """Calls in a block: enough to last, give or take a secret random quarter."""
+    """Calls in a block: enough to last, give or take up to a quarter, at random and secret."""
     wanted = max(1, min(most, math.ceil(enough)))
     spread = max(1, wanted // 2)
     return max(1, min(most, wanted - spread // 2 + secrets.randbelow(spread + 1)))

@@ -1,4 +1,4 @@
-"""The number that KernelGYM would have printed, beside ours: 3 calls to warm up, 100 timed by events, their mean.
+"""The number that KernelGYM would have printed, beside Assay's: 3 calls to warm up, 100 timed by events, their mean.
 
 Each side's own process takes the times, always on the same inputs: testimony, which no credit is given for.  Source:
 KernelGYM, toolkit/kernelbench/timing.py; Dr. Kernel, arXiv 2602.05885."""
@@ -15,12 +15,12 @@ from workers.referee.venue import Venue
 WARMUPS = 3
 TRIALS = 100
 SHARE = 0.25
-"""Of the time that is left, what a side's trials may take; a slow one has fewer of them."""
+"""Share of the time left that a side's trials may take; a slow one has fewer of them."""
 
 
 def added(timing: Timing | None, trials: Trials, venue: Venue) -> Timing | None:
     """The same timing with that number in it; without, where the candidate cannot be called with gradients on, as those
-    calls are.  Raises what else the parties raise."""
+    calls are.  The parties' other exceptions pass through."""
     if timing is None:
         return None
     in_time = trials.deadline.left_s * SHARE * 1e6 / max(timing.reference_us, timing.candidate_us)

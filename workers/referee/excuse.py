@@ -1,8 +1,8 @@
-"""EVALUATE: a wrong call is looked at once more: by ties and by what rounding decides, is it right?
+"""EVALUATE: a second look at a wrong call: by ties and by the roundings that decide, is it right?
 
-The reference's process knows (workers/excuses.py); it is given the inputs and what was delivered, and puts what is
-expected in place of what is wrong.  What comes of that is compared as ever.  Of numbers that are wrong by far nothing
-is asked."""
+The reference's process knows (workers/excuses.py); it is given the inputs and the delivered outputs, and corrects the
+expected outputs in place of the wrong elements.  The result is compared as ever.  For numbers that are wrong by far
+nothing is asked."""
 
 from __future__ import annotations
 

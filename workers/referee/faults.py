@@ -1,4 +1,4 @@
-"""EVALUATE: whose fault it was that an evaluation ended early: the candidate's, the problem's, or nobody's."""
+"""EVALUATE: attribution of the fault that ended an evaluation early: the candidate's, the problem's, or neither's."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ BF16 = "not verifiable on CPU: Triton's interpreter computes bf16 wrongly"
 
 LACKS = "not verifiable on CPU: Triton's interpreter lacks what a kernel uses"
 _LACKING = ("not supported in interpreter mode", (b"inline_asm", b"libdevice"))
-"""What it says then, and what a source has that makes it say so."""
+"""The interpreter's message then, and the source text that causes it."""
 
 
-class Fault(Exception):  # noqa: N818 (it is not an error of ours)
-    """Why an evaluation ends before it has a speedup."""
+class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
+    """Reason why an evaluation ends before it has a speedup."""
 
     def __init__(self, status: Status, kind: str, message: str, log: str = "", *, starved: bool = False) -> None:
         """See EvaluationError.  `starved`: memory ran out."""
@@ -45,7 +45,7 @@ class Fault(Exception):  # noqa: N818 (it is not an error of ours)
 
 
 def invalid(kind: str, message: str, log: str = "", *, starved: bool = False) -> Fault:
-    """Nobody is blamed."""
+    """Fault of status `invalid`, which counts against no candidate."""
     return Fault(Status.INVALID, kind, message, log, starved=starved)
 
 
@@ -56,18 +56,18 @@ def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
 
 
 def is_starved(error: BaseException | None) -> bool:
-    """Whether a process ran out of memory."""
+    """Test whether a process ran out of memory."""
     return isinstance(error, FailedError) and error.outcome is Outcome.OUT_OF_MEMORY
 
 
 def beyond_the_interpreter(job: Job, agreed: spec.Spec, device: Device) -> bool:
-    """Whether a failure may be the interpreter's: a right answer is right, but a wrong one in bf16 accuses nobody.  A
-    GPU has none."""
+    """Test whether a failure may be the interpreter's: a right answer is right, but a wrong one in bf16 proves nothing
+    against a candidate.  A GPU has no interpreter."""
     return _is_interpreted(job, device) and (agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
 
 
 def beyond_what_it_has(job: Job, device: Device, message: str) -> bool:
-    """Whether a call failed because the interpreter does not know an instruction or a function of the device's."""
+    """Test whether a call failed because the interpreter does not know an instruction or a function of the device's."""
     said, names = _LACKING
     return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
 
@@ -77,10 +77,11 @@ def _is_interpreted(job: Job, device: Device) -> bool:
 
 
 class Unaided:
-    """While the reference works by itself: what goes wrong is the problem's, and its process serves nobody else."""
+    """Context in which the reference works by itself: a failure is the problem's, and its process serves no other
+    evaluation."""
 
     def __init__(self, references: References, seat: Seat | None) -> None:
-        """`seat`: whose process it is, once there is one."""
+        """`seat`: the seat whose process is discarded, once there is one."""
         self._references = references
         self._seat = seat
 
@@ -103,11 +104,11 @@ class Unaided:
 
 
 class Blame:
-    """Turns what the candidate's process does wrong into a Fault.  What the reference does wrong meanwhile is another
-    exception (ReferenceFailedError) and passes through."""
+    """Turns an error of the candidate's process into a Fault.  An error of the reference meanwhile is another exception
+    (ReferenceFailedError) and passes through."""
 
     def __init__(self, job: Job, agreed: spec.Spec, device: Device) -> None:
-        """For messages, and for what can be blamed on the interpreter."""
+        """For messages, and for failures that can be blamed on the interpreter."""
         self._job = job
         self._device = device
         self._interpreted = beyond_the_interpreter(job, agreed, device)

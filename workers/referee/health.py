@@ -1,8 +1,8 @@
-"""Is the device as it should be, and ours alone?  A canary of known time, and what the driver says of clocks, heat and
-faults.
+"""Is the device as it should be, and the referee's alone?  A canary of known time, and the driver's report of clocks,
+heat and faults.
 
 The canary is the referee's own kernel, run alone before and after a contest.  Where it takes longer than it should,
-somebody else is on the device or its clocks are down, and what was measured in between is thrown away."""
+another program is on the device or its clocks are down, and all measurements in between are thrown away."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ SICK = 1.5
 SICK_TIMES = 3
 
 HELD_S = 600.0
-"""So long a fault that the driver reported is held against the device, in seconds: whatever was in flight when it came
-ends in that time and must not be believed.  Later the device's quarantine, which a person ends, keeps jobs away."""
+"""Seconds for which a fault that the driver reported is held against the device: every evaluation in flight when it
+came ends in that time and must not be believed.  Later the device's quarantine, which a person ends, keeps jobs
+away."""
 
 _SIZE = 2048
 _RUNS = 6
@@ -43,7 +44,7 @@ class DeviceUnhealthyError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Clocks:
-    """What the driver says at a moment."""
+    """The driver's report at a moment."""
 
     sm_clock_mhz: int | None = None
     temperature_c: int | None = None
@@ -51,7 +52,7 @@ class Clocks:
 
 
 class Health:
-    """Of one device; on the CPU it has nothing to say."""
+    """Health of one device; on the CPU it has nothing to say."""
 
     def __init__(self, device: torch.device) -> None:
         """Measures nothing yet."""
@@ -63,7 +64,7 @@ class Health:
         self._sick = 0
         self._xids: XidWatch | None = None
         self._faults: list[tuple[float, str]] = []
-        """When (time.monotonic) and what."""
+        """Time (time.monotonic) and text of each fault."""
         self.expected_us = 0.0
 
     def calibrate(self) -> None:
@@ -92,7 +93,7 @@ class Health:
         return min(times)
 
     def alone(self, canary_us: float) -> bool:
-        """Whether the canary says so."""
+        """Test whether the canary shows the device to be free of other programs."""
         return canary_us <= SLOW * self.expected_us
 
     def note(self, canary_us: float) -> None:

@@ -1,4 +1,4 @@
-"""What lives as long as the device: zygotes, spare processes, references of recent problems, the fingerprint."""
+"""State that lives as long as the device: zygotes, spare processes, references of recent problems, the fingerprint."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ SPARE_MEMORY_BYTES = 4 << 30
 """Address space of the first spare, the default of a job."""
 
 KEPT_BYTES = 8 << 30
-"""Of a GPU's memory, what the referee keeps for its next tensors."""
+"""Bytes of a GPU's memory that the referee keeps for its next tensors."""
 
 SPARE_ATTEMPTS = 3
 """Processes that are tried before a candidate gets none."""
 
 CPU_LIMIT_S = 3600
-"""Processor time after which the kernel ends a process whatever the referee is doing."""
+"""Processor time after which the kernel ends a process, independently of the referee."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class BrokenHostError(RuntimeError):
 
 
 class Host:
-    """Of one device.  Use as a context manager.
+    """Host of one device.  Use as a context manager.
 
     On a GPU any number of evaluations may use it at once, each in a thread of its own; on the CPU one at a time."""
 
@@ -67,7 +67,7 @@ class Host:
         """Starts the zygotes; `wait_ready` says when they have imported torch.
 
         `slots`: evaluations that may be in flight, which share the device's memory.
-        `steady`: make contexts only while nobody is timed (nursery.py).
+        `steady`: make contexts only while no timing runs (nursery.py).
         `lease_folder`: where the leases of this host's devices are, for all referees that share one."""
         self.node = node
         self.index = index
@@ -129,13 +129,13 @@ class Host:
         return Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
 
     def require_zygote(self) -> None:
-        """Raises BrokenHostError: whatever a process of its said or did last may be because the zygote has gone."""
+        """Raises BrokenHostError: any message or end of one of its processes may be because the zygote has gone."""
         if not self._zygote.is_alive:
             raise BrokenHostError("the zygote of candidates and references has ended, with all their processes")
 
     def mend(self) -> None:
-        """Before an evaluation: start again what has ended since the last one.  Raises BrokenHostError where that takes
-        another referee."""
+        """Before an evaluation: restart processes that have ended since the last one.  Raises BrokenHostError where
+        that takes another referee."""
         self.require_zygote()
         with self._mending:
             if not self.stopwatch.is_alive:
@@ -154,13 +154,13 @@ class Host:
 
     @property
     def quiet_cores(self) -> cores.Cores | None:
-        """For those who are timed; on the CPU they have a claimed core already."""
+        """Cores for timed processes; on the CPU those have a claimed core already."""
         return self.cores if self._on_gpu else None
 
     @property
     def lost(self) -> bool:
-        """Whether no evaluation is possible here any more: the zygote has ended, or our own context on the device has
-        failed, from which no context recovers."""
+        """True where no evaluation is possible here any more: the zygote has ended, or the referee's own context on the
+        device has failed, from which no context recovers."""
         if not self._zygote.is_alive:
             return True
         if not self._on_gpu:
@@ -196,10 +196,10 @@ class Host:
         raise ZygoteError(f"expected a process for the candidate, got {SPARE_ATTEMPTS} that ended")
 
     def retire(self, party: Party) -> None:
-        """A candidate's process that has served.
+        """Retire a candidate's process that has served.
 
-        On a GPU it is killed at once: whoever is merely stopped keeps memory that others may have by now, and a kernel
-        of it that has no end runs on.  On the CPU it stands still until there is time to take it apart."""
+        On a GPU it is killed at once: a process that is merely stopped keeps memory that others may have by now, and a
+        kernel of it that has no end runs on.  On the CPU it stands still until there is time to take it apart."""
         if self._nursery is not None:
             party.process.strike()
             self._nursery.bury(party)
@@ -226,7 +226,7 @@ class Host:
             self.prepare_spare(memory_bytes)
 
     def bury(self) -> None:
-        """On the CPU, while nobody is timed: end the processes that have served."""
+        """On the CPU, while no timing runs: end the processes that have served."""
         for party in self._retired:
             party.close()
         self._retired.clear()

@@ -1,12 +1,12 @@
-"""Who may use the device: many that load and check, or one that times.
+"""The lease of a device: shared by many that load and check, or held by one that times.
 
-Between processes a lease is a file that whoever uses the device locks (flock); the kernel lets go when the holder dies.
-A second file is the turnstile in which a waiting timer stands, so that checkers arriving later cannot starve it.
+Between processes a lease is a file that every user of the device locks (flock); the kernel lets go when the holder
+dies.  A second file is the turnstile in which a waiting timer stands, so that checkers arriving later cannot starve it.
 
 Between the threads of one referee timers go first, one after the other: each change from checking to timing waits for
-the slowest checker, and so is made as seldom as can be.  Who checks for long steps aside in between: on an H200 with
-eight evaluations in flight, where some checks lasted 100 ms, timers spent a third of all time waiting for the last of
-them.  No checker starves, because timers come from checkers."""
+the slowest checker, and so is made as seldom as can be.  A thread that checks for long steps aside in between: on an
+H200 with eight evaluations in flight, where some checks lasted 100 ms, timers spent a third of all time waiting for the
+last of them.  No checker starves, because timers come from checkers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workers.referee.waits import Waits
 
 
 class Lease:
-    """Of one device, for any number of threads."""
+    """Lease of one device, for any number of threads."""
 
     def __init__(self, folder: Path, device_id: str) -> None:
         """`folder`: where all referees of this host look."""
@@ -37,11 +37,11 @@ class Lease:
         self._locks = ExitStack()
         """The files' locks, while some thread checks or times."""
         self.waits = Waits()
-        """How long each thread has waited for the device, and whatever else is counted there."""
+        """Time that each thread has waited for the device, and for anything else counted there."""
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """While checking: together with others that check, never while somebody times."""
+        """Hold the lease for checking: together with others that check, never during timing."""
         with self.waits.waiting(), self._changed:
             self._enter()
         try:
@@ -78,12 +78,12 @@ class Lease:
 
     @property
     def obstructed(self) -> bool:
-        """Whether this thread checks while a timer of another thread waits."""
+        """True while this thread checks and a timer of another thread waits."""
         return bool(self._waiting_timers) and threading.get_ident() in self._checking
 
     def step_aside(self) -> None:
-        """Where this thread checks: let those go first who wait to time.  The caller holds no lock that one of them may
-        want, and nothing of its evaluation uses the device."""
+        """Where this thread checks: let waiting timers go first.  The caller holds no lock that one of them may want,
+        and nothing of its evaluation uses the device."""
         with self.waits.waiting(), self._changed:
             if self.obstructed:
                 self._leave()
@@ -133,7 +133,7 @@ class Lease:
                 self._changed.notify_all()
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
-        """Until no first call of a thread of ours is running, without holding anything."""
+        """Wait until no first call of a thread of this referee is running, without holding anything."""
         with self.waits.waiting(), self._changed:
             self._changed.wait_for(lambda: not self._apart, timeout_s)
 

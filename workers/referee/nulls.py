@@ -1,4 +1,4 @@
-"""Answers that nobody computed, held to the same rule as a candidate's: where one passes, passing proves little.
+"""Null answers, computed from nothing, held to the same rule as a candidate's: where one passes, passing proves little.
 
 Source: robust-kbench, whose filters look for such problems beforehand; here it is asked with the inputs of each
 evaluation."""
@@ -13,15 +13,15 @@ from workers.referee import compare
 
 TOGETHER_BYTES = 64 << 20
 LARGE_CALLS = 2
-"""Of an output: what is larger is held to the rule one answer after the other, for want of memory, and in so many
-calls, for want of time."""
+"""Number of calls for which a large output is held to the rule, for want of time; it is checked one answer after the
+other, for want of memory."""
 
 
 def null_answers(
     expected: Sequence[torch.Tensor], baseline: Sequence[torch.Tensor], rule: compare.Rule = compare.OURS
 ) -> tuple[str, ...]:
-    """Which of `zeros`, `mean` and `another_call` are within tolerance in every output of every call; where outputs are
-    large, of the first calls.
+    """Names among `zeros`, `mean` and `another_call` that are within tolerance in every output of every call; where
+    outputs are large, of the first calls.
 
     `expected`, `baseline`: one a leaf of the outputs, (calls, elements), in fp64 and in the output's own type."""
     if not any(leaf.numel() for leaf in baseline):
@@ -34,7 +34,7 @@ def null_answers(
 
 
 def _passed(exact: torch.Tensor, own: torch.Tensor, rule: compare.Rule) -> set[str]:
-    """Those that are right in every call."""
+    """Names of the null answers that are right in every call."""
     if own.nbytes > TOGETHER_BYTES:
         exact, own = exact[:LARGE_CALLS], own[:LARGE_CALLS]
         return {name for name, answer in _answers(own) if all(_right(answer, exact, own, rule))}
@@ -53,7 +53,7 @@ def _answers(own: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _right(answers: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, rule: compare.Rule) -> list[bool]:
-    """Of answers to all calls, one after another."""
+    """Verdicts on answers to all calls, one after another."""
     if len(answers) > len(own):  # else there would be a copy for nothing
         times = (len(answers) // len(own), 1)
         exact, own = exact.repeat(times), own.repeat(times)

@@ -4,8 +4,8 @@ On a GPU each has its context and has compiled a first kernel, which takes the b
 one core.  So several threads raise one spare each, and a few of them at a time make a context.  Teardown is done here
 too, off the path of evaluations.
 
-Whoever takes a spare must not hold the device's lease: where contexts are made while nobody is timed, the spare waits
-for the timers, and those would wait for whoever holds the lease."""
+A thread that takes a spare must not hold the device's lease: where contexts are made while no timing runs, the spare
+waits for the timers, and those would wait for the lease's holder."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Nursery:
     def __init__(self, spawn: Callable[[], Party], lease: Lease, spares: int, *, steady: bool = False) -> None:
         """Begins at once.
 
-        `steady`: contexts are made only while nobody is timed.  One takes 150 ms with some thirty of them on the
-        device, for which every timer then waits; else a block that meets one is an outlier among its groups."""
+        `steady`: contexts are made only while no timing runs.  One takes 150 ms with some thirty of them on the device,
+        for which every timer then waits; else a block that meets one is an outlier among its groups."""
         self._steady = steady
         self._spawn = spawn
         self._lease = lease
@@ -48,7 +48,8 @@ class Nursery:
         self._unburied = 0
         self._over = threading.Event()
         self._changing = threading.Lock()
-        """Held by who hands a process over to a queue, so that none comes after the queue was emptied for good."""
+        """Held by a thread that hands a process over to a queue, so that none comes after the queue was emptied for
+        good."""
         self._threads = [threading.Thread(target=self._raise, daemon=True) for _ in range(spares)]
         self._threads.append(threading.Thread(target=self._bury, daemon=True))
         for thread in self._threads:
@@ -71,7 +72,8 @@ class Nursery:
 
     @property
     def unburied(self) -> int:
-        """Processes that have served and still hold memory of the device, besides what evaluations reckon with."""
+        """Processes that have served and still hold memory of the device, besides the memory that evaluations reckon
+        with."""
         with self._changing:
             return self._unburied
 
@@ -82,7 +84,7 @@ class Nursery:
             if not over:
                 self._unburied += 1
                 self._served.put(party)
-        if over:  # whoever buries is gone
+        if over:  # the burying thread is gone
             party.close()
 
     def _raise(self) -> None:
@@ -95,7 +97,7 @@ class Nursery:
                 over = self._over.is_set()
                 if not over:
                     self._ready.put(raised)
-            if over and isinstance(raised, Party):  # nobody will come for it
+            if over and isinstance(raised, Party):  # no evaluation will take it
                 raised.close()
 
     def _one(self) -> Party | Exception:
@@ -134,18 +136,18 @@ class Nursery:
                 self._unburied -= len(dead)
 
     def _dead(self) -> list[Party]:
-        """Those that have served by now, at least one; none when it is over."""
+        """Processes that have served by now, at least one; none when it is over."""
         dead: list[Party] = []
         while not dead or not self._served.empty():
             party = self._served.get()
             if party is None:
-                self._served.put(None)  # for the next look: those who came before it are still to be buried
+                self._served.put(None)  # for the next look: those that came before it are still to be buried
                 break
             dead.append(party)
         return dead
 
     def close(self) -> None:
-        """End all spares.  What is being raised dies with the zygote."""
+        """End all spares.  One that is being raised dies with the zygote."""
         with self._changing:
             self._over.set()
             self._served.put(None)

@@ -1,4 +1,4 @@
-"""What the blocks of a contest say: whether that is enough, and the Timing."""
+"""Outcome of a contest's blocks: whether they are enough, and the Timing."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ DECIDED = math.log(1 / 5)
 
 DECIDED_GROUPS = 3
 ENOUGH_GROUPS = 6
-"""Of twelve blocks a side the fastest third are four, whose range says something."""
+"""Groups that are enough: of twelve blocks a side the fastest third are four, whose range says something."""
 MAX_GROUPS = 40
 
 OVERDRAFT = 1.5
 """A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
 
 OVERTIME_S = 0.4
-"""Of the device to itself, in seconds: a pair whose interval is wider than is wanted for short calls may take so long
-for six groups, however small its budget.  Of calls of milliseconds two groups were off by 8 % (H200)."""
+"""Seconds of the device alone that a pair whose interval is wider than wanted for short calls may take for six groups,
+however small its budget.  Of calls of milliseconds two groups were off by 8 % (H200)."""
 
 VAGUE, MOST_OVERDRAFT = math.log(1.25), 4.0
 """An interval of that half-width says little: before it has six groups, such a pair may use its budget so many times
@@ -44,14 +44,14 @@ HANDOVER_OFF_US = 12.0
 """By so much hand-overs of calls differ from those of none, and one process's from another's (H200)."""
 
 PROCESS_OFF = 0.005
-"""By this share calls of one process differ from those of another that runs the same code, for as long as both live.
+"""Share by which calls of one process differ from those of another that runs the same code, for as long as both live.
 With both of these, intervals held 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s); without this
 one, 68 % of a set whose blocks lasted 8 ms."""
 
 
 def stop_reason(score: Score, spent: float, budget_s: float) -> str:
-    """Why to stop, or nothing.  `spent`: share of the budget, which counts only while the device is ours alone; a group
-    of which less than half fits into it is not begun."""
+    """Reason to stop, or "".  `spent`: share of the budget, which counts only while the device is the referee's alone;
+    a group of which less than half fits into it is not begun."""
     groups = len(score.groups)
     if groups < 2:
         return ""
@@ -67,14 +67,14 @@ def stop_reason(score: Score, spent: float, budget_s: float) -> str:
 
 
 def _overdraft(half_width: float, budget_s: float) -> float:
-    """How many times over a pair may use its budget before it has six groups."""
+    """Factor by which a pair may exceed its budget before it has six groups."""
     if half_width > VAGUE:
         return MOST_OVERDRAFT
     return max(OVERDRAFT, OVERTIME_S / budget_s) if half_width > PRECISE_SHORT else OVERDRAFT
 
 
 def is_vague(score: Score, reason: str) -> bool:
-    """Whether it is over for that reason and says nothing."""
+    """Test whether the contest is over for that reason and says nothing."""
     return reason in {"budget", "groups"} and _widened(score, score.ratio).half_width > MEANINGLESS
 
 
@@ -83,8 +83,8 @@ def _wanted(score: Score) -> float:
 
 
 def _widened(score: Score, found: statistics.Interval) -> statistics.Interval:
-    """What the blocks say, with what they have in common and do not show: how far each side's process may be off, and
-    the hand-over, which cancels as far as both sides' blocks last equally long."""
+    """Interval from the blocks, widened by errors that they have in common and do not show: how far each side's process
+    may be off, and the hand-over, which cancels as far as both sides' blocks last equally long."""
     walls = [
         statistics.median([block.wall_us for group in score.groups for block in group if block.side == side])
         for side in SIDES
@@ -99,7 +99,7 @@ def process_off(wall_us: float) -> float:
 
 
 def handover_share(score: Score, wall_us: float) -> float:
-    """The same by what the hand-over may be off by."""
+    """The same for the possible error of the hand-over."""
     handover = score.handover
     return handover.off_us / per_call(wall_us, handover.us, 1)
 
@@ -122,7 +122,7 @@ def timing(score: Score, reason: str, floor_us: float) -> Timing:
 
 
 def _canary(score: Score) -> Canary | None:
-    """The worst that the canary showed while what counts was measured; None where there is none (CPU)."""
+    """Worst result of the canary during the measurements that count; None where there is none (CPU)."""
     if not score.health.expected_us:
         return None
     return Canary(

@@ -1,9 +1,8 @@
-"""EVALUATE: how long a candidate's call takes that has no reference to be compared with (a problem by cases).
+"""EVALUATE: time of a candidate's call that has no reference to be compared with (a problem by cases).
 
 Blocks and hand-overs are those of a contest (blocks.py), with the candidate alone in them.  As there, the shorter
-side's hand-over is subtracted: the problem's process, which has nothing to gain, has some, too.  What the device is
-still at after a block, or was at before its clock, beyond what it is around blocks of no calls of that process, is
-added."""
+side's hand-over is subtracted: the problem's process, which has nothing to gain, has some, too.  Time that the device
+is busy after a block, or before its clock, beyond that around blocks of no calls of that process, is added."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from workers.referee.venue import Venue
 
 BLOCKS, ENOUGH_BLOCKS = 12, 6
 IDLE_BLOCKS = 3
-"""Of no calls, of each process, before every stretch."""
+"""Blocks of no calls, of each process, before every stretch."""
 
 
 class OwnTime(NamedTuple):
@@ -39,11 +38,11 @@ class OwnTime(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a block took."""
+    """Calls and times of a block."""
 
     calls: int
     wall_us: float
-    """With what the device did for it besides."""
+    """Wall time, and the device's further work for the block."""
 
     def call_us(self, score: Score) -> float:
         """Per call, as far as hand-overs are known."""
@@ -51,7 +50,7 @@ class Taken(NamedTuple):
 
 
 class _Idle(NamedTuple):
-    """What the device is at around a block of no calls, in microseconds."""
+    """Times that the device is busy around a block of no calls, in microseconds."""
 
     settled: float
     before: float
@@ -60,8 +59,8 @@ class _Idle(NamedTuple):
 def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTime | None:
     """Measure until there are enough blocks, or the budget is spent.  None as soon as a timed call is wrong.
 
-    `seeming_us`: what a call took among others, which may be many times as long as it takes alone: blocks that turn
-    out too short for that do not count.  Raises DeviceUnhealthyError, and what the parties raise."""
+    `seeming_us`: time of a call among others, which may be many times as long as it takes alone: blocks that turn out
+    too short for that do not count.  Raises DeviceUnhealthyError, and the parties' exceptions."""
     score = Score(block_us=terms.block_us, health=place.health, guess_us=(seeming_us, seeming_us), found_out=True)
     found: list[Taken] = []
     spent_s, call_us = 0.0, seeming_us
@@ -102,7 +101,7 @@ def _calls(trials: Trials, terms: Terms, call_us: float) -> int:
 
 
 def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
-    """Whether so many blocks more than `before` are enough by now."""
+    """Test whether so many blocks more than `before` are enough by now."""
     return _is_enough(before + blocks, (time.monotonic() - began) / budget_s)
 
 
@@ -126,7 +125,7 @@ def _draw(score: Score, trials: Trials, terms: Terms, calls: int) -> list[Batch]
 def _hold(
     score: Score, trials: Trials, batches: list[Batch], call_us: float, over: Callable[[int], bool]
 ) -> list[Taken]:
-    """A block on each of these, until it is `over` after so many.  The device is ours alone.
+    """A block on each of these, until it is `over` after so many.  The device is the referee's alone.
 
     The first of several does not count: it is new to the caches of its core, and so would be the hand-overs before."""
     score.watch()
@@ -144,8 +143,8 @@ def _hold(
 
 
 def _block(score: Score, trials: Trials, batch: Batch, call_us: float) -> tuple[int, Times]:
-    """So many calls that they last as long as a block should, give or take what nobody is told.  After a hand-over, as
-    in a contest."""
+    """Run so many calls that they last as long as a block should, give or take a secret random part.  After a
+    hand-over, as in a contest."""
     trials.warm(trials.candidate)
     hand_over(score, trials, CANDIDATE)
     calls = secret_size(score.block_us / call_us, min(batch.slots, trials.candidate.room))
@@ -155,7 +154,8 @@ def _block(score: Score, trials: Trials, batch: Batch, call_us: float) -> tuple[
 
 
 def _idle(score: Score, trials: Trials, batch: Batch) -> _Idle:
-    """Hand-overs of both sides, and what the device takes to come to rest around a process that has nothing to do."""
+    """Hand-overs of both sides, and the time that the device takes to come to rest around a process that has nothing to
+    do."""
     settled, before = [], []
     for _ in range(IDLE_BLOCKS):
         for side in SIDES:

@@ -1,6 +1,6 @@
 """The parties to a contest: confined processes with their mailboxes, driven by commands, and seats in them.
 
-A seat is what one evaluation has in a process: an arena, and a way to its outputs.  A candidate's process has one, a
+A seat is one evaluation's share of a process: an arena, and a way to its outputs.  A candidate's process has one, a
 reference's process one for each evaluation that is in flight for its problem."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Slow = Callable[[], None]
 """Called once a request has taken `SLOW_S`, or twice."""
 
 SPIN_S = 0.05
-"""How long a stopwatch stays awake for the end of a block; what lasts longer can bear a late waking."""
+"""Seconds for which a stopwatch stays awake for the end of a block; a longer block can bear a late waking."""
 
 MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
@@ -67,9 +67,10 @@ class Party:
         self.process = process
         self.device = device
         self.described: set[int] = set()
-        """Of a reference: the cases whose spec it has found out; 0 for a problem that is a model."""
+        """Cases whose spec a reference has found out; 0 for a problem that is a model."""
         self.lock = threading.RLock()
-        """Held from a request to its answer, and longer by who wants nobody between two of them."""
+        """Held from a request to its answer, and longer by a thread that wants no other request between two of its
+        own."""
         self._sequence = 0
         self._mailbox_fd = memory.host_file("mailbox", wire.MAILBOX_BYTES)
         self.mailbox = mmap.mmap(self._mailbox_fd, wire.MAILBOX_BYTES)
@@ -119,7 +120,7 @@ class Party:
         self.post(command, 0, 0, 0, 0)
 
     def finish(self, timeout_s: float) -> None:
-        """Wait for what `begin` began, and for the process to be confined and known."""
+        """Wait for the request that `begin` sent, and for the process to be confined and known."""
         self.process.wait_ready()
         self.take(timeout_s)
 
@@ -131,16 +132,16 @@ class Party:
         self.process.send(message, () if fd is None else (fd,))
 
     def message(self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED) -> bytes:
-        """The next request, for somebody else to send."""
+        """The next request, to be sent by another process."""
         self._sequence += 1
         return wire.REQUEST.pack(command, self._sequence, session, a, b, c, seed)
 
     def take(self, timeout_s: float) -> tuple[int, int]:
-        """The answer to what was posted; see `ask`."""
+        """The answer to the request that was posted; see `ask`."""
         return self.read(self.process.receive(wire.REPLY.size, timeout_s))
 
     def read(self, reply: bytes) -> tuple[int, int]:
-        """What an answer says; see `ask`."""
+        """Values in an answer; see `ask`."""
         outcome, sequence, number, text = wire.REPLY.unpack(reply)
         if sequence != self._sequence:
             raise ValueError(f"expected the answer to request {self._sequence}, got one to {sequence}")
@@ -212,7 +213,7 @@ class Party:
         self._windows.clear()
 
     def rest(self) -> None:
-        """Nobody uses it for now."""
+        """Mark the process as unused for now."""
         self.process.look_away()
 
     def close(self, *, wait_s: float = 0.0) -> None:
@@ -235,10 +236,10 @@ class Snapshot(NamedTuple):
     runs: list[Shared]
     """(calls, elements): outputs of calls one after another, which lie in memory at equal distances."""
     rest: list[Shared]
-    """(bytes,): what lies anywhere."""
+    """(bytes,): pieces at any address."""
 
     def differs(self) -> torch.Tensor:
-        """Whether the shared memory says something else by now: a bool on the device, for which nobody has waited."""
+        """True where the shared memory has changed by now: a bool on the device, without waiting for it."""
         found = [differ(target, source) for target, source in self.runs]
         rest = self.rest
         if sum(len(target) for target, _ in rest) > JOINED_BYTES:
@@ -251,8 +252,8 @@ class Snapshot(NamedTuple):
 
 
 def differ(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Whether two memories of one shape differ: a bool on the device.  Read in words of eight bytes where they consist
-    of such, some at a time: what is compared at once takes an eighth as much, or as much, again."""
+    """Test whether two memories of one shape differ: a bool on the device.  Read in words of eight bytes where they
+    consist of such, some at a time: a comparison takes an eighth as much memory as its operands, or as much, again."""
     pairs = [_in_words(left, right) if left.dim() > 1 and left.dtype == torch.uint8 else (left, right)]
     if pairs[0][0].numel() > COMPARED_WORDS:
         [(a, b)] = pairs
@@ -269,9 +270,9 @@ class Seat:
         self.party = party
         self.process = party.process
         self.delivering = Delivering.COPY
-        """How timed blocks deliver; see `survey` in trials.py."""
+        """Delivery of timed blocks; see `survey` in trials.py."""
         self.room = wire.POINTERS_BYTES
-        """Calls whose outputs the process has shared memory for."""
+        """Number of calls whose outputs the process has shared memory for."""
         self.namesakes = 0
         self.unmatched = ""
         """Weights of the problem that the candidate's model has no place for, by its process's own word."""
@@ -298,7 +299,7 @@ class Seat:
     def describe(
         self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True, slow: Slow | None = None
     ) -> spec.Spec:
-        """Have the reference build its model under `seed`, or turn to that case, and say what it takes and gives.
+        """Have the reference build its model under `seed`, or turn to that case, and describe its inputs and outputs.
 
         `sole`: no other evaluation uses memory of the device meanwhile."""
         with self.party.reserved(slow):
@@ -320,7 +321,7 @@ class Seat:
     ) -> None:
         """Give the process an arena of `size` bytes that starts with `prefix`: parameters, constructor arguments.
 
-        `lease`: to be held while that is made, and not while the process takes it, whose constructor may take long."""
+        `lease`: held while the arena is made, and not while the process takes it, whose constructor may take long."""
         with lease.shared() if lease is not None else nullcontext():
             fd, self._arena = memory.create(self.party.device, size)
             self.place = place
@@ -342,13 +343,13 @@ class Seat:
         return self._arena.whole[start : start + count * region.slot_bytes].view(count, region.slot_bytes)
 
     def note_readers(self) -> None:
-        """What has been asked of the device so far reads the arena; see `wait_for_readers`."""
+        """Note that all requests to the device so far read the arena; see `wait_for_readers`."""
         if self.party.device.type == "cuda":
             self._read = self._read or torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._read.record()
 
     def wait_for_readers(self) -> None:
-        """Before the process writes where somebody may still be reading: until all that were noted have read."""
+        """Wait until all noted reads have ended, before the process writes there."""
         if self._read is not None:
             self._read.synchronize()
 
@@ -365,7 +366,7 @@ class Seat:
         """Nanoseconds of wall time and of claimed time for `count` calls; exact where a stopwatch takes the time.
 
         The process is frozen before and after; the request is waiting in its channel when the clock starts and it is
-        woken.  So nothing that depends on the inputs can have been done before, whatever threads it started."""
+        woken.  So no work that depends on the inputs can have been done before, whatever threads it started."""
         party = self.party
         with party.lock:
             party.process.freeze()
@@ -380,7 +381,7 @@ class Seat:
             return time.perf_counter_ns() - began, busy_ns
 
     def pointers(self, count: int) -> list[int]:
-        """Where the process says that the outputs of its last run lie: one address a leaf, call by call."""
+        """Addresses of the outputs of the process's last run, by its own word: one address a leaf, call by call."""
         assert self.place is not None
         number = count * len(self.place.outputs.leaves)
         return list(struct.unpack_from(f"<{number}Q", self.party.mailbox, wire.POINTERS_AT))
@@ -395,7 +396,7 @@ class Seat:
             copy = slots.clone()
             return Snapshot(copy, [_in_words(copy, slots)], [])
         sizes = list(map(spec.size_of, region.leaves))
-        # What lies between leaves belongs to nobody; the same zeros let two copies be compared in one go.
+        # Gaps between leaves belong to no leaf; the same zeros let two copies be compared in one go.
         copy = torch.empty_like(slots) if sum(sizes) == region.slot_bytes else torch.zeros_like(slots)
         runs: list[Shared] = []
         rest: list[Shared] = []
@@ -415,8 +416,8 @@ class Seat:
         return Snapshot(copy, runs, rest)
 
     def leave(self, timeout_s: float) -> None:
-        """Give the arena back; a reference forgets the session.  What memory it gives back then is free as soon as we
-        let go of it, too."""
+        """Give the arena back; a reference forgets the session.  The memory that it gives back then is free as soon as
+        the referee lets go of it, too."""
         self._arena = None
         with self.party.lock:
             given_back, _ = self.ask(Command.RELEASE, timeout_s)
@@ -451,8 +452,8 @@ def _equally_spaced(addresses: list[int], begin: int) -> tuple[int, int]:
 
 
 def _in_words(target: torch.Tensor, source: torch.Tensor) -> Shared:
-    """The same memory in words of eight bytes where it consists of such: what does not lie in one piece is copied and
-    compared element by element."""
+    """The same memory in words of eight bytes where it consists of such: memory that does not lie in one piece is
+    copied and compared element by element."""
     for rows in (target, source):
         if any(int(n) % 8 for n in (rows.data_ptr(), rows.storage_offset(), rows.stride(0), rows.shape[1])):
             return target, source
@@ -460,7 +461,7 @@ def _in_words(target: torch.Tensor, source: torch.Tensor) -> Shared:
 
 
 def _pieces(party: Party, target: torch.Tensor, address: int) -> list[Shared]:
-    """What to copy whereto, so that `target` holds what the process has from `address` on."""
+    """Pairs to copy, so that `target` holds the process's content from `address` on."""
     pieces, done = [], 0
     while done < len(target):
         source = party.window(address + done, len(target) - done)
@@ -472,6 +473,6 @@ def _pieces(party: Party, target: torch.Tensor, address: int) -> list[Shared]:
 
 
 def settle(device: torch.device) -> None:
-    """Until all that this process asked of the device is done."""
+    """Wait until all that this process asked of the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

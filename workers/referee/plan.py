@@ -1,5 +1,5 @@
-"""How many calls a block has, how many input sets are drawn, and how much memory for outputs there must be: by what is
-known of calls so far, which at first is little."""
+"""Number of calls in a block and of input sets drawn, and memory needed for outputs: by the knowledge of calls so far,
+which at first is little."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ ROUND_GROUPS = 6
 """Groups drawn at once, if their inputs and outputs fit into the device's arena."""
 
 DRAW_US = 200_000.0
-"""What making the inputs of a group may take: a slow reference has a slower fp64 twin, and then groups are small."""
+"""Time that making the inputs of a group may take: a slow reference has a slower fp64 twin, and then groups are
+small."""
 
 MOSTLY_HANDOVER_US = 200.0
 """In a block of a few calls, one that takes less is for a good part the hand-over."""
 
 PROBED, PROBED_AT_LEAST = 16, 4
-"""Calls that say what one takes, each with a copy of its outputs.  Among others a call of some microseconds may seem to
-take milliseconds: so there are several even where one would make a block."""
+"""Calls that show the time of one, each with a copy of its outputs.  Among others a call of some microseconds may seem
+to take milliseconds: so there are several even where one would make a block."""
 
 TOO_SHORT = 0.7
-"""Of the calls that a block should have, as few as this are too few: the guess was wrong that they were drawn by."""
+"""Share of the calls that a block should have, below which they are too few: the guess was wrong that they were drawn
+by."""
 
 ROUND_SHARE = 0.6
-"""Of a budget, what the blocks of a first round may take; the rest is for hand-overs, warming up, and more groups."""
+"""Share of a budget that the blocks of a first round may take; the rest is for hand-overs, warming up, and more
+groups."""
 
 SPREAD = 1.25
 """A block has up to so many times the calls that make it last as long as it should (blocks.py)."""
@@ -40,7 +43,7 @@ SPREAD = 1.25
 SHORT_CALLS_US, CHEAP_US = (150.0, 1000.0), 200.0
 """Where calls of reference and candidate seem to take no longer, and making an input set takes no longer, as many are
 made as a block may have, and calls are looked at in the first round.  To have the device alone for that beforehand
-costs more, and what was then drawn was too little for half of them."""
+costs more, and the input sets then drawn were too few for half of them."""
 
 MORE_SLOTS = 2.0
 """So many times the input sets where there is time for longer blocks: of 64 calls of 60 µs, one lasted half as long as
@@ -55,7 +58,7 @@ class Terms:
     """On which a contest is held."""
 
     budget_s: float
-    """For all of it, in seconds."""
+    """Time for all of it, in seconds."""
     block_us: float
     """See Score."""
     round_bytes: int
@@ -66,26 +69,26 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """What a call seems to take, in microseconds, before anything is timed."""
+    """Apparent time of a call, in microseconds, before anything is timed."""
 
     reference_us: float
     candidate_us: float
     known: bool
-    """Whether the reference's is that of an earlier contest."""
+    """True where the reference's is that of an earlier contest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What is drawn at a time."""
+    """Input sets that are drawn at a time."""
 
     warming: Batch | None
-    """For a block of each side that does not count."""
+    """Input sets for a block of each side that does not count."""
     groups: list[Batch]
 
 
 def block_us(budget_s: float, bounds: tuple[float, float]) -> float:
-    """What a block should last, in microseconds: the more time there is, the smaller the hand-over's jitter against it
-    (some 60 µs on an H200: 3 % of a block of 2 ms, and six groups of them leave 0.7 % of it)."""
+    """Duration that a block should have, in microseconds: the more time there is, the smaller the hand-over's jitter
+    against it (some 60 µs on an H200: 3 % of a block of 2 ms, and six groups of them leave 0.7 % of it)."""
     least, most = bounds
     return min(most, max(least, ROUND_SHARE * budget_s * 1e6 / (4 * ROUND_GROUPS)))
 
@@ -101,8 +104,8 @@ def calls(lasting_us: float, call_us: float) -> int:
 
 
 def guess(trials: Trials, few: Delivery, reference_us: float | None) -> Guess:
-    """By a block of a few calls among others, and of the reference on the same inputs where nothing is known of it.
-    The device must be shared.  `reference_us`: what its calls took in the last contest."""
+    """Guess by a block of a few calls among others, and of the reference on the same inputs where nothing is known of
+    it.  The device must be shared.  `reference_us`: time of its calls in the last contest."""
     if reference_us is not None:
         return Guess(reference_us=reference_us, candidate_us=_seeming_us(few.times, few.count), known=True)
     times = trials.run_reference(few.batch, few.first, few.count)
@@ -118,19 +121,19 @@ def _seeming_us(times: Times, calls: int) -> float:
 
 
 def seem_short(score: Score, trials: Trials) -> bool:
-    """Whether there may be many calls in a block, of either side."""
+    """Test whether there may be many calls in a block, of either side."""
     short = all(us <= most_us for us, most_us in zip(score.guess_us, SHORT_CALLS_US, strict=True))
     return short and trials.surveys and trials.slots >= 4 * PROBED
 
 
 def are_cheap(trials: Trials) -> bool:
-    """Whether as many input sets as a round may have are made in little time; known from a draw of many."""
+    """Test whether as many input sets as a round may have are made in little time; known from a draw of many."""
     return trials.draw_us <= CHEAP_US
 
 
 def looks(score: Score, trials: Trials, *, known: bool) -> tuple[int, int]:
-    """Calls by which each side is looked at before a first round; 1 of whom nothing more is to be found out.  `known`:
-    the reference is."""
+    """Calls by which each side is looked at before a first round; 1 for a side of which nothing more is to be found
+    out.  `known`: the reference is."""
     most = min(PROBED, max(1, trials.slots // PROBES))
     reference, candidate = (
         1 if guess_us > UNDISTURBED_US else min(most, max(PROBED_AT_LEAST, math.ceil(score.block_us / guess_us)))
@@ -140,8 +143,8 @@ def looks(score: Score, trials: Trials, *, known: bool) -> tuple[int, int]:
 
 
 def wanting(score: Score, trials: Trials) -> list[tuple[Seat, int]]:
-    """Whose outputs cannot stay where they are computed, or have too little memory there; and for how many calls there
-    should be some."""
+    """Seats whose outputs cannot stay where they are computed, or have too little memory there; and the number of calls
+    for which there should be some."""
     return [
         (seat, _reserve(score, trials, per_call_us, SURVEYED))
         for seat, per_call_us in _seats(score, trials)
@@ -150,7 +153,8 @@ def wanting(score: Score, trials: Trials) -> list[tuple[Seat, int]]:
 
 
 def too_short(score: Score, trials: Trials, groups: list[Batch]) -> bool:
-    """Whether every block of this round would be shorter than need be, and those of another need not."""
+    """Test whether every block of this round would be shorter than necessary, where those of another round need not
+    be."""
     there = min(batch.slots // 2 for batch in groups)
     cramped = any(_is_cramped(score, trials, *each) for each in _seats(score, trials))
     return cramped or there < TOO_SHORT * _reserve(score, trials, min(score.per_call_us))
@@ -185,7 +189,7 @@ def _seats(score: Score, trials: Trials) -> Iterator[tuple[Seat, float]]:
 
 
 def _is_cramped(score: Score, trials: Trials, seat: Seat, per_call_us: float) -> bool:
-    """Whether a block would end early for want of memory for its outputs."""
+    """Test whether a block would end early for want of memory for its outputs."""
     return seat.delivering == Delivering.HOLD and seat.room < TOO_SHORT * _reserve(score, trials, per_call_us)
 
 

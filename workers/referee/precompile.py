@@ -23,7 +23,7 @@ _OUTCOMES = {0: "failed", 1: "ok", 2: "not_attempted"}
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """What the compiler said of each distinct launch."""
+    """The compiler's results for each distinct launch."""
 
     kernels: tuple[CompiledKernel, ...]
 
@@ -31,7 +31,7 @@ class Compiled:
 def precompile(host: Host, source: bytes, notes: bytes) -> Compiled:
     """Compile the launches in `notes` (JSON from the candidate's process, unread) for TARGET_CAPABILITY.
 
-    A builder that fails or takes too long accuses nobody: its kernels are `not_attempted`."""
+    A builder that fails or takes too long counts against no candidate: its kernels are `not_attempted`."""
     builder = host.builder()
     try:
         builder.load_builder(source, notes, TIMEOUT_S)

@@ -1,11 +1,11 @@
-"""EVALUATE: where a call's time went, by the account of the candidate's process: testimony, and marked as such.
+"""EVALUATE: breakdown of a call's time, by the account of the candidate's process: testimony, and marked as such.
 
 Its own Triton kernels are timed between events while the call's work queues up on the device, which costs next to
 nothing.  The driver's profiler sees everything, the library's kernels wherever they are launched and those of CUDA
 extensions, too: on a GPU it is started for every candidate that claims kernels and has passed so far, after its time
-was taken, because what it leaves in a process makes later launches slower.  It sees some calls, and the one with the
-median share of the candidate's own kernels counts: others use the device meanwhile, and a kernel that waits for its
-turn looks long.  On the CPU device the library's operators are seen by a dispatch mode (workers.library).
+was taken, because its remains in a process make later launches slower.  It sees some calls, and the one with the median
+share of the candidate's own kernels counts: others use the device meanwhile, and a kernel that waits for its turn looks
+long.  On the CPU device the library's operators are seen by a dispatch mode (workers.library).
 
 Every profiled call is on fresh inputs and is verified like any other: a candidate that does other work when it is
 looked at must still answer."""
@@ -28,14 +28,14 @@ from workers.sandbox.confined import Ended, TimedOut
 from workers.wire import Command
 
 LAUNCH_BOUND = 0.85
-"""A call whose work takes the device less than this share of the time that the call takes waits for the host."""
+"""Share of a call's time: a call that keeps the device busy for less than this waits for the host."""
 
 BALANCED = 0.6
 """From this share on host and device are about as fast, and which of them a call waits for differs from process to
 process: of one kernel of 30 µs, contests said 0.69 to 1.03 of a truth of 1.0, each with a narrow interval (H200)."""
 
 PROFILER_TIMEOUT_S = 60.0
-"""For it and for what it saw, in seconds."""
+"""Limit for the profiler and for reading its records, in seconds."""
 
 PROFILED_CALLS, PROFILED_S = 5, 0.01
 """The profiler sees at most so many calls, an odd number of them that take no longer than this: long calls meet others'
@@ -48,13 +48,11 @@ def profile(
     """More calls, each of them verified: how many launches in all calls so far and in one, the kernel table of one
     call, and each of its launches.
 
-    Raises what the party raises.  That the driver's profiler fails is no fault of the candidate's."""
+    Raises what the party raises.  A failure of the driver's profiler is no fault of the candidate's."""
     candidate = trials.candidate
     device_ns = _profiled(trials, 0)
     seen, total = _launches(candidate, trials.patience(candidate, 1))
-    device_ns = max(
-        device_ns, launches.busy_ns(seen)
-    )  # what another stream did before the call's own began counts, too
+    device_ns = max(device_ns, launches.busy_ns(seen))  # work of another stream before the call's own began counts, too
     alone = len(_own(seen))
     computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
@@ -87,7 +85,7 @@ def profile(
 
 
 def _profiled(trials: Trials, by_profiler: int) -> int:
-    """Calls on fresh inputs, verified; nanoseconds that the process says the first took the device.
+    """Calls on fresh inputs, verified; nanoseconds of device time of the first, by the process's word.
 
     `by_profiler`: how many the driver's profiler is to see; 0 for one whose own launches are timed between events."""
     candidate, count = trials.candidate, max(1, by_profiler)
