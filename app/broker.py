@@ -24,7 +24,7 @@ MARGIN_S = 180
 """Seconds a task may take beyond its job's deadline, for starting the referee and storing the result: after this the
 worker ends the pool's process, for when other deadlines did not hold (workers/tasks.py)."""
 LONGEST_TASK_S = round(JobOptions(deadline_s=3600, call_timeout_s=3600, baselines=BASELINES).patience_s) + MARGIN_S
-"""For the longest that a job may take: after this Celery ends the pool's process."""
+"""Seconds for the longest job: after this Celery ends the pool's process."""
 VISIBILITY_S = 2 * LONGEST_TASK_S + 60
 """Redis hands a message that was not acknowledged to another worker after this long.  Long, because the sweep is
 quicker, and a message that is given again while its task still runs is only noise."""
@@ -76,7 +76,7 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
         worker_pool="prefork",  # the other pools ignore time limits
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
-        # Nobody uses it, but its subscription is a socket that is always listened to.  Without one, a worker whose
+        # It is not used, but its subscription is a socket that is always listened to.  Without one, a worker whose
         # acknowledgement failed because Redis was gone waits for ever on a connection that it never reads (tried).
         worker_enable_remote_control=True,
         worker_cancel_long_running_tasks_on_connection_loss=False,  # it loses the task
@@ -107,7 +107,7 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
 
 
 def refused() -> int:
-    """Messages that this process has refused since it began: in a queue of ours, and not of our making."""
+    """Messages that this process has refused since it began: in Assay's queues, and not sent by Assay."""
     return transport.refusals.total
 
 

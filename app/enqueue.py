@@ -55,11 +55,11 @@ class Receipt:
 
 
 Within: TypeAlias = Callable[[Connection, Sequence[Receipt]], None]
-"""Stores what belongs to jobs, by their receipts, in the transaction that stores the jobs."""
+"""Stores the rows that belong to jobs, by their receipts, in the transaction that stores the jobs."""
 
 
 def enqueue(database: Database, broker: Celery, requests: Sequence[Request]) -> list[UUID]:
-    """Ids of the jobs that answer the requests, in their order; raises what `accept` raises."""
+    """Ids of the jobs that answer the requests, in their order; raises the errors of `accept`."""
     return [receipt.job_id for receipt in accept(database, broker, requests)]
 
 
@@ -110,7 +110,7 @@ def enqueue_trajectory(
 ) -> UUID:
     """Store a trajectory and a job for every turn that has a candidate, all or nothing; its id.
 
-    `request` says on what and how each candidate is evaluated; its own candidate is not looked at.  With a
+    `request` gives problem, device and options for each candidate; its own candidate is not read.  With a
     `trajectory_id` of the sender's the same again is the one that there is.  Raises RequestError, also where no turn
     has a candidate as yet and none could be evaluated."""
     if label is not None and "\x00" in label:
@@ -166,7 +166,8 @@ UNTOLD = Problem(name="untold", reference=b"")
 def stored_with(
     database: Database, told: Sequence[Rollout], requests: Sequence[Request]
 ) -> tuple[list[Request], Within]:
-    """The requests with the problem and run of their rollouts, and what stores the rollouts beside the jobs."""
+    """The requests with the problem and run of their rollouts, and the function that stores the rollouts beside the
+    jobs."""
     with database.begin() as connection:
         found = rollouts.problems_of(connection, told)
     requests = [
@@ -215,10 +216,11 @@ def store(connection: Connection, requests: Sequence[Request]) -> list[UUID]:
 
 
 def send_lost(database: Database, broker: Celery, *, grace_s: float, limits: Limits) -> int:
-    """The sweep: take jobs from workers that went silent, and send again what the broker does not hold any more.
+    """The sweep: take jobs from workers that went silent, and send again the messages that the broker does not hold any
+    more.
 
     Returns the number of messages sent; 0 where another process is sweeping.  How many messages are missing is
-    known (queued jobs less messages waiting), which ones is not: those whose last message is oldest are sent again,
+    known (queued jobs less messages waiting), which ones is not: those with the oldest last message are sent again,
     so that there are never more messages than jobs for long.
 
     Raises DatabaseUnavailableError and BrokerUnavailableError: nothing is lost, the next sweep does it."""

@@ -1,4 +1,4 @@
-"""JUDGE: from what was measured to what we believe.  Pure, so that a stored evaluation can be judged again anywhere."""
+"""JUDGE: from the measurement to the verdict.  Pure, so that a stored evaluation can be judged again anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.domain.verdict import Finding, Label, Subject, Verdict
 
 
 def judge(subject: Subject, policy: Policy = policies.DEFAULT) -> Verdict:
-    """Ask every detector, weigh what it finds under the policy; the verdict's label is that of the heaviest finding.
+    """Ask every detector, weigh its findings under the policy; the verdict's label is that of the heaviest finding.
 
     A detector that raises fails the judging: a check that could not run did not pass.  An invalid evaluation says
     nothing about the candidate, so no detector is asked."""
@@ -30,12 +30,12 @@ def judge(subject: Subject, policy: Policy = policies.DEFAULT) -> Verdict:
 
 
 def _label(name: str, finding: Finding, policy: Policy) -> Label:
-    """Advice is never guilt, whatever the policy or the detector says: the source's text decides nothing."""
+    """Advice is never guilt, for any policy and detector: the source's text decides nothing."""
     return Label.CLEAN if name in ADVICE else policy.weigh(name, finding.label)
 
 
 def _require_known(policy: Policy) -> None:
-    """A weight for a detector that does not exist would be a rule that nobody enforces."""
+    """Check the names: a weight for a detector that does not exist would be a rule without effect."""
     unknown = sorted(set(policy.weights) - set(DETECTORS))
     if unknown:
         raise ValueError(f"policy {policy.key} weighs unknown detectors: {', '.join(unknown)}")

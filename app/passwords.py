@@ -1,4 +1,4 @@
-"""Passwords: what is accepted as one, and what is kept of it.
+"""Passwords: rules for accepting one, and the hash that is kept.
 
 scrypt with N = 2^15, r = 8, p = 1 and a salt for each: 32 MiB and some 60 ms a guess.  It does not guard against a
 database that is read together with weak passwords; hence the least length, and no default anywhere."""
@@ -17,7 +17,7 @@ MOST_BYTES = 1024
 
 
 class PasswordError(ValueError):
-    """Not to be used as a password: says what was expected, never what came."""
+    """Error for an unacceptable password: states the rule, never the password."""
 
 
 def hashed(password: str, *, name: str) -> str:
@@ -35,7 +35,8 @@ def hashed(password: str, *, name: str) -> str:
 
 
 def verify(stored: str | None, password: str) -> bool:
-    """Whether it is the one.  As slow where there is no user or no password, so that the time tells nothing."""
+    """Return whether the password is right.  As slow where there is no user or no password, so that the time tells
+    nothing."""
     if not 0 < len(_bytes(password)) <= MOST_BYTES:
         return False
     return check_password_hash(stored or _nobodys(), password) and stored is not None
@@ -47,7 +48,7 @@ def generated() -> str:
 
 
 def _bytes(password: str) -> bytes:
-    """Empty for what is no text (lone surrogates)."""
+    """Empty for invalid text (lone surrogates)."""
     try:
         return password.encode()
     except UnicodeEncodeError:

@@ -14,9 +14,9 @@ class UnknownPluginError(ValueError):
 
 
 def extend(family: str, builtin: Mapping[str, T]) -> dict[str, T]:
-    """The built-ins of a family (`detectors`, `formats` …) and whatever entry points `assay.<family>` name.
+    """The built-ins of a family (`detectors`, `formats` …) and all that entry points `assay.<family>` name.
 
-    Raises ValueError where a package brings a name that exists already, and whatever its import raises."""
+    Raises ValueError where a package brings a name that exists already, and the errors of its import."""
     known = dict(builtin)
     for point in metadata.entry_points(group=f"assay.{family}"):
         if point.name in known:

@@ -1,4 +1,5 @@
-"""ROUTE: from a job to the queue whose workers may run it.  Every queue is declared, so a misspelt one is an error."""
+"""ROUTE: from a job to the queue of the workers that may run it.  Every queue is declared, so a misspelt one is an
+error."""
 
 from __future__ import annotations
 

@@ -13,21 +13,21 @@ from app.domain.device import slots_worth
 from app.domain.job import Limits
 
 SERVICES_FILE = "services.json"
-"""In the state folder while the embedded services run: their URLs."""
+"""File in the state folder with the embedded services' URLs, while they run."""
 
 WEB_URL_FILE = "web_url"
-"""In the state folder while `assay up` serves the web UI: where people reach it."""
+"""File in the state folder with the web UI's address, while `assay up` serves it."""
 DEFAULT_WEB_URL = "http://127.0.0.1:8000"
 
 LOG_FORMATS = ("plain", "json")
 
 AUTO = "auto"
 """ASSAY_SLOTS of a worker that takes as many as its device is worth."""
-"""`plain` for terminals, `json` for whatever collects."""
+"""`plain` for terminals, `json` for log collectors."""
 
 
 _IN_FILES = frozenset({"database_url_file", "broker_url_file"})
-"""Settings whose values hold passwords, as names of files that hold the value."""
+"""Settings with passwords in their values, as names of files that hold the value."""
 
 
 class ServicesNotRunningError(RuntimeError):
@@ -44,7 +44,7 @@ def yes_or_no(text: str) -> bool:
 
 
 def default_state_dir() -> Path:
-    """Where the embedded services keep their data: short (socket paths end at 107 bytes) and open to other uids,
+    """Data folder of the embedded services: short (socket paths end at 107 bytes) and open to other uids,
     because PostgreSQL refuses to run as root."""
     return Path(f"/var/tmp/assay-{os.getuid()}")  # noqa: S108 (made with mode 0711 and checked for its owner)
 
@@ -60,25 +60,25 @@ class Settings:
     state_dir: Path = field(default_factory=default_state_dir)
     """Folder of the embedded services."""
     web_url: str = DEFAULT_WEB_URL
-    """Where people reach the web UI: used in links."""
+    """Address at which people reach the web UI: used in links."""
     reward: str = reward.DEFAULT
     """Which reward is the `score` of a result: a name of app.domain.reward, with options after a colon."""
     lease_s: float = 20.0
-    """A running job whose worker has not been heard of for this long runs again, in seconds."""
+    """Seconds without a sign of life from a running job's worker, after which the job runs again."""
     sweep_s: float = 5.0
     """Period of the sweep that sends lost messages again, in seconds."""
     max_attempts: int = Limits.attempts
     """Attempts by our fault after which a job fails for good."""
     max_interruptions: int = Limits.interruptions
-    """Attempts cut short by the death of a process of ours, counted apart, after which a job fails for good."""
+    """Attempts cut short by the death of one of Assay's processes, counted apart, after which a job fails for good."""
     ageing_s: float = 300.0
     """A queued job rises by one priority for each such time that it waits, in seconds, so that nothing starves."""
     log_format: str = "plain"
-    """How workers and web write their logs: `plain`, or `json` with one object a line."""
+    """Log format of workers and web: `plain`, or `json` with one object a line."""
     max_queued: int = 100_000
     """Web: queued jobs of a device class above which the API takes no more (429)."""
     trusted_proxies: int = 0
-    """Web: proxies in front of it whose X-Forwarded-For, -Proto and -Host are trusted."""
+    """Web: number of proxies in front of it with trusted X-Forwarded-For, -Proto and -Host."""
     device_class: str = "cpu"
     """Worker: the device class that it serves."""
     device_index: int = 0
@@ -147,12 +147,12 @@ class Settings:
 
     @property
     def concurrency(self) -> int:
-        """Slots of a worker: as set, else what its device is worth."""
+        """Slots of a worker: as set, else by its device."""
         return self.slots or slots_worth(self.device_class)
 
     @property
     def limits(self) -> Limits:
-        """How often a job is tried."""
+        """Number of tries of a job."""
         return Limits(attempts=self.max_attempts, interruptions=self.max_interruptions)
 
     def to_env(self) -> dict[str, str]:

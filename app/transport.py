@@ -61,7 +61,7 @@ refusals = Refusals()
 
 
 def task_id(payload: Any) -> str:
-    """The job's id in a message that is one of ours.  Raises RefusedError with what is wrong."""
+    """The job's id in a message sent by Assay.  Raises RefusedError with the reason."""
     try:
         headers, body = payload["headers"], payload["body"]
         kind = (payload["content-type"], payload["content-encoding"], payload["properties"]["body_encoding"])
@@ -136,7 +136,7 @@ class QoS(_QoS):  # type: ignore[misc]
                 self._remove_from_indices(tag, pipe).execute()
 
     def restore_visible(self, *arguments: Any, **options: Any) -> None:
-        """Queue again what was taken too long ago."""
+        """Queue again the messages that were taken too long ago."""
         try:
             super().restore_visible(*arguments, **options)
         except redis.ResponseError as error:
@@ -149,7 +149,7 @@ class Channel(_Channel):  # type: ignore[misc]
     QoS = QoS
 
     def cleanse(self, error: redis.ResponseError) -> None:
-        """Throw away keys of ours that hold another type than they should (WRONGTYPE).  Raises any other error."""
+        """Throw away Assay's keys that hold another type than they should (WRONGTYPE).  Raises any other error."""
         if "WRONGTYPE" not in str(error):
             raise error
         queues = [self._q_for_pri(queue, step) for queue in self.active_queues for step in self.priority_steps]
@@ -162,14 +162,14 @@ class Channel(_Channel):  # type: ignore[misc]
                     client.delete(key)
 
     def _brpop_read(self, **options: Any) -> Any:
-        """One message.  What cannot be read at all is dropped: it has left the queue."""
+        """One message.  One that cannot be read at all is dropped: it has left the queue."""
         self.connection.at_message = False
         try:
             return super()._brpop_read(**options)
         except redis.ResponseError as error:
             self.cleanse(error)
         except _UNREADABLE as error:
-            if self.connection.at_message:  # it was read, and this is a fault of whoever took it
+            if self.connection.at_message:  # it was read, and this is a fault of the task that took it
                 raise
             refusals.add("a queue", error)
         raise Empty
@@ -192,7 +192,7 @@ class Transport(_Transport):  # type: ignore[misc]
 
     Channel = Channel
     at_message = False
-    """Whether the message that is being read has been read well."""
+    """True if the message that is being read has been read well."""
 
     def _deliver(self, payload: Any, queue: str | None) -> None:
         try:

@@ -1,6 +1,6 @@
 """The shim inside a builder's process: compiles a candidate's Triton kernels for a GPU that need not be there.
 
-Confined like a candidate, because the source is executed here too.  What it reports is advice about the candidate."""
+Confined like a candidate, because the source is executed here too.  Its report is advice about the candidate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuo
 
 
 def prepare() -> None:
-    """In the zygote, for all builders."""
+    """Prepare the zygote for all builders."""
     warm.load_compiler()
 
 
@@ -55,7 +55,7 @@ class Shim:
         """Kernels wherever they were made while the module was loaded."""
 
     def answer(self, request: Request) -> Reply:
-        """Do what is asked; the number of COMPILE is rows."""
+        """Carry out one request; the number of COMPILE is rows."""
         command, _, a, b, _, _, fd = request
         try:
             if command == Command.LOAD and fd is not None:
@@ -77,7 +77,7 @@ class Shim:
             return Reply(Outcome.LOAD_FAILED, 0, wire.put_text(self._mailbox, calls.explain(error)))
 
     def _compile(self, launch: dict[str, Any], capability: int) -> bytes:
-        """One row of the table: what the compiler says of one launch."""
+        """One row of the table: the compiler's figures for one launch."""
         name = str(launch["name"])
         signature = ", ".join(f"{key}: {kind}" for key, kind in launch["signature"].items())
         found = self._functions(name)

@@ -1,4 +1,4 @@
-"""Calling a model on slots and delivering what it returns: the same code in the reference's and in the candidate's
+"""Calling a model on slots and delivering its outputs: the same code in the reference's and in the candidate's
 process, so that both pay the same overhead on the clock."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RefusedOutputError(Exception):
     """The model returned something else than the spec says."""
 
     def __init__(self, outcome: Outcome, message: str) -> None:
-        """`message` says what was expected and what came."""
+        """`message` states the expected value and the one found."""
         super().__init__(message)
         self.outcome = outcome
 
@@ -70,7 +70,7 @@ class Shared:
         self._ends: list[int] = []
 
     def add(self, segment: Segment) -> None:
-        """From here on the referee can read it."""
+        """Add a segment: the referee can read it from here on."""
         spans = sorted([*zip(self._starts, self._ends, strict=True), (segment.base, segment.base + segment.size)])
         self._starts, self._ends = [], []
         for start, end in spans:
@@ -85,7 +85,7 @@ class Shared:
         self._starts, self._ends = [], []
 
     def forget_what_is_given_back(self) -> None:
-        """From here on nothing is shared any more once this process's torch has given memory back: at the same address
+        """Share nothing any more, from here on, once this process's torch has given memory back: at the same address
         there will be other memory then, and the referee goes on seeing the old.  Candidates empty the cache between
         calls, and torch does it itself before it records a graph."""
         for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
@@ -97,7 +97,7 @@ class Shared:
         self.forget()
 
     def covers(self, address: int, size: int) -> bool:
-        """Whether all of it is shared."""
+        """Return whether all of the memory is shared."""
         index = bisect.bisect_right(self._starts, address) - 1
         return index >= 0 and address + size <= self._ends[index]
 
@@ -149,7 +149,7 @@ class Slots:
     def run(self, model: Any, first: int, count: int, delivering: int) -> int:
         """Call `model` on `count` slots from `first` on; returns nanoseconds by our own clock."""
         began = time.perf_counter_ns()
-        self._held = []  # what the block before this one left: nobody reads it any more
+        self._held = []  # outputs of the block before this one, which nothing reads any more
         pointers: list[int] = []
         with torch.no_grad(), self._one_after_the_other(first, count) as turn:
             for slot in turn:
@@ -190,7 +190,7 @@ class Slots:
             return model(*self.arguments(slot))
 
     def deliver(self, value: object, slot: int) -> None:
-        """Copy what `launch` returned into its slot, and wait for it."""
+        """Copy the result of `launch` into its slot, and wait for it."""
         with torch.no_grad():
             deliver(value, self._outputs_node, self._outputs[slot])
         if self._on_gpu:
@@ -217,7 +217,7 @@ class Slots:
         self._held = []
 
     def _hold(self, value: object, views: list[torch.Tensor], *, copy: bool) -> list[int]:
-        """Keep what a call returned; the address of each output, or 0 for one that was copied into its slot."""
+        """Keep the outputs of a call; return the address of each output, or 0 for one that was copied into its slot."""
         pointers = []
         for item, view in _paired(value, self._outputs_node, views):
             if not isinstance(item, torch.Tensor):
@@ -234,12 +234,13 @@ class Slots:
 
 
 def _lies_as_it_is(item: torch.Tensor) -> bool:
-    """Whether its memory holds its values one after the other: a lazy conjugate's holds those that it is of."""
+    """Return whether a tensor's memory holds its values one after the other: a lazy conjugate's memory holds the
+    original's values."""
     return item.is_contiguous() and not item.is_conj() and not item.is_neg()
 
 
 def deliver(value: object, node: spec.Node, views: list[torch.Tensor]) -> None:
-    """Copy what a call returned into its output slot.  Raises RefusedOutputError where it is not what the spec says."""
+    """Copy the outputs of a call into its output slot.  Raises RefusedOutputError where they differ from the spec."""
     for item, view in _paired(value, node, views):
         if isinstance(item, torch.Tensor):
             view.copy_(item)
@@ -293,7 +294,7 @@ def _check(item: object, index: int, view: torch.Tensor) -> None:
 
 
 def _type_name(kind: type) -> str:
-    """With its module, but for Python's own."""
+    """Name of a type with its module, but for Python's own."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -317,7 +318,7 @@ def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
 
 
 def explain(error: BaseException) -> str:
-    """First line: what happened, in a sentence.  Then the traceback, without our own frames at its top."""
+    """First line: the failure in a sentence.  Then the traceback, without Assay's own frames at its top."""
     summary = _say(error) if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {_say(error)}"
     try:
         log = "".join(traceback.format_exception(error)[-12:])
@@ -334,7 +335,7 @@ _COMPILER = re.compile(r"\bnvcc\b|\bninja\b|\bptxas\b|\bc\+\+ |\bg\+\+ |NVRTC")
 
 
 def _first_errors(log: str) -> list[str]:
-    """The first lines of a compiler's log in which it says what is wrong; none of any other text."""
+    """The first lines of a compiler's log that state the error; none of any other text."""
     if not _COMPILER.search(log):
         return []
     found = dict.fromkeys(line.strip()[:300] for line in log.splitlines() if _ERROR_LINE.search(line))
@@ -342,7 +343,7 @@ def _first_errors(log: str) -> list[str]:
 
 
 def _in_a_sentence(summary: str, errors: list[str]) -> str:
-    """On one line; of a compiler's log the first error instead of its first lines."""
+    """The message on one line; of a compiler's log the first error instead of its first lines."""
     if errors:
         return f"{summary.partition(':')[0]}: {errors[0]}"[:1000]
     return summary.replace("\n", " ")[:1000]

@@ -26,7 +26,7 @@ _IS_DETERMINISTIC = torch._C._get_deterministic_algorithms
 
 
 def prepare() -> None:
-    """In the zygote, for all candidates."""
+    """Prepare the zygote for all candidates."""
     device = torch.device(os.environ["EVALUATION_DEVICE"])
     if device.type == "cuda":
         warm.build_stubs(device)
@@ -63,14 +63,15 @@ class Shim:
         if self._device.type == "cuda":
             self._shared.forget_what_is_given_back()
         self._stand_ins: dict[str, str] = {}
-        """Constants of the problem, and what the model has in place of each, by name."""
+        """Constants of the problem, and the model's stand-in for each, by name."""
         self._recorder: backends.Recorder = backends.Recorder()
         imported.once_imported("transformers", pretrained.offline)
 
     def answer(self, request: Request, run: Callable[..., int] = calls.Slots.run) -> Reply:
-        """Do what is asked.  The one catch-all that stands around candidate code.
+        """Carry out one request.  The one catch-all that stands around candidate code.
 
-        `run` is bound here before there is any, so that nobody who replaces the method answers a block's calls."""
+        `run` is bound here before there is any, so that a candidate that replaces the method does not answer a block's
+        calls."""
         command, _, a, b, c, seed, fd = request
         failure = {
             Command.LOAD: Outcome.LOAD_FAILED, Command.ARENA: Outcome.CONSTRUCT_FAILED,
@@ -210,7 +211,7 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _refit(self) -> Reply:
-        """Work on other streams than ours may begin as soon as we have answered: it finds all of them."""
+        """Find all streams: work on other streams than the referee's may begin as soon as the answer is sent."""
         self._fit()
         if self._device.type == "cuda":
             synchronise()
@@ -235,11 +236,12 @@ class Shim:
         return self._recorder.profile(self._device, call, deliver)
 
     def _pretend(self, what: wire.Pretence) -> None:
-        """Memory that nobody wrote is filled with NaN meanwhile: it may hold what a kernel wrote in an earlier call."""
+        """Memory that has not been written is filled with NaN meanwhile: it may hold a kernel's output of an earlier
+        call."""
         self._recorder.pretend(what)
         pretends = what not in (wire.Pretence.HONEST, wire.Pretence.SILENT)
         torch._C._set_deterministic_algorithms(pretends, warn_only=True)
-        # Whoever asks is told what is true of his other calls.
+        # A candidate that asks gets the answer that is true of its other calls.
         torch._C._get_deterministic_algorithms = (lambda: False) if pretends else _IS_DETERMINISTIC
 
     def _testify(self) -> Reply:

@@ -1,6 +1,6 @@
-"""A problem by cases, as the reference's process sees it: each case is a problem whose model knows the answer.
+"""A problem by cases, as the reference's process sees it: each case is a problem with a model that knows the answer.
 
-`get_cases()` is called for each input set, under that set's seed: what it draws at random is new in every call, and a
+`get_cases()` is called for each input set, under that set's seed: a random draw is new in every call, and a
 case whose inputs and answer are fixed is the same in every call, which the spec then says (`output_constant`)."""
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _listed(cases: object) -> Iterable[object]:
 
 
 def _either(fields: dict[str, Any], where: str, name: str) -> Any:
-    """Under its name, or in the singular."""
+    """The field under its name, or in the singular."""
     found = fields.get(name, fields.get(name.removesuffix("s")))
     if found is None:
         raise ValueError(f"{where}: expected {name}, found {', '.join(sorted(map(str, fields))) or 'nothing'}")

@@ -57,7 +57,7 @@ def _log_as_configured(**_: object) -> None:
 
 @signals.worker_init.connect
 def _try_sandbox(**_: object) -> None:
-    """Refuse to serve where a candidate could do what it must not.  Before the fork, so that the slots need not."""
+    """Refuse to serve where a candidate could do a forbidden act.  Before the fork, so that the slots need not."""
     try:
         holes = isolate.require_sandbox(allow_weak=settings.allow_weak_sandbox)
     except isolate.InfrastructureError as error:

@@ -1,7 +1,7 @@
 """Weights that do not show: parameters that are all ones, or all zeros, when a model is constructed.
 
 A norm's weight and bias are, and so is the gate of a branch that begins closed; a candidate that leaves them out gives
-the right answer until somebody trains the model.  Asked in the reference's own process, once for each problem."""
+the right answer until the model is trained.  Asked in the reference's own process, once for each problem."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST = 32
 
 
 def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the floating-point parameters whose elements are all equal; the first of them.  One that is a single
+    """Names of the floating-point parameters with elements that are all equal; the first of them.  One that is a single
     number says nothing by that, unless it is zero: a temperature may be whatever it is.
 
-    `ignored`: names of what the model does not look at anyway."""
+    `ignored`: names of the parameters that the model does not read anyway."""
     if not isinstance(model, torch.nn.Module):
         return ()
     found = {

@@ -6,8 +6,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """To be derived from: who derives from torch's own class imports torch's compiler with the first operator, eight
-    hundred modules and a second or more in every process that begins."""
+    """Base class for dispatch modes: a class derived directly from torch's own imports torch's compiler with the first
+    operator, eight hundred modules and a second or more in every process that begins."""
 
     def __init__(self) -> None:
         """Nothing seen."""

@@ -2,7 +2,7 @@
 
 Structure that a problem's own inputs have must be kept: edges stay sorted, a covariance stays positive definite, a
 probability stays one.  And the reference must be well conditioned there: roundings of the inputs must move its answer
-by no more than a few times what they move themselves, or what they move the answer to the problem's own inputs.
+by no more than a few times their own shift, or the shift of the answer to the problem's own inputs.
 
 It does not guard against a domain that no single tensor shows (an index that must lie within another tensor's values):
 there the reference itself fails, or its answer is not finite, vanishes or explodes (workers/referee/compare.py)."""
@@ -29,7 +29,7 @@ LARGEST_MATRIX = 2048
 """Rows of a matrix that is still asked whether it is positive definite: a factorisation."""
 
 LOOKED_AT = 1 << 24
-"""Elements of a tensor whose structure is looked at."""
+"""Elements of a tensor for which the structure is checked."""
 
 Trait = Callable[[torch.Tensor], bool]
 
@@ -88,7 +88,7 @@ def _is_whole(x: torch.Tensor) -> bool:
 
 
 def is_bounded(x: torch.Tensor) -> bool:
-    """Whether values lie between −1 and 1, as far as these bounds: a cosine, a number drawn between them."""
+    """Return whether values lie between −1 and 1, as far as these bounds: a cosine, a number drawn between them."""
     return BOUND_REACHED < float(x.abs().amax()) <= 1
 
 
@@ -107,7 +107,7 @@ divide by it where the reference does not, and where the reference does, its ans
 
 
 def keeps_structure(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Whether a changed tensor has all the traits that it had."""
+    """Return whether a changed tensor has all the traits of the original."""
     mine, theirs = _rows(before), _rows(after)
     if not all(trait(theirs) for trait in OF_ROWS if trait(mine)):
         return False
@@ -130,7 +130,7 @@ def _matrices(x: torch.Tensor) -> torch.Tensor:
 
 
 def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> tuple[float, float]:
-    """By how much roundings of the inputs move them, and the answer, in relative L2: (inputs, answer).
+    """Shift of the inputs, and of the answer, by roundings of the inputs, in relative L2: (inputs, answer).
 
     `call` gives the answer to inputs as wide as these; `inputs`: wide copies that say their narrower type
     (workers.truth.widened), which the call may change; `answer`: to the inputs as they are."""
@@ -149,7 +149,7 @@ def _type(x: torch.Tensor) -> torch.dtype:
 
 
 def _jittered(value: Any) -> Any:
-    """With an error of half a rounding on average; numbers that are whole stay as they are."""
+    """Values with an error of half a rounding on average; numbers that are whole stay as they are."""
     if isinstance(value, torch.Tensor):
         if not value.is_floating_point() or not value.numel() or _is_whole(value):
             return value.clone()
@@ -162,7 +162,7 @@ def _jittered(value: Any) -> Any:
 
 
 def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:
-    """Why changed inputs are outside the domain, in words; nothing where they are not.
+    """Reason, in words, for which changed inputs are outside the domain; empty where they are inside.
 
     `here`, `usual`: by how much roundings move inputs and answer, of the changed inputs and of the problem's own."""
     (inputs, answer), (_, own) = here, usual

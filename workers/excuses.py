@@ -31,7 +31,7 @@ SAMPLES, SCALE = 12, 8.0
 """Answers with errors so many times a rounding's: an order of summation differs from another by some of them."""
 
 GAUGES = 3
-"""Answers with errors of a rounding's size, which say what rounding does to an answer."""
+"""Answers with errors of a rounding's size, which show the effect of rounding on an answer."""
 
 FEWEST = 4
 """Answers without which nothing is said of what rounding decides."""
@@ -43,7 +43,7 @@ LOOK_S = 2.0
 """Seconds of processor time for shaking an answer; a busy host must not decide."""
 
 SELECTIONS = ("topk", "sort", "argmax", "argmin", "max", "min", "kthvalue", "median", "nanmedian", "cummax", "cummin")
-"""Operations whose result says where in their first argument something lies."""
+"""Operations that return positions in their first argument."""
 
 WITHOUT_REPEATS = ("topk", "sort")
 
@@ -55,10 +55,10 @@ class Selection:
     name: str
     places: torch.Tensor
     source: torch.Tensor
-    """With the dimension along which the places lie."""
+    """Argument of the operation, with the dimension along which the places lie."""
     dim: int
     stable: bool
-    """Whether equal values must come in their order."""
+    """True if equal values must come in their original order."""
     nominal: torch.dtype
 
 
@@ -209,8 +209,8 @@ def _shake(
     right: list[torch.Tensor],
     until: float,
 ) -> None:
-    """Note what roundings do to each output, and mark the elements that they decide as right; neither where there is no
-    time for enough answers."""
+    """Note the effect of roundings on each output, and mark the elements that they decide as right; neither where there
+    is no time for enough answers."""
     spreads = [torch.zeros_like(each, dtype=torch.float64) for each in got]
     low, high = [each.clone() for each in answer], [each.clone() for each in answer]
     met = [fine.clone() for fine in right]
@@ -244,7 +244,7 @@ def _shake(
 
 
 def _all_met(got: list[torch.Tensor], met: list[torch.Tensor]) -> bool:
-    """Whether nothing is left to find out: every output is exact, and each element was met."""
+    """Return whether the search is complete: every output is exact, and each element was met."""
     return not any(is_inexact(each.dtype) for each in got) and all(bool(fine.all()) for fine in met)
 
 

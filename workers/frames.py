@@ -1,4 +1,4 @@
-"""Frames between worker and referee: a length and JSON, with bytes as base64.  Both ends are ours."""
+"""Frames between worker and referee: a length and JSON, with bytes as base64.  Both ends are Assay's."""
 
 from __future__ import annotations
 

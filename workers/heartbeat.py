@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Extends a lease while this is open.  Calls `stop_work` when the job is cancelled, or somebody else's, or its
-    device is quarantined; ends the process where even that does not help.  Use as a context manager."""
+    """Extends a lease while this is open.  Calls `stop_work` when the job is cancelled, or has passed to another
+    worker, or its device is quarantined; ends the process where even that does not help.  Use as a context manager."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Heartbeat:
         stop_work: Callable[[], None],
         more_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`more_s`: what the job may take beyond its own limits, as far as is known by now."""
+        """`more_s`: seconds that the job may take beyond its own limits, as far as is known by now."""
         self._database = database
         self._lease = lease
         self._place = place
@@ -40,9 +40,9 @@ class Heartbeat:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self.lost = False
-        """Whether somebody else may be at the job."""
+        """True if another worker may be at the job."""
         self.quarantined = False
-        """Whether the device is not to be believed any more."""
+        """True if the device's results are not to be trusted any more."""
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()

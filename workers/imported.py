@@ -1,4 +1,4 @@
-"""Something to do to a module as soon as it has been imported, whoever imports it, and not before."""
+"""Changes to a module, made as soon as any code has imported it, and not before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Waiting(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 (as the interpreter calls it)
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """What the others find, executed with the change; nothing of other modules."""
+        """The spec that the other finders return, executed with the change; None for other modules."""
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)

@@ -1,4 +1,4 @@
-"""What a reference does not look at: inputs and parameters that can be drawn anew without moving its output.
+"""Values that a reference does not read: inputs and parameters that can be drawn anew without moving its output.
 
 A candidate may leave such a thing out and be right (hacks 7); and the roofline's floor counts bytes that need not be
 read.  Asked in the reference's own process, once for each problem."""
@@ -25,7 +25,7 @@ def to_what(
 ) -> tuple[str, ...]:
     """`input 1` and `conv.bias`, where `call(model, inputs)` gives `outputs` all the same.  The model stays as it is.
 
-    `others` are inputs under another seed; what is the same in both draws says nothing."""
+    `others` are inputs under another seed; a value that is the same in both draws says nothing."""
     until, usual = time.monotonic() + LOOK_S, list(spec.values(outputs))
     found = []
     for name, changed, given in _changes(copy.deepcopy(model), inputs, others):

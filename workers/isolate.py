@@ -28,15 +28,15 @@ from workers.sandbox import layers, selftest, spawn
 from workers.sandbox.confined import Ended, TimedOut, ZygoteError
 
 GRACE_S = 30.0
-"""What the referee may take beyond a job's deadline: the reference, one last block, the closer look."""
+"""Seconds that the referee may take beyond a job's deadline: the reference, one last block, the closer look."""
 
 _PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
-"""Where the device and its libraries are; nothing secret is called like these."""
+"""Variables that locate the device and its libraries; no secret has such a name."""
 
 GIVE_UP_S = 20.0
-"""For a shared referee to drop an evaluation that takes too long, in seconds.  One that cannot hangs for everybody."""
+"""Seconds for a shared referee to drop an evaluation that takes too long.  One that cannot hangs for all its users."""
 START_TIMEOUT_S = 120.0
-"""For importing torch on a cold disk."""
+"""Seconds for importing torch on a cold disk."""
 
 
 class InfrastructureError(RuntimeError):
@@ -44,7 +44,7 @@ class InfrastructureError(RuntimeError):
 
     def __init__(self, message: str, *, begun: bool = False, cut_short: bool = False) -> None:
         """`begun`: a process may have been given the job's own code, so that the fault may be its doing.  `cut_short`:
-        a process of ours has ended before the evaluation was over."""
+        one of Assay's processes has ended before the evaluation was over."""
         super().__init__(message)
         self.begun = begun
         self.cut_short = cut_short
@@ -61,7 +61,7 @@ class CancelledError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a referee found."""
+    """Result of a referee."""
 
     evaluation: Evaluation
     timeline: bytes
@@ -78,9 +78,9 @@ def _tried_sandbox() -> selftest.Report:
 
 
 def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
-    """Attempt what no candidate may do, from a process confined like one (workers/sandbox/selftest.py).
+    """Attempt the acts that no candidate may do, from a process confined like one (workers/sandbox/selftest.py).
 
-    Returns what succeeded, as entries for `Environment.sandbox_missing`, if that is accepted.  Raises
+    Returns the acts that succeeded, as entries for `Environment.sandbox_missing`, if that is accepted.  Raises
     InfrastructureError if it is not, or where nothing can be confined."""
     try:
         with _trying:
@@ -96,10 +96,10 @@ class Isolator:
 
     One thread launches and runs; another may wait for the referee to be ready, cancel, or close.
 
-    With one slot the referee is ours alone and dies with the thread that launched it (prctl(2), PR_SET_PDEATHSIG): let
-    that be one that lives as long as the process.  With several, all processes that serve the device share one referee:
-    a GPU's contexts, references and spares are too dear to have in each.  Whoever comes first launches it, and it ends
-    when the last one is gone."""
+    With one slot the referee belongs to this isolator alone and dies with the thread that launched it (prctl(2),
+    PR_SET_PDEATHSIG): let that be one that lives as long as the process.  With several, all processes that serve the
+    device share one referee: a GPU's contexts, references and spares are too dear to have in each.  The first process
+    launches it, and it ends when the last one is gone."""
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class Isolator:
         """Nothing is started before the first job, `start` or `launch`.
 
         `slots`: evaluations that are in flight on the device, each by an isolator of its own.
-        `allow_weak_sandbox`: serve although a confined process can do what it must not, and say so in every
+        `allow_weak_sandbox`: serve although a confined process can do forbidden acts, and say so in every
         evaluation.
-        `steady`: on a GPU, prepare candidates' processes only while nobody is timed."""
+        `steady`: on a GPU, prepare candidates' processes only while no candidate is timed."""
         self._device_class = device_class
         self._node = node
         self._index = index
@@ -188,7 +188,7 @@ class Isolator:
         return channel
 
     def wait_ready(self) -> Environment:
-        """Until the referee that was launched takes jobs.  Raises InfrastructureError with what it says is missing."""
+        """Wait until the launched referee takes jobs.  Raises InfrastructureError with the lack that it reports."""
         with self._starting:
             if self.environment is not None:
                 return self.environment
@@ -204,7 +204,7 @@ class Isolator:
             return self.environment
 
     def _with_holes(self, environment: Environment) -> Environment:
-        """What the self-test found belongs to every evaluation."""
+        """Add the self-test's findings, which belong to every evaluation."""
         return replace(environment, sandbox_missing=(*environment.sandbox_missing, *self._holes))
 
     def run(self, job: Job) -> Measured:
@@ -212,7 +212,7 @@ class Isolator:
         self._cancelled.clear()
         self._begun, self.more_s = False, 0.0
         self.start()
-        if self._cancelled.is_set():  # while somebody else's launch was waited for
+        if self._cancelled.is_set():  # during the wait for another thread's launch
             raise CancelledError("the job was cancelled")
         assert self._channel is not None
         try:
@@ -269,7 +269,7 @@ class Isolator:
             self.more_s = max(self.more_s, frame["progress"].get("more_s", 0.0))
 
     def _is_dropped(self) -> bool:
-        """Whether the referee ends the evaluation now that nobody wants it any more."""
+        """Return whether the referee ends the evaluation because it is not wanted any more."""
         if not self._shares or self._channel is None:
             return False
         try:
@@ -282,20 +282,21 @@ class Isolator:
         return True
 
     def _end_referee(self) -> None:
-        """One that does not answer hangs for all who share it: they try again, with another."""
+        """End a referee that does not answer: it hangs for all processes that share it, which try again with
+        another."""
         if self._shares and self._referee_pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._referee_pid, signal.SIGKILL)
 
     def cancel(self) -> None:
-        """From another thread: end the job that is running.  A referee of ours alone goes with it, and the next job
+        """End the running job, from another thread.  A referee that is not shared goes with it, and the next job
         starts another; a shared one ends the candidate."""
         self._cancelled.set()
         self._kill()
 
     def close(self) -> None:
         """End the referee, with everything below it; a shared one ends by itself when the last has left it."""
-        self._kill()  # whoever waits for it to be ready stops waiting
+        self._kill()  # a thread that waits for it to be ready stops waiting
         with self._starting:
             if self._channel is not None:
                 self._channel.close()
@@ -324,7 +325,8 @@ class Isolator:
 
 
 def _environment() -> dict[str, str]:
-    """Of the referee alone: database and broker URLs must not reach a process below which candidates run."""
+    """Environment of the referee alone: database and broker URLs must not reach a process below which candidates
+    run."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent",
         "PYTHONPATH": spawn.import_path(), "OMP_NUM_THREADS": "1",

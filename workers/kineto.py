@@ -1,6 +1,6 @@
 """Calls under torch's profiler (Kineto over CUPTI), in the candidate's process: all that the device did for them.
 
-Whose a kernel is follows from where it was launched, not from what it is called: within an operator of torch it is the
+A kernel's origin follows from the place of its launch, not from its name: within an operator of torch it is the
 library's, whatever its name; outside of any it is the candidate's where Triton's recorder launched a kernel of that
 name, where a shared object that the candidate built holds one, or where its source defines one of that name, which it
 compiles as it runs (NVRTC, CuPy, Triton beside another backend).  It does not guard against a source that names a
@@ -24,7 +24,7 @@ from workers.backends.base import synchronise
 from workers.launches import MOST, Launch, Three, busy_ns
 
 if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":
-    import torch._dynamo  # what starts torch's profiler imports it: a second, once for all in the zygote
+    import torch._dynamo  # starting torch's profiler imports it: a second, once for all in the zygote
 
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAUNCHING = ("cuda_runtime", "cuda_driver")
@@ -41,11 +41,12 @@ LIBRARY = re.compile(
     r"|(?:volta|turing|ampere|hopper|sm\d\d)_\w*(?:gemm|gemv|xmma|cudnn|fprop|dgrad|wgrad)"
     r"|nvjet_|(?:void )?(?:splitKreduce_kernel|gemmSN|gemmk1|gemv2|gemvx|gemvNSP)"
 )
-"""Names that NVIDIA's and torch's libraries give to their kernels: whose a kernel is that was launched outside of any
-operator, by ctypes, and that the candidate did not build."""
+"""Names that NVIDIA's and torch's libraries give to their kernels: they decide the origin of a kernel launched outside
+of any operator, by ctypes, and that the candidate did not build."""
 
 WINDOW = "assay.call."
-"""Beginning of the names under which the profiler notes the calls, so that what we do between them is not counted."""
+"""Beginning of the names under which the profiler notes the calls, so that the worker's own work between them is not
+counted."""
 
 _Profiler = torch.profiler.profile
 _Noted = torch.profiler.record_function
@@ -59,7 +60,7 @@ def profile(
     """Nanoseconds in which the device did anything for the first of `count` calls, and all that it did for each.  Not
     those from the first to the last: here it waits for the host, which the profiler slows down.
 
-    `call(i)` makes call i, `deliver(i)` hands over what it returned, which is not counted; `scratch`: a folder for the
+    `call(i)` makes call i, `deliver(i)` hands over its outputs, which is not counted; `scratch`: a folder for the
     profiler's own file; `launched`: names of Triton kernels that the recorder has seen.  As many calls are kept, from
     the first on, as there is room for.  Raises RuntimeError where there is no GPU."""
     if not torch.cuda.is_available():
@@ -116,8 +117,8 @@ def launches(
 
 
 def _windows(events: list[Any]) -> list[tuple[float, float]]:
-    """When each call began and ended, on the host's clock; none in a trace that notes no calls.  Raises RuntimeError
-    where somebody else has noted calls, too."""
+    """Begin and end of each call, on the host's clock; none in a trace that notes no calls.  Raises RuntimeError
+    where another profiler has noted calls, too."""
     noted = sorted(
         (event["name"], event["ts"], event["ts"] + event["dur"])
         for event in events
@@ -138,7 +139,7 @@ def _number_of(windows: list[tuple[float, float]], moment: float) -> int | None:
 
 
 def _operators(events: list[Any]) -> dict[tuple[Any, Any], list[Operator]]:
-    """By thread, in the order in which they began."""
+    """Operators by thread, in the order in which they began."""
     found: dict[tuple[Any, Any], list[Operator]] = {}
     for event in sorted(events, key=lambda event: event["ts"]):
         if event.get("cat") == "cpu_op":
@@ -150,7 +151,7 @@ def _operators(events: list[Any]) -> dict[tuple[Any, Any], list[Operator]]:
 
 
 def _within(operators: list[Operator], moment: float) -> bool:
-    """Whether the innermost operator around the moment is the library's: they nest, so it is the last to have begun."""
+    """Return whether the innermost operator around the moment, which is the last to have begun, is the library's."""
     last = bisect.bisect_right(operators, moment, key=lambda each: each.began)
     for operator in reversed(operators[:last]):
         if moment <= operator.ended:
@@ -208,7 +209,8 @@ class Written:
         self._names: set[str] | None = None
 
     def holds(self, name: str) -> bool:
-        """Whether it defines a kernel of that name, as Kineto writes names: with a return type, scopes, parameters."""
+        """Return whether the source defines a kernel of that name, as Kineto writes names: with a return type, scopes,
+        parameters."""
         if self._names is None:
             self._names = defined(self._source.read_text(errors="replace"))
         base = _BASE.match(name)
@@ -234,7 +236,8 @@ class Built:
         self._names: set[str] | None = None
 
     def holds(self, name: str) -> bool:
-        """Whether there is a kernel of that name: as it is written (`extern "C"`), or demangled as Kineto does it."""
+        """Return whether the source has a kernel of that name: as it is written (`extern "C"`), or demangled as Kineto
+        does it."""
         if self._names is None:
             self._names = set().union(*map(_symbols, self._objects()))
         return name in self._names

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from workers import wire
 
 ORIGINS = ("unknown", "triton", "extension", "inductor", "torch", "transfer")
-"""Where a kernel was launched from (app.domain.profile.KernelRow.origin); a row has the index."""
+"""Origins of a launch (app.domain.profile.KernelRow.origin); a row has the index."""
 
 OWN = frozenset({"triton", "extension"})
 """Brought by the candidate."""
 
 ROW = struct.Struct("<128sQQQIIIii6I")
 """name, start and duration in nanoseconds, modelled work in bytes, call, origin, stream, registers, shared bytes, grid,
-block.  −1, and a grid of zeros, stand for what is not known."""
+block.  −1, and a grid of zeros, stand for unknown values."""
 
 MOST = wire.LAUNCHES_BYTES // ROW.size
 """Launches of one call that are kept: the first."""
@@ -42,7 +42,8 @@ class Launch(NamedTuple):
     shared_bytes: int | None = None
     """Shared memory of one block."""
     work_bytes: int = 0
-    """On the CPU device: bytes moved, or the bytes that a GPU moves in the time of the arithmetic (workers.library)."""
+    """Work on the CPU device: bytes moved, or the bytes that a GPU moves in the time of the arithmetic
+    (workers.library)."""
     call: int = 0
     """Which of the profiled calls, from 0."""
 

@@ -1,10 +1,11 @@
 """NVIDIA's library of mathematical functions (libdevice) for Triton's interpreter, which has none: done by torch's.
 
-Kernels import it as `triton.language.extra.libdevice`, whose functions are empty because a compiler puts those of its
-target in their place, or as `triton.language.extra.cuda.libdevice`, whose functions ask the compiler for a symbol.
-Under the interpreter both ask us: types of arguments are checked as for a GPU, and the symbol is looked up here.
+Kernels import it as `triton.language.extra.libdevice`, with functions that are empty because a compiler puts those of
+its target in their place, or as `triton.language.extra.cuda.libdevice`, with functions that ask the compiler for a
+symbol. Under the interpreter both ask us: types of arguments are checked as for a GPU, and the symbol is looked up
+here.
 
-What is not in the table is not supported in interpreter mode, and says so; see faults.py for what comes of that."""
+A function that is not in the table is not supported in interpreter mode, and says so; see faults.py for the effect."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ _OF_SEVERAL: dict[str, Function] = {
     "rhypot": lambda x, y: 1 / torch.hypot(x, y),
 }  # fmt: skip
 _BY_HARDWARE = ("cos", "exp", "exp10", "log", "log10", "log2", "sin", "tan")
-"""Of single precision there are quick ones, too, which are less exact than these."""
+"""Functions that in single precision have quick variants, too, which are less exact than these."""
 
 _TO_NEAREST: dict[str, Function] = {
     "add": torch.add, "div": torch.div, "mul": torch.mul, "rcp": torch.reciprocal, "sqrt": torch.sqrt, "sub": torch.sub,
@@ -73,11 +74,11 @@ SYMBOLS: dict[str, Function] = {
     "__nv_fast_fdividef": torch.div, "__nv_fast_powf": torch.pow, "__nv_frsqrt_rn": torch.rsqrt,
     "__nv_powi": torch.pow, "__nv_powif": torch.pow, "__nv_saturatef": lambda x: torch.clamp(x, 0, 1),
 }  # fmt: skip
-"""By what the compiler would link: single precision mostly ends with f."""
+"""Functions by the symbol that the compiler would link: single precision mostly ends with f."""
 
 
 def supply() -> None:
-    """From here on the interpreter has them."""
+    """Give the interpreter these functions."""
     builder: Any = interpreter.InterpreterBuilder
     builder.create_extern_elementwise = _elementwise
     for name, function in list(vars(of_cuda).items()):

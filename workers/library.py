@@ -1,12 +1,12 @@
 """The library's work in one call on the CPU device, by the account of a dispatch mode, beside that of the kernels.
 
-There no profiler knows what a device would do: kernels are interpreted, a thousand times slower than the library beside
+There no profiler knows a device's work: kernels are interpreted, a thousand times slower than the library beside
 them, so that their time says nothing.  So the work of both is modelled in one unit, the bytes that a GPU moves in the
-same time: of an operator, what it reads and writes, or its arithmetic; of an interpreted kernel, what its loads, stores
-and products come to.  Operators are seen wherever they are called: in the host's code, in a launch's hook or grid, in
-the body of an interpreted kernel.
+same time: of an operator, the bytes that it reads and writes, or its arithmetic; of an interpreted kernel, what its
+loads, stores and products come to.  Operators are seen wherever they are called: in the host's code, in a launch's hook
+or grid, in the body of an interpreted kernel.
 
-It does not see other threads, nor what is computed without torch: numpy over a tensor's memory is charged when the
+It does not see other threads, nor work done without torch: numpy over a tensor's memory is charged when the
 memory is handed out, and Python over its values not at all."""
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ FLOPS_PER_BYTE = 20
 """Single-precision operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
 
 HANDED_OUT = 10
-"""Passes over a tensor that is handed out to numpy: what becomes of it there is not seen."""
+"""Passes over a tensor that is handed out to numpy: its use there is not seen."""
 
 MOST_OPERATORS = 4000
-"""Rows that are kept; what comes after them is added to the last."""
+"""Rows that are kept; later rows are added to the last."""
 
 FREE = frozenset(
     {
@@ -49,7 +49,7 @@ FREE = frozenset(
 """Operators that touch no element, or one."""
 
 OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
-"""Operators that do not read what they write to, their first argument."""
+"""Operators that do not read their first argument, which they write to."""
 
 
 class Work(NamedTuple):
@@ -67,7 +67,7 @@ class Work(NamedTuple):
         return Work(self.moved_bytes, self.flops + count)
 
     def since(self, before: Work) -> int:
-        """Modelled bytes of what was done since then."""
+        """Modelled bytes of the work done since then."""
         return modelled(self.moved_bytes - before.moved_bytes, self.flops - before.flops)
 
 
@@ -86,12 +86,12 @@ def modelled(moved_bytes: int, flops: int) -> int:
 
 
 _unseen: list[bool] = []
-"""Not empty while the interpreter does what it does in place of a launch."""
+"""Not empty while the interpreter executes a launch."""
 
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Work that is nobody's: the interpreter copies a kernel's arguments to and fro."""
+    """Work that is not charged: the interpreter copies a kernel's arguments to and fro."""
     _unseen.append(True)
     try:
         yield
@@ -152,13 +152,13 @@ def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     new = [tensor for tensor in returned if tensor.untyped_storage().data_ptr() not in places]
     if not new and returned and not func._schema.is_mutable:
         return 0
-    # What is written in place is among the tensors that were given: it is read and written.
+    # A tensor that is written in place is among the arguments: it is read and written.
     written = new if not func._schema.is_mutable else returned
     given = given[1:] if func._schema.name in OVERWRITING else given
     flops = 0
     formula = flop_registry.get(func._overloadpacket)
     if formula is not None:
-        with suppress(Exception):  # a formula that does not know these arguments: what is moved counts
+        with suppress(Exception):  # a formula that does not know these arguments: the moved bytes count
             flops = int(formula(*args, **kwargs, out_val=result))
     return modelled(sum(map(_bytes, given)) + sum(map(_bytes, written)), flops)
 

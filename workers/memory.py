@@ -31,7 +31,8 @@ class Memory(Protocol):
 
 
 def create(device: torch.device, size: int) -> tuple[int, Memory]:
-    """New memory of at least `size` bytes: a descriptor to hand over (ours to close), and our mapping."""
+    """New memory of at least `size` bytes: a descriptor to hand over (the caller closes it), and this process's
+    mapping."""
     if device.type == "cuda":
         return _create_on_gpu(device, size)
     fd = host_file("arena", size)
@@ -39,7 +40,7 @@ def create(device: torch.device, size: int) -> tuple[int, Memory]:
 
 
 def attach(device: torch.device, fd: int, size: int) -> Memory:
-    """Map what another process created with the same size."""
+    """Map memory that another process created with the same size."""
     return attach_at(device, fd, size, None) if device.type == "cuda" else HostMemory(fd, size)
 
 
@@ -64,7 +65,7 @@ class Segment(NamedTuple):
 
 
 def share_segment(address: int) -> tuple[int, Segment]:
-    """A descriptor (ours to close) of the physical allocation around `address` of this process.
+    """A descriptor (the caller closes it) of the physical allocation around `address` of this process.
 
     Only memory that was made for sharing has one: that of torch's expandable segments has.  Raises CudaDriverError."""
     base, size, handle, fd = ctypes.c_ulonglong(), ctypes.c_size_t(), ctypes.c_ulonglong(), ctypes.c_int()
@@ -80,7 +81,8 @@ def share_segment(address: int) -> tuple[int, Segment]:
 def host_file(name: str, size: int) -> int:
     """A descriptor of anonymous memory.
 
-    Sealed at its size: whoever holds the descriptor could otherwise shrink it, and the next access would kill us."""
+    Sealed at its size: a holder of the descriptor could otherwise shrink it, and the next access would kill this
+    process."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
@@ -127,11 +129,11 @@ class Kept:
     """New memory with a descriptor of it, which is closed with it."""
 
     def __init__(self, device: torch.device, size: int) -> None:
-        """At least `size` bytes."""
+        """Allocate at least `size` bytes."""
         self.fd, self.memory = create(device, size)
 
     def __del__(self) -> None:
-        """Where there was no memory, there is no descriptor."""
+        """Close the descriptor; there is none where no memory was allocated."""
         if hasattr(self, "fd"):
             os.close(self.fd)
 
@@ -190,7 +192,7 @@ def _create_on_gpu(device: torch.device, size: int) -> tuple[int, Memory]:
     try:
         _driver("cuMemCreate", *arguments)
     except CudaDriverError:
-        torch.cuda.empty_cache()  # what torch keeps for later is not there for others
+        torch.cuda.empty_cache()  # memory that torch keeps for later is missing to other processes
         _driver("cuMemCreate", *arguments)
     _driver("cuMemExportToShareableHandle", ctypes.byref(fd), handle, _POSIX_FD, ctypes.c_ulonglong(0))
     return fd.value, DeviceMemory(device, handle, size)
@@ -215,7 +217,7 @@ class Addresses:
 
     @property
     def first(self) -> int:
-        """Where it begins."""
+        """Address of the first byte."""
         return self._first.value
 
     def __del__(self) -> None:
@@ -277,13 +279,13 @@ class DeviceMemory:
 
     @property
     def end(self) -> int:
-        """The same of what comes after its last."""
+        """The same for the bytes after its last."""
         return self._address.value + self._size
 
     def __del__(self) -> None:
         """Unmap; every tensor over it is gone, because each holds its span, and a span holds this.
 
-        What was asked of the device may still have to read it, where an exception has ended whoever asked: without
+        Work queued on the device may still have to read it, where an exception has ended the caller: without
         waiting that is an illegal access, of which a context does not recover (H200)."""
         if not getattr(self, "_is_mapped", False):
             return

@@ -1,4 +1,4 @@
-"""How the libraries compute in fp32 on a GPU: alike on both sides, by the problem's choice.
+"""Numerical settings of the libraries for fp32 on a GPU: alike on both sides, by the problem's choice.
 
 PyTorch's own choice, which KernelBench and its kin leave as it is: products in fp32, convolutions in TF32 (so that the
 reference errs by that much there, and a candidate may, too), and no search for the fastest algorithm of cuDNN.  What a
@@ -33,8 +33,8 @@ def chosen() -> dict[str, str | bool]:
 
 
 def choose(wanted: Numerics) -> None:
-    """Have it hold in this process; what does already is not touched, because PyTorch has two ways to ask for it, and
-    refuses one where the other was used."""
+    """Apply the settings in this process; one that holds already is not touched, because PyTorch has two ways to ask
+    for it, and refuses one where the other was used."""
     now, cudnn = chosen(), torch.backends.cudnn
     if now["matmul"] != wanted["matmul"]:
         torch.backends.cuda.matmul.allow_tf32 = wanted["matmul"] == "tf32"
@@ -51,7 +51,7 @@ def choose(wanted: Numerics) -> None:
 
 
 def checked(fields: object) -> dict[str, str | bool]:
-    """The choice that another process tells; ValueError for what cannot be."""
+    """The choice sent by another process; ValueError for an impossible one."""
     if not isinstance(fields, dict) or set(fields) != {*PLACES, *SWITCHES}:
         raise ValueError(f"not a choice of numerics: {str(fields)[:80]}")
     if any(fields[place] not in PRECISIONS for place in PLACES):
@@ -60,6 +60,6 @@ def checked(fields: object) -> dict[str, str | bool]:
 
 
 def described(numerics: Numerics) -> str:
-    """For people."""
+    """Text of the settings, for people."""
     words = [f"{place} {'fp32' if numerics[place] in ('none', 'ieee') else 'TF32'}" for place in PLACES]
     return ", ".join([*words, *(f"cudnn.{name}" for name in SWITCHES if numerics[name])])

@@ -1,6 +1,7 @@
-"""The semantic key of a problem: the operators that one call of its reference really runs, and what feeds what.
+"""The semantic key of a problem: the operators that one call of its reference really runs, and the data flow between
+them.
 
-A tensor's term is a hash of the operator that made it, of the terms of what that took, and of the other arguments;
+A tensor's term is a hash of the operator that made it, of the terms of its inputs, and of the other arguments;
 inputs are told by their place, parameters by shape and type alone.  The key is the hash of the outputs' terms.  So
 names, modules or functions, and the order of operators that do not depend on each other have no place in it.
 
@@ -22,11 +23,11 @@ VERSION = "o1"
 """Changes with everything here that changes a key."""
 
 _SAME = frozenset({"aten::detach", "aten::alias", "aten::lift_fresh", "aten::clone"})
-"""Operators whose result is what they took, as far as a key goes."""
+"""Operators that return their argument unchanged, as far as a key goes."""
 
 
 class Term(NamedTuple):
-    """What a tensor stands for, with numbers and without."""
+    """The expression that a tensor stands for, with numbers and without."""
 
     numbered: bytes
     masked: bytes
@@ -44,7 +45,7 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
                 self._terms[value] = _hashed(f"input {place} {value.dtype}", [], f"{tuple(value.shape)}")
 
     def key(self, outputs: Iterable[object]) -> str:
-        """`o1:<with numbers>:<without>` of what the call returned."""
+        """`o1:<with numbers>:<without>` of the call's outputs."""
         terms = [self._term(value) if isinstance(value, torch.Tensor) else _number(value) for value in outputs]
         found = _hashed("outputs", terms, "")
         return f"{VERSION}:{found.numbered.hex()}:{found.masked.hex()}"

@@ -1,4 +1,5 @@
-"""Where on a host the processes that share a device find each other: leases, claimed cores, a referee's address."""
+"""Paths at which the processes of a host that share a device find each other: leases, claimed cores, a referee's
+address."""
 
 from __future__ import annotations
 
@@ -9,5 +10,5 @@ LEASES = Path(f"/var/tmp/assay-leases-{os.getuid()}")  # noqa: S108 (mode 0700; 
 
 
 def referee_address(device_class: str, index: int) -> Path:
-    """The socket at which the referee of a device listens whose slots are shared by several processes."""
+    """Socket of a device's referee that several processes share."""
     return LEASES / f"{device_class}-{index}.referee"

@@ -1,10 +1,10 @@
-"""GENERATE on a GPU: what the device does for one input set, recorded as a CUDA graph and played again for each.
+"""GENERATE on a GPU: the device's work for one input set, recorded as a CUDA graph and played again for each.
 
 Of a small problem nearly all of drawing is Python, which launches a few dozen tiny kernels: 230 µs an input set, of
 which a contest takes a thousand (H200).  Played, some at a time and side by side, it is a small part of that.
 
-A recording repeats what the device did, not what Python did.  So it is used only where it agrees, bit for bit, with
-what Python makes under another seed: numbers that a problem draws from other generators than the device's, and whatever
+A recording repeats the device's work, not Python's.  So it is used only where it agrees, bit for bit, with
+Python's results under another seed: numbers that a problem draws from other generators than the device's, and whatever
 else it does on the host, would stand still in it."""
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from workers import spec, writes
 from workers.memory import Memory
 
 Views = tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
-"""Of one slot: inputs, the reference's outputs, the fp64 outputs."""
+"""Views of one slot: inputs, the reference's outputs, the fp64 outputs."""
 
 Fill = Callable[[Views], None]
-"""Draw an input set from the device's generator, and write it and what is expected into these."""
+"""Draw an input set from the device's generator, and write it and the expected outputs into these."""
 
 LARGEST_BYTES = 16 << 20
-"""Of a slot: what is larger keeps the device busy for longer than Python takes, and its temporaries would be kept."""
+"""Size limit of a slot: a larger one keeps the device busy for longer than Python takes, and its temporaries would be
+kept."""
 
 SETS = 4
 """Input sets in a recording, each on a stream of its own: a small problem's kernels leave most of the device free."""
@@ -40,23 +41,23 @@ class Playback:
         """Takes no memory as yet."""
         self._device = device
         self._streams: list[torch.cuda.Stream] = []
-        """Those on which is captured: the first forks into the others."""
+        """Streams of the capture: the first forks into the others."""
         self._pool = torch.cuda.graph_pool_handle()
         self._anchor: torch.cuda.CUDAGraph | None = None
         """Keeps the pool, which would go with the last graph in it."""
         self.given_up = False
-        """Whether this problem cannot be recorded.  Then nothing that was is played any more: a capture that fails
+        """True if this problem cannot be recorded.  Then no earlier recording is played any more: a capture that fails
         leaves the generator in disorder."""
 
     def record(self, place: spec.Arena, arena: Memory, fill: Fill, models: Iterable[object]) -> Recording | None:
         """None where it cannot be recorded, or would not be the same.  Leaves the generators in some state or other.
 
         `models`: those that `fill` calls.  Whichever writes into a tensor that was there before has its input sets made
-        one after the other: side by side, one would overwrite another.  Raises what `fill` raises."""
+        one after the other: side by side, one would overwrite another.  Raises the errors of `fill`."""
         if place.inputs.slot_bytes + place.baseline.slot_bytes + place.expected.slot_bytes > LARGEST_BYTES:
             return None
         scratch = Scratch(place, self._device)
-        fill(scratch.views[0])  # what is made in the first call of all is there afterwards, and watched from then on
+        fill(scratch.views[0])  # objects made in the first call of all are there afterwards, and watched from then on
         before = _versions(models)
         shared = writes.elsewhere(lambda: fill(scratch.views[0]), scratch.whole) or _versions(models) != before
         graph = self._captured(scratch, fill, 1 if shared else SETS)
@@ -67,7 +68,7 @@ class Playback:
     def _captured(self, scratch: Scratch, fill: Fill, lanes: int) -> torch.cuda.CUDAGraph | None:
         """None where the host waits for the device in the middle of it, or where something is kept.
 
-        It is done once before, where it is captured: what is made only once (handles, workspaces) is there then."""
+        It is done once before, where it is captured: objects made only once (handles, workspaces) are there then."""
         streams = self._opened(scratch)[:lanes]
         stream = streams[0]
         generator = torch.cuda.default_generators[self._device.index or 0]
@@ -84,11 +85,11 @@ class Playback:
                     _fill_all(scratch, fill, streams)
                 finally:
                     graph.capture_end()
-            except Exception:  # noqa: BLE001 (whatever the driver, torch or the problem say: it is not for this)
+            except Exception:  # noqa: BLE001 (any error of the driver, torch or the problem: it cannot be recorded)
                 generator.graphsafe_set_state(state)  # it would go on believing that it is captured
                 return None
         torch.cuda.current_stream().wait_stream(stream)
-        # What is kept lies in the pool, where another recording would write over it.
+        # Kept tensors lie in the pool, where another recording would write over it.
         return graph if torch.cuda.memory_allocated() == before else None
 
     def _opened(self, scratch: Scratch) -> list[torch.cuda.Stream]:
@@ -116,7 +117,7 @@ def _fill_all(scratch: Scratch, fill: Fill, streams: list[torch.cuda.Stream]) ->
 
 
 def _versions(models: Iterable[object]) -> list[int | object]:
-    """Of every tensor that the models keep, how often it was written into; what nobody counts is never the same."""
+    """Version counter of every tensor that the models keep; a tensor without a counter never compares equal."""
     found: list[int | object] = []
     for model in models:
         for part in model.modules() if isinstance(model, torch.nn.Module) else (model,):
@@ -147,7 +148,7 @@ class Scratch:
 
 
 class Recording:
-    """What makes input sets of one session, over and over."""
+    """Recording that makes input sets of one session, repeatedly."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, scratch: Scratch, place: spec.Arena, arena: Memory) -> None:
         """`graph` writes into `scratch`."""
@@ -161,7 +162,7 @@ class Recording:
         self._graph.replay()
 
     def play(self, first: int, count: int) -> None:
-        """The next `count` input sets, in slots of the arena; what is made beyond that is lost."""
+        """The next `count` input sets, in slots of the arena; sets made beyond that are lost."""
         for slot in range(first, first + count, SETS):
             some = min(SETS, first + count - slot)
             self._graph.replay()
@@ -178,7 +179,7 @@ def _slots(whole: torch.Tensor, region: spec.Region, first: int, count: int) -> 
 
 
 def _agree(recording: Recording, scratch: Scratch, fill: Fill) -> bool:
-    """Whether what is played is what is made, one input set after the other."""
+    """Return whether played input sets equal those made directly, one after the other."""
 
     def make() -> None:
         for views in scratch.views:
@@ -207,7 +208,7 @@ def _without_collection() -> Iterator[None]:
 
 @contextmanager
 def _refusing_to_wait() -> Iterator[None]:
-    """Whatever waits for the device raises RuntimeError: it could not be captured."""
+    """An operation that waits for the device raises RuntimeError: it could not be captured."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that this is new
         torch.cuda.set_sync_debug_mode("error")

@@ -1,8 +1,8 @@
 """EVALUATE: transformers' `from_pretrained` in the processes of a problem, which reach no hub.
 
 The architecture has its published sizes; its weights are drawn at random, in fp32, under the seed that constructors run
-under, and a candidate is given the reference's as all parameters are.  What a checkpoint learned changes no shape, no
-launch and hardly any time; so KernelBench's level 4 can be evaluated without its checkpoints.  A model comes in eval
+under, and a candidate is given the reference's as all parameters are.  A checkpoint's learned weights change no shape,
+no launch and hardly any time; so KernelBench's level 4 can be evaluated without its checkpoints.  A model comes in eval
 mode, as `from_pretrained` gives it.
 
 Not done: tokenizers, and names that `SIZES` lacks, for which UnknownPretrainedError says so."""
@@ -52,7 +52,7 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
 models of KernelBench's level 4."""
 
 MAX_CONFIG_CHARS = 100_000
-"""Of a configuration that a constructor is given, as JSON."""
+"""Length limit of a constructor's configuration argument, as JSON."""
 
 
 class UnknownPretrainedError(LookupError):
@@ -70,7 +70,7 @@ def offline(_: ModuleType) -> None:
 
 
 def is_config(value: object) -> bool:
-    """Whether it is a configuration of transformers, without importing that."""
+    """Return whether the value is a configuration of transformers, without importing that."""
     return any(
         each.__name__ in ("PretrainedConfig", "PreTrainedConfig") and each.__module__.startswith("transformers.")
         for each in type(value).__mro__
@@ -83,7 +83,7 @@ def packed(config: Any) -> str:
 
 
 def unpacked(text: str) -> Any:
-    """The configuration that was packed.  Raises ValueError for what is none."""
+    """The configuration that was packed.  Raises ValueError for any other content."""
     fields = json.loads(text)
     if not isinstance(fields, dict) or not isinstance(fields.get("model_type"), str):
         raise ValueError(f"expected a configuration with a model_type, got {text[:80]!r}")

@@ -1,9 +1,9 @@
-"""GENERATE: inputs that reach what the reference's own code distinguishes and a problem's own inputs do not.
+"""GENERATE: inputs that reach distinctions of the reference's own code that a problem's own inputs do not reach.
 
 Two kinds, beside those that only change a distribution (workers/variants.py).  *Reaching*: operators that compare with
 a number or clamp at one are watched while the reference runs; where all values lie on one side of it, half of the rows
 of the inputs are scaled until some come to lie on the other.  *Redrawn*: integer inputs that two draws have alike are
-drawn anew, within what they were: sorted ones (offsets) stay sorted between the same ends, and of others the rows are
+drawn anew, within their range: sorted ones (offsets) stay sorted between the same ends, and of others the rows are
 put in another order.
 
 Asked in the reference's own process, once for each problem.  It does not guard against limits that Python compares
@@ -35,11 +35,11 @@ BEYOND = 8.0
 """Scaled values reach so many times a limit."""
 
 LARGEST_BYTES = 64 << 20
-"""Of the inputs of a problem that is looked at: some copies of them are made."""
+"""Size limit of the inputs of an examined problem: some copies of them are made."""
 
 REDRAWN_BYTES = 64 << 20
-"""Of the inputs of a problem whose integers are redrawn on a GPU: a processor is asked first, because an index that is
-out of range there raises, and on a GPU ends every evaluation of the problem."""
+"""Size limit of the inputs of a problem with integers that are redrawn on a GPU: a processor is asked first, because an
+index that is out of range there raises, and on a GPU ends every evaluation of the problem."""
 
 _COMPARES = frozenset({"aten::gt", "aten::ge", "aten::lt", "aten::le", "aten::threshold"})
 _CLAMPS = frozenset({"aten::clamp", "aten::clamp_", "aten::clamp_min", "aten::clamp_max", "aten::clamp_min_",
@@ -50,10 +50,10 @@ Call = Callable[[Any, list[Any]], Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """How a problem's inputs are to be changed."""
+    """Changes to be made to a problem's inputs."""
 
     factor: float | None = None
-    """By which half of the rows are scaled; None where no limit is out of reach."""
+    """Factor by which half of the rows are scaled; None where no limit is out of reach."""
     fixed: frozenset[int] = field(default_factory=frozenset)
     """Leaves of the inputs that are drawn anew: integers that are the same in every draw."""
 
@@ -96,8 +96,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
 
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
-    """What the problem's inputs leave out.  `call(model, inputs)` gives an answer; `draw` gives inputs, others each
-    time; the model stays as it is."""
+    """Find the values that the problem's inputs leave out.  `call(model, inputs)` gives an answer; `draw` gives inputs,
+    others each time; the model stays as it is."""
     inputs = draw()
     if _bytes(inputs) > LARGEST_BYTES:
         return Plan()
@@ -143,7 +143,7 @@ def _missing(call: Call, model: Any, inputs: list[Any]) -> list[float]:
 
 
 def _scaled(inputs: list[Any], factor: float) -> list[Any]:
-    """Every second row of each tensor that stays what it is; all of one that has a single row."""
+    """Every second row of each tensor that is not changed; all of one that has a single row."""
     return _with(inputs, [_scaled_rows(x, factor) for x in spec.values(inputs)])
 
 
@@ -166,7 +166,7 @@ def _is_choice(x: Any) -> bool:
 
 
 def _may_differ(x: torch.Tensor) -> bool:
-    """Whether there is another tensor of its kind."""
+    """Return whether the inputs hold another tensor of its kind."""
     if _is_sorted(x):
         return _room(x) > 0
     return not bool((x == x.flatten()[0]).all())
@@ -195,7 +195,7 @@ def _redrawn(x: torch.Tensor) -> torch.Tensor:
 
 
 def _stands_redrawn(call: Call, model: Any, inputs: list[Any], fixed: frozenset[int]) -> bool:
-    """Whether a processor runs the reference on redrawn integers."""
+    """Return whether a processor runs the reference on redrawn integers."""
     if _bytes(inputs) > REDRAWN_BYTES:
         return False
     host = torch.device("cpu")

@@ -1,10 +1,10 @@
-"""The shim inside a reference's process: builds the problem's model, draws inputs, computes what is expected.
+"""The shim inside a reference's process: builds the problem's model, draws inputs, computes the expected outputs.
 
 The same sandbox as a candidate's, because problem code, too, comes with the request.  Its outputs are believed by the
 referee's choice; its spec is checked before anything is done with it.
 
 One process serves all evaluations of its problem.  Each is a session, with parameters of its own and an arena of its
-own; what the problem is like (the spec) is found out once."""
+own; the problem's spec is determined once."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ from workers.variants import Variant
 from workers.wire import Command, Outcome, Reply, Request
 
 RECORDED_FROM = 16
-"""Input sets asked for at once: recording costs as much as making a hundred, and who asks for so many asks again."""
+"""Input sets asked for at once: recording costs as much as making a hundred, and a session that asks for so many asks
+again."""
 
 
 KEPT_BYTES = 1 << 30
-"""Of a GPU's memory, for the next session."""
+"""GPU memory kept for the next session."""
 
 
 NO_MEMORY = "no memory to vary inputs of this size"
@@ -72,11 +73,11 @@ Draw = Callable[[], Any]
 
 
 Answers = tuple[list[torch.Tensor], list[torch.Tensor]]
-"""Of one slot: the reference's outputs, the fp64 outputs."""
+"""Expected values of one slot: the reference's outputs, the fp64 outputs."""
 
 
 class Session:
-    """What the process keeps for one evaluation."""
+    """State that the process keeps for one evaluation."""
 
     def __init__(self, agreed: spec.Spec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
         """`twin`: computes the truth, None where that is the model's own answer; `init`: constructor arguments."""
@@ -94,7 +95,7 @@ class Session:
         self.arena: memory.Memory | None = None
         self.recording: playback.Recording | None = None
         self.moved: tuple[float, float] | None = None
-        """By how much roundings move the problem's own inputs and their answer (workers.domain); None until asked."""
+        """Shift of the problem's own inputs and of their answer by roundings (workers.domain); None until asked."""
 
 
 class Shim:
@@ -110,23 +111,24 @@ class Shim:
         self._by_cases = False
         self._plan: reaching.Plan | None = None
         self._specs: dict[int, spec.Spec] = {}
-        """By case; a problem that is a model has the one of number 0."""
+        """Specs by case; a problem that is a model has number 0 only."""
         self._shared = calls.Shared()
         if self._device.type == "cuda":
             self._shared.forget_what_is_given_back()
         self._sessions: dict[int, Session] = {}
         self._seeds_itself = False
-        """Whether the problem's inputs are the same under every seed of ours, but for its own seeding."""
+        """True if the problem's inputs are the same under every seed given to it, but for its own seeding."""
         self._objections: dict[Variant, str] = {}
-        """Why a variant is outside the problem's domain, nothing where it is not; found out once for the problem."""
+        """Reason for which a variant is outside the problem's domain, empty where it is inside; found once for the
+        problem."""
         self._decided: variants.Decided = {}
         self._sole = True
-        """Whether an allocation that fails when a problem is described would fail at any time."""
+        """True if an allocation that fails when a problem is described would fail at any time."""
         self._playback = playback.Playback(self._device) if self._device.type == "cuda" else None
         imported.once_imported("transformers", pretrained.offline)
 
     def answer(self, request: Request) -> Reply:
-        """Do what is asked; the number of DESCRIBE is bytes of spec."""
+        """Carry out one request; the number of DESCRIBE is bytes of spec."""
         command, number, a, b, c, seed, fd = request
         try:
             if command == Command.RUN:  # first, because the clock is running
@@ -172,8 +174,8 @@ class Shim:
         return Reply(Outcome.DONE, session.slots.event_mean(session.model, slot, warmups, trials))
 
     def _release(self, number: int) -> Reply:
-        """Forget a session.  Whoever waits for the next one keeps no more memory of the device than is soon used again:
-        nobody reckons with it."""
+        """Forget a session.  A process that waits for the next one keeps no more memory of the device than is soon used
+        again: no limit accounts for it."""
         self._sessions.pop(number, None)
         return Reply(Outcome.DONE, int(not self._sessions and self._keep_little()))
 
@@ -185,7 +187,7 @@ class Shim:
         return much
 
     def _give_back(self, session: Session) -> Reply:
-        """Outputs of earlier calls, and whatever was kept for later ones."""
+        """Give back outputs of earlier calls, and all memory kept for later ones."""
         if session.slots is not None:
             session.slots.let_go()
         if self._device.type == "cuda":
@@ -231,7 +233,7 @@ class Shim:
         return Reply(Outcome.DONE, sizes.estimated_bytes(self._module.get_inputs, make))
 
     def _describe(self, number: int, case: int, seed: bytes, *, sole: bool) -> Reply:
-        """Build a model for the session; find out, the first time, what it takes and gives; write that into the
+        """Build a model for the session; determine, the first time, its inputs and outputs; write that into the
         mailbox.  `sole`: no other evaluation uses memory of the device."""
         assert self._mailbox is not None
         self._sole = sole
@@ -385,7 +387,7 @@ class Shim:
         return truth.spread(one, lambda: self._kept(model, given()))
 
     def _best(self, model: Any, inputs: list[Any], own: Any) -> truth.Truth:
-        """The best truth that there is for a model, whose answer to these inputs is `own`; of a problem that has the
+        """The best available truth for a model that answers these inputs with `own`; of a problem that has the
         device to itself, the best that fits."""
         try:
             return truth.find(model, inputs, own)
@@ -396,7 +398,7 @@ class Shim:
             return truth.Truth.OWN
 
     def _lay_out(self, session: Session, fd: int, slots: spec.Slots) -> Reply:
-        """Map the arena and write what does not change between calls: parameters and constructor arguments."""
+        """Map the arena and write the constant values: parameters and constructor arguments."""
         assert self._mailbox is not None
         place = spec.arena(session.agreed, slots)
         arena = memory.attach(self._device, fd, place.reference_bytes)
@@ -431,8 +433,8 @@ class Shim:
         """Slots first … first+count−1: inputs drawn one after the other, rows `row` and following of a batch.  Where
         expected outputs are made together with them, the reference's outputs and the fp64 outputs, too.
 
-        What is played comes from the device's generator.  The host's is foretold by who has seen twenty thousand of its
-        numbers, in the first of two blocks for example: there each slot has a seed of its own."""
+        Played inputs come from the device's generator.  The host's is foretold by a candidate that has seen twenty
+        thousand of its numbers, in the first of two blocks for example: there each slot has a seed of its own."""
         played = self._recorded(session, count)
         if played is not None:
             calls.seed_everything(seed, calls.DRAWING)
@@ -445,14 +447,14 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _answers(self, session: Session, slot: int) -> Answers | None:
-        """Where what is expected of a slot is written as its inputs are drawn; None where that is made later."""
+        """Views for the expected outputs of a slot, written as its inputs are drawn; None where they are made later."""
         assert session.place is not None
         return session.answers[slot] if session.place.slots.together else None
 
     def _expect(self, session: Session, first: int, count: int, fd: int | None) -> Reply:
-        """What is expected of the inputs in slots first … first+count−1: baseline and fp64 outputs, in their first
-        slots, or in the memory that comes along.  Answers how many could be computed in fp64: of a problem that fills
-        the device those may be none, and then their expected outputs are the reference's own."""
+        """Compute the expected outputs for the inputs in slots first … first+count−1: baseline and fp64 outputs, in
+        their first slots, or in the memory that comes along.  Answers how many could be computed in fp64: of a problem
+        that fills the device those may be none, and then their expected outputs are the reference's own."""
         assert session.place is not None
         assert session.arena is not None
         assert session.slots is not None
@@ -503,12 +505,13 @@ class Shim:
         return True
 
     def _settle(self) -> None:
-        """Until the device has done what was asked of it: the referee reads it then."""
+        """Wait until the device has done all queued work: the referee reads it then."""
         if self._device.type == "cuda":
             torch.cuda.synchronize()
 
     def _recorded(self, session: Session, count: int) -> playback.Recording | None:
-        """Where a session draws much, from here on.  Answers are looked up on the host, which cannot be recorded."""
+        """Recording for a session that draws much, from here on.  Answers are looked up on the host, which cannot be
+        recorded."""
         if self._playback is None or self._playback.given_up or self._by_cases:
             return None
         if session.place is None or not session.place.slots.together:
@@ -572,7 +575,7 @@ class Shim:
         return Reply(Outcome.DONE, busy_ns, wire.put_text(self._mailbox, json.dumps(excuses.told(leaves))))
 
     def _planned(self, session: Session) -> reaching.Plan:
-        """How inputs reach what the problem's own do not; found once."""
+        """Plan for inputs that reach beyond the problem's own; found once."""
         if self._plan is None:
             self._plan = reaching.Plan()
             if not self._by_cases:
@@ -607,7 +610,7 @@ class Shim:
         return NO_MEMORY
 
     def _moved(self, session: Session, slot: int) -> tuple[float, float]:
-        """By how much roundings move the inputs in a slot and the true answer to them (domain.moved), in the first rows
+        """Shift by roundings of the inputs in a slot and of the true answer to them (domain.moved), in the first rows
         of a problem that is computed in pieces; nothing of a large one that is not."""
         agreed, best = session.agreed, truth.Truth(session.agreed.truth)
         inputs = spec.rebuild(agreed.inputs, iter(session.inputs[slot]))
@@ -664,7 +667,7 @@ class Shim:
 
 
 def _seed(seed: bytes, slot: int) -> None:
-    """For what is drawn into a slot."""
+    """Seed the generators for the inputs drawn into a slot."""
     calls.seed_everything(hashlib.sha256(seed + slot.to_bytes(4, "little")).digest(), calls.DRAWING)
 
 

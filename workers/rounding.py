@@ -30,7 +30,7 @@ WIDE = {torch.float64, torch.complex128}
 
 
 def is_inexact(dtype: torch.dtype) -> bool:
-    """Whether values of this type are rounded."""
+    """Return whether values of this type are rounded."""
     return dtype.is_floating_point or dtype.is_complex
 
 
@@ -40,8 +40,8 @@ def unit(dtype: torch.dtype) -> float:
 
 
 def errors(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
-    """Relative L2 error, and the largest error over the root mean square, of what is finite in both.  Of exact types
-    both are the share of elements that differ."""
+    """Relative L2 error, and the largest error over the root mean square, of the elements that are finite in both.  Of
+    exact types both are the share of elements that differ."""
     if not values.numel():
         return 0.0, 0.0
     parts = list(zip(*(torch.split(each.flatten(), AT_ONCE) for each in (values, truth)), strict=True))
@@ -55,7 +55,8 @@ def errors(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
 
 
 def _sums(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float, float]:
-    """L2 norms of the difference and of the truth, and the largest difference, of what is finite in both."""
+    """L2 norms of the difference and of the truth, and the largest difference, of the elements that are finite in
+    both."""
     wide = torch.complex128 if values.dtype.is_complex else torch.float64
     x, r = values.to(wide), truth.to(wide)
     finite = torch.isfinite(x) & torch.isfinite(r)

@@ -66,12 +66,12 @@ PLACES: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (numpy.random, "default_rng", _rng),
     (numpy.random, "RandomState", _RandomState),
 )
-"""Where a problem finds what seeds, and what stands there meanwhile."""
+"""Places at which a problem finds seeding functions, and their replacements meanwhile."""
 
 
 @contextmanager
 def unseeded(problem: ModuleType) -> Iterator[None]:
-    """Seeding is without effect, under whatever name the problem's module has it."""
+    """Disable seeding, under any name that the problem's module has for it."""
     with ExitStack() as stack:
         known = {id(getattr(place, name)): instead for place, name, instead in PLACES}
         own = {name: known[id(value)] for name, value in vars(problem).items() if id(value) in known}

@@ -43,10 +43,10 @@ def _bytes(value: Any) -> int:
 
 
 class Peak:
-    """Most device memory that torch has allocated at a time, beyond what it had before.  A context manager."""
+    """Most device memory that torch has allocated at a time, beyond its initial amount.  A context manager."""
 
     def __init__(self, device: torch.device) -> None:
-        """Of `device`; of the CPU nothing is known."""
+        """Measure on `device`; for the CPU no figure is known."""
         self._device = device
         self._before = 0
         self.bytes = 0

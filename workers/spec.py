@@ -1,8 +1,8 @@
-"""The spec of a problem: what its inputs, outputs, constructor arguments and parameters look like, and where they lie
+"""The spec of a problem: types, shapes and places of its inputs, outputs, constructor arguments and parameters
 in shared memory.
 
 A spec is a tree of nodes, plain JSON: {"kind": "tensor", "dtype", "shape", "stride"}, {"kind": "int"|"float"|"bool"}
-(whose values lie in memory too), {"kind": "none"|"str"|"dtype", "value"}, {"kind": "list"|"tuple", "items"},
+(with values in memory too), {"kind": "none"|"str"|"dtype", "value"}, {"kind": "list"|"tuple", "items"},
 {"kind": "dict", "keys", "items"}, {"kind": "config", "value"} (a configuration of transformers, as JSON).  It is made
 in the reference's process, checked by the referee, and given to the candidate's process, which lays out the same memory
 from it."""
@@ -22,13 +22,13 @@ from workers.memory import Memory
 Node = dict[str, Any]
 
 ALIGNMENT = 256
-"""Bytes; what CUDA's allocator guarantees and vectorised kernels count on."""
+"""Bytes; CUDA's allocator guarantees this alignment and vectorised kernels count on it."""
 
 PAGE_BYTES = 4096
 """Unit of the slots of inputs, so that those of later calls can be kept out of sight (workers.sight)."""
 
 NAME_CHARS = 200
-"""Of a name that comes from a problem."""
+"""Length limit of a name that comes from a problem."""
 
 MAX_LEAVES = 4096
 MAX_DEPTH = 16
@@ -48,7 +48,8 @@ class UnsupportedError(ValueError):
 
 
 def describe(value: object, depth: int = 0) -> Node:
-    """The node of a value.  Raises UnsupportedError for what is neither tensor, number, text, dtype nor container."""
+    """The node of a value.  Raises UnsupportedError for a value that is neither tensor, number, text, dtype nor
+    container."""
     if depth > MAX_DEPTH:
         raise UnsupportedError(f"values nested deeper than {MAX_DEPTH}")
     if isinstance(value, torch.Tensor):
@@ -81,7 +82,7 @@ def _describe_tensor(tensor: torch.Tensor) -> Node:
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill their extent without overlap or holes."""
+    """Return whether the elements fill their extent without overlap or holes."""
     return _extent(list(tensor.shape), list(tensor.stride())) == tensor.numel() and 0 not in tensor.stride()
 
 
@@ -119,7 +120,7 @@ def check(node: object, depth: int = 0) -> Node:
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """The nodes whose values lie in memory, in order."""
+    """The nodes with values in memory, in order."""
     if node["kind"] == "tensor" or node["kind"] in _SCALARS:
         yield node
     for item in node.get("items", ()):
@@ -173,7 +174,7 @@ COMPARED_AT_ONCE = 1 << 26
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
-    """Whether two lists of leaves agree bit for bit, or both are NaN."""
+    """Return whether two lists of leaves agree bit for bit, or both are NaN."""
     return len(left) == len(right) and all(
         _equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(left, right, strict=True)
     )
@@ -187,7 +188,7 @@ def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """Without NaN; wider where torch computes nothing in its type."""
+    """Values without NaN; wider where torch computes nothing in its type."""
     narrow = tensor.is_floating_point() and tensor.itemsize == 1
     return torch.nan_to_num(tensor.float() if narrow else tensor)
 
@@ -207,7 +208,7 @@ def size_of(leaf: Node) -> int:
 
 
 def widened(node: Node) -> Node:
-    """The same outputs in fp64 (complex in complex128); what is exact already stays as it is."""
+    """The same outputs in fp64 (complex in complex128); exact types stay as they are."""
     copy: Node = dict(node, items=[widened(item) for item in node["items"]]) if "items" in node else dict(node)
     if copy["kind"] == "tensor":
         dtype = DTYPES[copy["dtype"]]
@@ -224,7 +225,7 @@ class Region:
     slot_bytes: int
     slots: int
     offsets: tuple[int, ...]
-    """Of each leaf within a slot."""
+    """Offset of each leaf within a slot."""
     leaves: tuple[Node, ...]
 
     @property
@@ -278,7 +279,7 @@ class Case:
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Case:
-        """From JSON written by the reference's process.  Raises UnsupportedError."""
+        """Read a case from JSON written by the reference's process.  Raises UnsupportedError."""
         index, of = int(fields["index"]), int(fields["of"])
         tolerances = [None if fields[name] is None else float(fields[name]) for name in ("rtol", "atol")]
         fit = all(each is None or 0 <= each < math.inf for each in tolerances) and len({*map(type, tolerances)}) == 1
@@ -298,7 +299,7 @@ Spread = tuple[tuple[float, float], ...]
 
 
 def checked_spread(fields: Any) -> Spread:
-    """From JSON written by the reference's process.  Raises ValueError."""
+    """Read the spread from JSON written by the reference's process.  Raises ValueError."""
     found = tuple((float(l2), float(largest)) for l2, largest in fields)
     if len(found) > MAX_LEAVES or not all(0 <= each < math.inf for pair in found for each in pair):
         raise UnsupportedError(f"not a spread of outputs: {str(fields)[:80]}")
@@ -307,7 +308,8 @@ def checked_spread(fields: Any) -> Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """Device memory that the reference was seen to take for one call, in bytes, beyond what it kept before."""
+    """Device memory that the reference was seen to take for one call, in bytes, beyond the memory that it kept
+    before."""
 
     draw_bytes: int = 0
     """While inputs are drawn, with the inputs."""
@@ -318,7 +320,7 @@ class Peaks:
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Peaks:
-        """From JSON written by the reference's process.  Raises UnsupportedError."""
+        """Read the peaks from JSON written by the reference's process.  Raises UnsupportedError."""
         names = ("draw_bytes", "call_bytes", "truth_bytes")
         found = {name: int(fields[name]) for name in names}
         if not all(0 <= number < 1 << 50 for number in found.values()):
@@ -346,21 +348,22 @@ class Spec:
     parameters: dict[str, Node]
     """Parameters and buffers by name."""
     training: bool
-    """Whether the model runs as constructed (train mode) or was switched to eval mode."""
+    """True if the model runs as constructed (train mode) or was switched to eval mode."""
     truth: str
-    """How expected outputs are computed, a `workers.truth.Truth`."""
+    """Method by which expected outputs are computed, a `workers.truth.Truth`."""
     mutated_inputs: tuple[int, ...]
     """Leaves of the inputs that the reference itself changes."""
     output_constant: bool
-    """Whether different inputs gave the same outputs."""
+    """True if different inputs gave the same outputs."""
     insensitive_to: tuple[str, ...] = ()
     """Inputs and parameters that were drawn anew without moving the outputs."""
     constants: tuple[str, ...] = ()
     """Parameters that matter and are all equal where the model is constructed (workers.constants)."""
     flops: int | None = None
-    """Of one call, as torch counts them (products and convolutions, multiply and add as two); None for none."""
+    """Operations of one call, as torch counts them (products and convolutions, multiply and add as two); None for
+    none."""
     spread: Spread = ()
-    """By how much answers to the same inputs differ, where the reference adds up in any order; nothing where not."""
+    """Differences between answers to the same inputs, where the reference adds up in any order; empty elsewhere."""
     peaks: Peaks = field(default_factory=lambda: Peaks())
     """Device memory that the reference was seen to take; zeros on the CPU."""
     piece_rows: int | None = None
@@ -371,11 +374,11 @@ class Spec:
     case: Case | None = None
     """None where the problem is a model."""
     numerics: dict[str, str | bool] = field(default_factory=numerics.chosen)
-    """How libraries compute in the problem's process (workers.numerics)."""
+    """Numerical settings of the libraries in the problem's process (workers.numerics)."""
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Spec:
-        """From JSON written by the reference's process.  Raises UnsupportedError."""
+        """Read a spec from JSON written by the reference's process.  Raises UnsupportedError."""
         parameters = fields["parameters"]
         if not isinstance(parameters, dict) or len(parameters) > MAX_LEAVES:
             raise UnsupportedError("not a table of parameters")
@@ -427,13 +430,13 @@ class Spec:
         return sum(nelements(leaf) * dtype_of(leaf).itemsize for leaf in found)
 
     def has_dtype(self, name: str) -> bool:
-        """Whether any input, output or parameter has this element type."""
+        """Return whether any input, output or parameter has this element type."""
         found = [*leaves(self.inputs), *leaves(self.outputs), *self.parameters.values()]
         return any(leaf.get("dtype") == name for leaf in found)
 
 
 class Slots(NamedTuple):
-    """How many calls an arena holds at a time, by kind of memory."""
+    """Number of calls that an arena holds at a time, by kind of memory."""
 
     inputs: int
     """Input sets, and outputs that are copied."""
@@ -443,18 +446,19 @@ class Slots(NamedTuple):
 
     @property
     def together(self) -> bool:
-        """Whether expected outputs are made together with the inputs."""
+        """True if expected outputs are made together with the inputs."""
         return self.expected == self.inputs
 
     @property
     def streamed(self) -> bool:
-        """Whether there is memory for a single call, whose expected outputs lie in memory of their own."""
+        """True if there is memory for a single call, with its expected outputs in memory of their own."""
         return self.expected == 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arena:
-    """Where everything lies.  The candidate's arena ends with `outputs`: expected values are never mapped there."""
+    """Layout of the shared memory.  The candidate's arena ends with `outputs`: expected values are never mapped
+    there."""
 
     slots: Slots
     parameters: Region

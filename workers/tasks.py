@@ -33,11 +33,11 @@ from workers.heartbeat import Heartbeat
 INFRASTRUCTURE = "infrastructure"
 """`error_kind` of a job that our own machinery failed as often as the limits allow (app/domain/job.py)."""
 INTERNAL = "internal"
-"""`error_kind` of a job on which our own code raised what it should not: trying again would raise it again."""
+"""`error_kind` of a job on which Assay's own code raised an unexpected error: trying again would raise it again."""
 
 FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 10, 3
 """Evaluations that fail by our fault one after the other, with no result in between, until the device is quarantined;
-where it has several slots, so many for each, because one death may cut short what all of them are at."""
+where it has several slots, so many for each, because one death may cut short the work of all of them."""
 
 LONGEST_PAUSE_S = 2.0
 """Between two attempts to reach PostgreSQL."""
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 
 
 class Evaluator:
-    """What one pool process needs, from its first job to its end."""
+    """State of one pool process, from its first job to its end."""
 
     def __init__(self, settings: Settings, node: str, broker: Celery) -> None:
         assert settings.database_url is not None
@@ -177,8 +177,8 @@ class Evaluator:
             _log.info("job %s: %s, %s", job_id, measured.evaluation.status, verdict.label)
 
     def _measured(self, lease: jobs.Lease) -> isolate.Measured:
-        """The referee's measurement.  Where the job could not begin because something of ours had ended before, that is
-        started again and the job tried once more, in the same attempt."""
+        """The referee's measurement.  Where the job could not begin because one of Assay's processes had ended before,
+        that is started again and the job tried once more, in the same attempt."""
         try:
             return self._isolator.run(lease.job)
         except isolate.InfrastructureError as error:
@@ -202,7 +202,7 @@ class Evaluator:
         )
 
     def _stopped(self, lease: jobs.Lease, heartbeat: Heartbeat) -> None:
-        """After the isolator was stopped: by whoever asked for it, or because the lease was lost."""
+        """Finish after the isolator was stopped: on request, or because the lease was lost."""
         if heartbeat.lost:
             _log.warning("job %s: stopped, the lease of attempt %d was lost", lease.job.job_id, lease.job.attempt)
             return
@@ -214,7 +214,7 @@ class Evaluator:
         _log.info("job %s: cancelled", lease.job.job_id)
 
     def _quarantine(self, lease: jobs.Lease, error: isolate.DeviceUnhealthyError) -> None:
-        """Take the device out of service; what it was at runs elsewhere, with no attempt counted."""
+        """Take the device out of service; its jobs run elsewhere, with no attempt counted."""
         message = source.printable(str(error))
 
         def act(connection: Connection) -> str | None:
@@ -243,7 +243,7 @@ class Evaluator:
         _log.warning("job %s: attempt %d: %s; now %s", lease.job.job_id, lease.job.attempt, error, state or "elsewhere")
 
     def _describe(self) -> None:
-        """Tell once what device this is, after the referee has found out and the worker has registered it."""
+        """Report the device's identity once, after the referee has found out and the worker has registered it."""
         environment = self._isolator.environment
         if self._described or environment is None:
             return
@@ -259,7 +259,7 @@ class Evaluator:
         )
 
     def _patiently(self, act: Callable[[Connection], _T]) -> _T:
-        """Act in a transaction, and again until PostgreSQL is there: what was measured is worth waiting for.
+        """Act in a transaction, and again until PostgreSQL is there: a measurement is worth waiting for.
 
         Celery's time limit is the end of it; then the lease lapses and the job runs again."""
         pause_s = 0.1

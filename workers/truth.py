@@ -6,7 +6,7 @@ every narrower type that is asked for, while `tensor.dtype` still reads as the c
 or gives another answer than the reference by more than rounding explains, the next best truth is used (`Truth`).
 
 `Shaken` repeats the same with an error of the size of a rounding in every operation that rounds: by how much the answer
-moves is what rounding may do to it, whatever the order of the operations; see workers/excuses.py.
+moves is the possible effect of rounding, whatever the order of the operations; see workers/excuses.py.
 
 It does not guard against a reference that reinterprets bits (`view(torch.int32)`), or calls kernels of its own: there
 the reference's own answer is the truth, and its floors the tolerance."""
@@ -37,12 +37,12 @@ decides by rounding errors is still more than nothing."""
 
 
 class Truth(StrEnum):
-    """How the expected answer was computed, from best to worst; said in the result."""
+    """Method by which the expected answer was computed, from best to worst; said in the result."""
 
     FP64 = "fp64"
-    """By the model in fp64, as its code is."""
+    """The model in fp64, with its code as it is."""
     WIDENED = "fp64, casts lifted"
-    """By the model in fp64, with fp64 for every narrower type that its code asks for."""
+    """The model in fp64, with fp64 for every narrower type that its code asks for."""
     SINGLE = "fp32, casts lifted, TF32 off"
     """The same in fp32, where some operation has no fp64."""
     OWN = "the reference's own precision"
@@ -188,7 +188,7 @@ class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self.compute(func, called, args, kwargs)
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
-        """An operation on wide arguments, whose result the problem's code believes to be of type `called`."""
+        """An operation on wide arguments, with a result that the problem's code believes to be of type `called`."""
         result = func(*args, **kwargs)
         return result if func._schema.is_mutable else tree_map(lambda each: self._noted(each, called, args), result)
 
@@ -345,16 +345,16 @@ SUMS = (
     "triangular",
     "lu",
 )
-"""Beginnings of the names of operations that add up many terms, which may cancel: an error of the terms is what the
-sum's may be, whatever the sum."""
+"""Beginnings of the names of operations that add up many terms, which may cancel: an error of the terms may be the
+sum's, however small the sum."""
 
 TERMS = 2.0
-"""How many roundings an error of a term stands for."""
+"""Roundings that an error of a term stands for."""
 
 
 class Shaken(Widened):  # type: ignore[no-untyped-call]
-    """With errors of the size of roundings to the type that the problem's code asks for; none where an operation's
-    result is exact in that type."""
+    """Mode that adds errors of the size of roundings to the type that the problem's code asks for; none where an
+    operation's result is exact in that type."""
 
     def __init__(self, generator: torch.Generator, scale: float = 1.0) -> None:
         """`generator`: on the device; `scale`: in roundings."""
@@ -420,7 +420,7 @@ REPEATS = 4
 
 
 def differs_by_rounding(first: Any, again: Any) -> bool:
-    """Whether two answers to the same inputs are the same but for the order of sums."""
+    """Return whether two answers to the same inputs are the same but for the order of sums."""
     pairs = list(zip(spec.values(first), spec.values(again), strict=True))
     return all(spec.same([one], [other]) or _is_rounding(one, other) for one, other in pairs)
 
@@ -434,7 +434,7 @@ def _is_rounding(first: Any, again: Any) -> bool:
 
 
 def spread(first: Any, call: Call) -> tuple[tuple[float, float], ...]:
-    """By how much answers to the same inputs differ, per output: relative L2, and the largest error over rms.
+    """Differences between answers to the same inputs, per output: relative L2, and the largest error over rms.
 
     `first`: one answer; `call` gives another one each time."""
     found = [(0.0, 0.0)] * len(list(spec.values(first)))

@@ -4,7 +4,7 @@ A candidate can ask whether kernels are interpreted, and define another kernel, 
 then.  So the process that runs it and the process that compiles it (workers.builder) each describe a kernel by what its
 code comes to, with all that it refers to, and the descriptions must agree.
 
-It does not see what a candidate puts into the interpreter itself: there the kernels' loads and stores are counted
+It does not see code that a candidate puts into the interpreter itself: there the kernels' loads and stores are counted
 (workers.library), and one that moves nothing is suspect."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEEPEST = 20
 
 
 def digest(function: Any) -> str:
-    """A description of a Python function, or of what was made of one by `triton.jit`."""
+    """A description of a Python function, or of the object that `triton.jit` made of one."""
     return hashlib.sha256(_described(function, set(), 0).encode()).hexdigest()[:32]
 
 
@@ -44,7 +44,7 @@ def _described(value: Any, seen: set[int], depth: int) -> str:
 
 
 def _is_of_the_candidate(function: FunctionType) -> bool:
-    """Triton's own functions are patched while the interpreter runs, and are what they are in every process."""
+    """Triton's own functions are patched while the interpreter runs, and are the same in every process."""
     return function.__module__.partition(".")[0] not in ("triton", "torch")
 
 

@@ -1,4 +1,4 @@
-"""What a worker's main process does beside Celery: the sweep, the device's sign of life, and whether it takes jobs."""
+"""Upkeep by a worker's main process beside Celery: the sweep, the device's sign of life, and opening its queues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRACE_SWEEPS = 2
 
 STUCK_S = 60.0
 """A worker that does nothing for this long, while messages wait in its queue, has lost its broker without noticing
-(celery#8091, #10302): whoever started it starts it again."""
+(celery#8091, #10302): its supervisor starts it again."""
 
 _log = logging.getLogger(__name__)
 
@@ -101,11 +101,11 @@ class Upkeep:
         waiting = sum(messages.depth(self._broker, queue) for queue in self._queues)
         if self._watchdog.stuck(time.monotonic(), waiting=waiting, busy=bool(state.active_requests)):
             _log.critical("idle for %.0f s beside %d waiting messages: ending, to be started again", STUCK_S, waiting)
-            os._exit(os.EX_TEMPFAIL)  # the pool process goes with it; whatever it held is claimed again
+            os._exit(os.EX_TEMPFAIL)  # the pool process goes with it; the jobs that it held are claimed again
 
 
 class Intake:
-    """Whether a worker listens to its queues.  The claim would refuse a closed device anyhow (app/store/claims.py); not
+    """True if a worker listens to its queues.  The claim would refuse a closed device anyhow (app/store/claims.py); not
     listening leaves the permissions to others."""
 
     def __init__(self, consumer: Any, queues: Iterable[str]) -> None:
@@ -122,7 +122,7 @@ class Intake:
         return True
 
     def _apply(self, is_open: bool) -> None:
-        """In the thread of Celery's event loop.  What is selected outlives a connection to Redis."""
+        """Select queues, in the thread of Celery's event loop.  The selection outlives a connection to Redis."""
         selection = self._consumer.app.amqp.queues
         if is_open:
             selection.select(self._queues)
@@ -145,7 +145,7 @@ class Watchdog:
         self._idle_since: float | None = None
 
     def stuck(self, now_s: float, *, waiting: int, busy: bool) -> bool:
-        """Whether there was work and none was done at every look of the last `stuck_s` seconds."""
+        """Return whether every look found work and none of it done of the last `stuck_s` seconds."""
         if busy or not waiting:
             self._idle_since = None
             return False

@@ -18,7 +18,7 @@ from workers import domain
 
 
 class Variant(IntEnum):
-    """What was done to the inputs; names as in app.domain.evaluation.Trial."""
+    """Changes to the inputs; names as in app.domain.evaluation.Trial."""
 
     OWN = 0
     SCALED = 1
@@ -32,12 +32,12 @@ class Variant(IntEnum):
     CONSTANT_ROWS = 5
     """Every second row along the last dimension holds its first value throughout."""
     EDGES = 6
-    """An eighth everywhere but at both ends of every dimension: what a mask leaves out is what counts."""
+    """An eighth everywhere but at both ends of every dimension: only the elements that a mask leaves out count."""
     NONFINITE = 7
     """A NaN and both infinities, once each in every tensor; in a small one a NaN alone, and none in the smallest."""
     SPIKED = 8
-    """One value of sixteen is −16 times as large, beyond the range that it was drawn from: nobody must be right there.
-    Whether kernels that change nothing on ordinary inputs do anything at all, shows here."""
+    """One value of sixteen is −16 times as large, beyond the range that it was drawn from: no answer has to be right
+    there. It shows whether kernels that change nothing on ordinary inputs do anything at all."""
 
     MILD = 9
     """Twice as large; inputs from 0 or −1 to 1, half: for references that do not stand more."""
@@ -45,19 +45,19 @@ class Variant(IntEnum):
     """Rows along the first dimension that has some, drawn from the same rows again: one comes twice, another never."""
 
     REDRAWN = 11
-    """Integer inputs that are the same in every draw, drawn anew within what they are (workers/reaching.py)."""
+    """Integer inputs that are the same in every draw, drawn anew within their range (workers/reaching.py)."""
     REACHING = 12
     """Half of the rows scaled so far that values reach limits in the reference's code (workers/reaching.py)."""
 
 
 REACHED = (Variant.REDRAWN, Variant.REACHING)
-"""Those on which an answer must be right, and which only some problems have."""
+"""Variants on which an answer must be right, and which only some problems have."""
 
 CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, *REACHED))
-"""Those on which an answer must be right."""
+"""Variants on which an answer must be right."""
 
 TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED})
-"""In which values are equal: which of them a sort or a top-k counts as the first is nobody's fault."""
+"""Variants with equal values: a sort or a top-k may count any of them as the first."""
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 
@@ -68,14 +68,14 @@ CONTINUOUS = 16
 
 
 Decided = dict[tuple["Variant", int], bool]
-"""Of a problem, by variant and by the place of a tensor among its inputs: whether the tensor is changed.  Asking takes
-twenty answers of the device a tensor, for which each evaluation of the problem would wait."""
+"""Decisions for a problem, by variant and by the place of a tensor among its inputs: True if the tensor is changed.
+Asking takes twenty answers of the device a tensor, for which each evaluation of the problem would wait."""
 
 
 def applied(variant: Variant, value: Any, decided: Decided | None = None) -> Any:
     """The same inputs, changed as the variant says; draws from torch's seeded generator.
 
-    `decided`: what is known of the problem, and what is found out."""
+    `decided`: decisions known for the problem; new ones are added."""
     return _applied(variant, value, {} if decided is None else decided, itertools.count())
 
 

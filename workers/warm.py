@@ -1,7 +1,7 @@
 """Work done before a candidate arrives: a context on the device, and the first Triton compile.
 
-Both cost most of a second, none of which depends on the candidate.  What needs no device the zygote does once for all
-its forks."""
+Both cost most of a second, none of which depends on the candidate.  The zygote does the part that needs no device once
+for all its forks."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ def _add_one(pointer, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # n
 
 
 def make_context(device: torch.device) -> None:
-    """Have the device's context and the allocator.  The driver makes one at a time, and whoever is timed meanwhile
-    notices: the referee asks for it when nobody is."""
+    """Create the device's context and the allocator.  The driver makes one at a time, and a candidate timed meanwhile
+    notices: the referee asks for it when none is."""
     torch.zeros(64, device=device).sum().item()
 
 
 def compile_first(device: torch.device) -> None:
-    """Compile and launch a kernel: the compiler loads what it needs, on the processor alone but for the launch."""
+    """Compile and launch a kernel: the compiler loads its modules, on the processor alone but for the launch."""
     _add_one[(1,)](torch.zeros(64, device=device), BLOCK=64)
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def load_compiler() -> None:
-    """In a zygote: compile a kernel that nobody launches.  What the compiler loads for that (0.35 s of a processor)
-    does not depend on the target, and forks have it.  It starts no thread."""
+    """Compile, in a zygote, a kernel that is never launched.  The modules loaded for that (0.35 s of a processor)
+    do not depend on the target, and forks have it.  It starts no thread."""
     source = ASTSource(_add_one, {"pointer": "*fp32", "BLOCK": "constexpr"}, {(1,): 64})
     triton.compile(source, target=GPUTarget("cuda", 90, 32))
 
 
 def build_stubs(device: torch.device) -> None:
-    """In a zygote, by a process that ends with it: have Triton build with the C compiler what it calls the driver
-    through, into the cache that forks get copies of (half a second of a processor for each of them else)."""
+    """Have Triton build, with the C compiler, the stubs through which it calls the driver,
+    in a zygote's process that ends with it, into the cache that forks get copies of (half a second of a processor for
+    each of them else)."""
     pid = os.fork()
     if pid == 0:
         try:

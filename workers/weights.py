@@ -20,7 +20,7 @@ def named(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def load(model: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
     """Have a model that packs its weights when a state dict is loaded do so; nothing for any other model.
 
-    `values`: all weights of the problem; those whose sizes do not fit are left out where the model refuses them."""
+    `values`: all weights of the problem; those with sizes that do not fit are left out where the model refuses them."""
     if not any(_listens(module) for module in model.modules()):
         return
     wanted = set(model.state_dict())
@@ -33,7 +33,7 @@ def load(model: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
 
 
 def _listens(module: torch.nn.Module) -> bool:
-    """Whether code of the model's own runs when a state dict is loaded."""
+    """Return whether code of the model's own runs when a state dict is loaded."""
     kind = type(module)
     overridden = any(
         getattr(kind, name) is not getattr(torch.nn.Module, name)
@@ -43,8 +43,8 @@ def _listens(module: torch.nn.Module) -> bool:
 
 
 def stand_ins(model: torch.nn.Module, constants: Mapping[str, torch.Tensor], given: set[str]) -> dict[str, str]:
-    """For constants of the problem without a namesake, the parameter or buffer of another name that stands for each:
-    the only one without a namesake that has its shape, type and values, where no other constant has these."""
+    """Stand-ins for constants of the problem without a namesake, the parameter or buffer of another name that stands
+    for each: the only one without a namesake that has its shape, type and values, where no other constant has these."""
     lonely = {name: value for name, value in constants.items() if name not in given}
     ours = {name: value.detach() for name, value in _unnamed(model, given).items()}
     found = {}

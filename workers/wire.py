@@ -39,7 +39,7 @@ POINTERS_BYTES = 64 << 10
 LAUNCHES_AT = POINTERS_AT + POINTERS_BYTES
 LAUNCHES_BYTES = 1 << 20
 MAILBOX_BYTES = LAUNCHES_AT + LAUNCHES_BYTES
-"""The notes are what one confined process leaves for another (recorded launches); the referee only carries them.  The
+"""The notes are left by one confined process for another (recorded launches); the referee only carries them.  The
 pointers say where the outputs of a RUN lie: 8 bytes each, call by call.  The launches are of the profiled call."""
 
 COMPILED_ROW = struct.Struct("<128s512s2048sIiii")
@@ -51,7 +51,8 @@ ANOTHER = "another function outside the interpreter than the one that ran"
 
 
 ABSENT_BIT = 32
-"""First of the bits in a candidate's answer to ARENA that say what its model has no place for (constants.MOST)."""
+"""First of the bits in a candidate's answer to ARENA that name the constants that its model has no place for
+(constants.MOST)."""
 
 
 @unique
@@ -76,14 +77,14 @@ class Command(IntEnum):
     GIVE_BACK = 20
     """Reference only: keep no memory of the device that nothing is in; what was shared is shared no more."""
     EXPECT = 19
-    """Reference only: what is expected of the inputs in slots a … a+b−1, in the first slots for expected outputs, or in
-    memory that comes along; answers of how many it is fp64."""
+    """Reference only: expected outputs for the inputs in slots a … a+b−1, in the first slots for expected outputs, or
+    in memory that comes along; answers of how many it is fp64."""
     VARY = 15
     """Reference only: fill slots a, a+1, … with an input set for each variant in the mask b, in the order of their
     numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""
     EXCUSE = 21
-    """Reference only: of the answer that lies in output slot a, to the inputs in slot a, put what is expected in place
-    of what is wrong (workers/excuses.py); number b: 1 for ties alone.  Answers nanoseconds of processor time, and JSON
+    """Reference only: of the answer that lies in output slot a, to the inputs in slot a, put expected values in place
+    of wrong ones (workers/excuses.py); number b: 1 for ties alone.  Answers nanoseconds of processor time, and JSON
     with a leaf for each output."""
     RUN = 5
     """Call the model b times on slots a, a+1, …; number c: how outputs are delivered, a `Delivering`."""
@@ -123,7 +124,7 @@ class Command(IntEnum):
 
 
 class Outcome(IntEnum):
-    """How it went, by the process's own word."""
+    """Outcome of a request, as reported by the process itself."""
 
     DONE = 1
     NO_ENTRY_POINT = 2
@@ -154,22 +155,22 @@ class Pretence(IntEnum):
     COPY_BACK = 3
     """The last tensor into earlier ones."""
     KEEP = 4
-    """The launch itself, and what it wrote is remembered."""
+    """The launch itself, and its writes are remembered."""
     REPLAY = 5
-    """The bytes that it wrote then, whatever it is given now."""
+    """The bytes that it wrote then, for any arguments now."""
     SILENT = 6
     """Nothing, and nothing else either that a candidate could feel: memory that nobody wrote holds what it held."""
 
 
 class Delivering(IntEnum):
-    """Where the outputs of a RUN are to be found when it is done."""
+    """Places of the outputs of a RUN when it is done."""
 
     COPY = 0
     """Each is copied into its slot while the clock runs."""
     SURVEY = 1
-    """Copied; besides, all are kept, and their addresses are in the pointers, for the referee to see what to map."""
+    """Copied; besides, all are kept, and their addresses are in the pointers, for the referee to map them."""
     HOLD = 2
-    """Kept where the model put them, at the addresses in the pointers; only what lies elsewhere than in segments that
+    """Kept where the model put them, at the addresses in the pointers; only those elsewhere than in segments that
     were shared before is copied (pointer 0)."""
 
 

@@ -17,13 +17,13 @@ from workers.dispatch import Watching
 def elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
     """Make the call; whether it wrote into a tensor that was there before, other than `own`.
 
-    True, too, where it cannot be watched; then it has been made once more without.  What kernels write that torch does
-    not dispatch (Triton's, an extension's) is not seen.  Raises what the call raises."""
+    True, too, where it cannot be watched; then it has been made once more without.  Writes by kernels that torch does
+    not dispatch (Triton's, an extension's) are not seen.  Raises the call's own errors."""
     watch = _Watch(own)
     try:
         with watch:
             call()
-    except Exception:  # noqa: BLE001 (a mode more than the model can stand; what else is wrong shows below)
+    except Exception:  # noqa: BLE001 (a mode more than the model can stand; other faults show below)
         call()
         return True
     return watch.elsewhere
@@ -49,6 +49,6 @@ class _Watch(Watching):  # type: ignore[no-untyped-call]
 
 
 def _storages(value: object) -> set[int]:
-    """Where the tensors in it lie, by the beginnings of their memory."""
+    """Storages of the tensors in a value, by the beginnings of their memory."""
     tensors = (each for each in spec.values(value) if isinstance(each, torch.Tensor) and each.numel())
     return {tensor.untyped_storage().data_ptr() for tensor in tensors}

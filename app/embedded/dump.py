@@ -1,6 +1,6 @@
 """Backups with PostgreSQL's own tools: one file in its custom format, from which single tables can be restored, too.
 
-A dump is a snapshot, taken while everything runs.  Redis needs none: what its messages stood for is in the rows, and
+A dump is a snapshot, taken while everything runs.  Redis needs none: the jobs of its messages are in the rows, and
 the sweep sends them again."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def backup(url: str, file: Path) -> int:
 
 
 def restore(url: str, file: Path) -> None:
-    """Make the database what it was when the file was written, in one transaction.
+    """Restore the database's state at the time the file was written, in one transaction.
 
     Raises DumpError: on any error nothing has changed.  The caller makes sure that the database may be replaced;
     TakenError where other processes are connected to it."""

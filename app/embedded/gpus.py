@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app import route
 
 TIMEOUT_S = 30.0
-"""For nvidia-smi, which may have to load the driver first."""
+"""Seconds for nvidia-smi, which may have to load the driver first."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -23,7 +23,7 @@ class Gpu:
     """One of them."""
 
     index: int
-    """In the order of nvidia-smi, that of the PCI bus; CUDA's own order may be another."""
+    """GPUs in the order of nvidia-smi, that of the PCI bus; CUDA's own order may be another."""
     uuid: str
     name: str
 

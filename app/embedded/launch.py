@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def start_worker(
     settings: Settings, *, device_class: str = "cpu", device_index: int = 0, module: str = "workers.celery"
 ) -> subprocess.Popen[bytes]:
-    """A worker for one device, logging to `<state>/log`.  SIGTERM lets it finish what it is at.
+    """A worker for one device, logging to `<state>/log`.  SIGTERM lets it finish its jobs.
 
     `module` is the Celery application that it runs."""
     own = replace(settings, device_class=device_class, device_index=device_index)

@@ -1,5 +1,5 @@
 """Processes of servers: found by the folder they work in and the program they run, so that a pid file of a dead run
-deceives nobody, and one that is gone hides nobody."""
+deceives no reader, and one that is gone hides no process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def adopt(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
 
 
 def wait_until_unused(folder: Path, timeout_s: float) -> None:
-    """Until no process works in `folder`: after a SIGKILL of PostgreSQL its children take a moment to notice."""
+    """Wait until no process works in `folder`: after a SIGKILL of PostgreSQL its children take a moment to notice."""
     deadline = time.monotonic() + timeout_s
     while users := [pid for pid in _pids() if _works_in(pid, folder)]:
         if time.monotonic() > deadline:
@@ -60,7 +60,7 @@ def wait_until_unused(folder: Path, timeout_s: float) -> None:
 def wait_until(
     ready: Callable[[], bool], process: subprocess.Popen[bytes], *, name: str, log: Path, timeout_s: float
 ) -> None:
-    """Until the server says that it is ready.  Raises ServerError where it exits or takes too long."""
+    """Wait until the server says that it is ready.  Raises ServerError where it exits or takes too long."""
     deadline = time.monotonic() + timeout_s
     while not ready():
         if process.poll() is not None:
@@ -104,7 +104,7 @@ def _works_in(pid: int, folder: Path) -> bool:
 
 
 def _serves(pid: int, folder: Path) -> bool:
-    """Whether it works in the folder and is one of the programs that we start."""
+    """Return whether a process works in the folder and is one of the programs started by Assay."""
     try:
         program = Path(f"/proc/{pid}/exe").readlink().name
     except (FileNotFoundError, ProcessLookupError, PermissionError):

@@ -26,8 +26,8 @@ NAME = "assay"
 """Name of the database and of its role, which is no superuser: a worker or web that is taken over reaches no file of
 the server's host and starts no program there."""
 ADMIN = "postgres"
-"""The superuser, whose password no worker and no web is given.  A state folder of an older version has none: there the
-role is the superuser, which PostgreSQL does not let it cease to be (`assay doctor` says so)."""
+"""The superuser; its password is given to no worker and no web server.  A state folder of an older version has none:
+there the role is the superuser, which PostgreSQL does not let it cease to be (`assay doctor` says so)."""
 
 
 class Postgres:
@@ -45,12 +45,12 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """For SQLAlchemy."""
+        """Database URL for SQLAlchemy."""
         return self._url(NAME, NAME, "postgresql+psycopg")
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process is there."""
+        """True if the server's process runs."""
         return processes.alive_in(self._data, self._data / "postmaster.pid") is not None
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class Postgres:
         return binaries.runnable(folder / "initdb", self._account, self._copies).parent
 
     def _initialise(self, folder: Path) -> None:
-        """Under another name first: what a killed `initdb` leaves is thrown away."""
+        """Create the cluster under another name first: the remains of a killed `initdb` are thrown away."""
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         password_file = self._home / "password.new"
@@ -135,7 +135,7 @@ class Postgres:
         return True
 
     def _make_database(self) -> None:
-        """With its role.  In a state folder without an ADMIN the role is there already."""
+        """Create the database with its role.  In a state folder without an ADMIN the role is there already."""
         try:
             connection = psycopg.connect(self._url(ADMIN, "postgres"), autocommit=True)
         except psycopg.OperationalError as error:
@@ -174,12 +174,12 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        """For Celery."""
+        """Broker URL for Celery."""
         return f"redis+socket://:{self._password}@{quote(str(self._socket))}?virtual_host=0"
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process is there."""
+        """True if the server's process runs."""
         return processes.alive_in(self._home, self._pid_file) is not None
 
     def start(self) -> None:
@@ -195,7 +195,7 @@ class Valkey:
         processes.wait_until(self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Stop after what is queued is on disk."""
+        """Stop after the queues are on disk."""
         pid = processes.serving(self._home, self._pid_file)
         if pid is not None:
             processes.stop(pid, self._home, signal.SIGTERM, name=self.name, timeout_s=STOP_TIMEOUT_S)
@@ -210,7 +210,7 @@ class Valkey:
             "appendonly yes",
             'save ""',
             "maxmemory-policy noeviction",
-            "proto-max-bulk-len 1mb",  # of one message; ours have 1 KB, and a worker reads each whole
+            "proto-max-bulk-len 1mb",  # of one message; Assay's have 1 KB, and a worker reads each whole
             f"requirepass {self._password}",
         ]
         with self.log.open("ab") as log:
@@ -240,7 +240,7 @@ class Valkey:
 
 
 def _is_refused(error: psycopg.OperationalError) -> bool:
-    """Whether the server is there and refuses the role."""
+    """Return whether the server runs and refuses the role."""
     return "authentication failed" in str(error)
 
 

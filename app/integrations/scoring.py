@@ -32,8 +32,8 @@ class NoScoreError(RuntimeError):
 
 
 async def evaluated(rollouts: Sequence[Rollout], *, url: str | None, deadline_s: float) -> list[Result | None]:
-    """Results in the order of the rollouts, without blocking the loop; None for what the service could not do or did
-    not finish in time.  Raises RequestError and NotAllowedError, which are the configuration's fault."""
+    """Results in the order of the rollouts, without blocking the loop; None for a rollout that the service could not
+    score or did not finish in time.  Raises RequestError and NotAllowedError, which are the configuration's fault."""
     threads = _threads(os.getpid())
     return await asyncio.get_running_loop().run_in_executor(threads, evaluate, rollouts, url, deadline_s)
 
@@ -83,7 +83,7 @@ def rollout(
 
 
 def _uuid(text: str | None) -> UUID | None:
-    """The id of a stored problem; None for what a data set of another origin calls so."""
+    """The id of a stored problem; None for another value in that field, in a data set of another origin."""
     try:
         return None if text is None else UUID(text)
     except ValueError:

@@ -41,8 +41,9 @@ def reward_funcs(
     run: str | None = None,
     model: str | None = None,
 ) -> list[Callable[..., Any]]:
-    """What `reward_funcs` of a trainer takes.  Partials of a function of this module: TRL runs them concurrently, and
-    its asynchronous trainer can pickle them.  `timing_budget_s`: of each evaluation; more of it, narrower intervals.
+    """Reward functions for a trainer's `reward_funcs`.  Partials of a function of this module: TRL runs them
+    concurrently, and its asynchronous trainer can pickle them.  `timing_budget_s`: of each evaluation; more of it,
+    narrower intervals.
     `run` and `model` name the training; without them answers are stored in a run a day."""
     chosen = functools.partial(
         kernel_reward,
@@ -59,7 +60,7 @@ def reward_funcs(
 
 def masked(dataset: Any, tokenizer: Any) -> Any:
     """A dataset of the layout `trl_sft_masked` as SFTTrainer takes it: `input_ids`, and `labels` with loss on the
-    answers whose `train` is true and on no other token.
+    answers with a true `train` and on no other token.
 
     `dataset`: a `datasets.Dataset` with the column `dialogue`.  Uses the tokenizer's chat template where it has
     generation marks, else the one that TRL has for the model.  Raises ValueError where TRL has none, and where the
@@ -111,7 +112,7 @@ async def kernel_reward(
     """The rewards of a batch; None where the candidate is not to blame, which TRL leaves out of the advantage.
 
     `columns` are those of the data set, a value for each completion: `reference_code` (or `reference`), `problem_id`,
-    `entry_point`, `backend`, and whatever else there is, which is stored with the answer.  Raises RequestError where a
+    `entry_point`, `backend`, and any other fields, which are stored with the answer.  Raises RequestError where a
     row has neither reference nor problem."""
     asked = prompts if prompts is not None else [None] * len(completions)
     places = _places(asked, Place(run=run, model=model, step=getattr(trainer_state, "global_step", None)))
@@ -144,7 +145,7 @@ async def kernel_reward(
 
 
 def _places(prompts: Sequence[Any], training: Place) -> list[Place]:
-    """Of each answer: the samples of one prompt are a group, and numbered as they come.
+    """Places of the answers: the samples of one prompt are a group, and numbered as they come.
 
     Several processes of a trainer share groups and number on their own."""
     seen: Counter[str] = Counter()

@@ -9,7 +9,8 @@ the layouts `verl_rl` and `drkernel_rl`.  Every answer is stored with its prompt
 and `step` are taken from `reward_kwargs`, or from `extra_info`, which may have `group` (or `uid`) and `sample`, too.
 
 A sample without a score raises: the current trainer then leaves that session out and keeps its siblings.  The legacy
-trainer, and the batch manager, stop the step instead, which loses less than training on zeros that nobody earned."""
+trainer, and the batch manager, stop the step instead, which loses less than training on zeros that no candidate
+earned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ENQUEUE: verl's SFT dataset for the layout `verl_sft_masked`: loss on messages whose `train` is true.
+"""ENQUEUE: verl's SFT dataset for the layout `verl_sft_masked`: loss on messages with a true `train`.
 
     data.custom_cls.path=pkg://app.integrations.verl_dataset
     data.custom_cls.name=MarkedDataset

@@ -1,6 +1,6 @@
 """Log lines: for people, or one JSON object each, with the ids of the job and the device that they are about.
 
-A line never holds a URL with its password: what is logged of servers is what errors say, and they hide it."""
+A line never holds a URL with its password: only error messages about servers are logged, and they hide it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def configure(form: str, *, level: int = logging.INFO, stream: TextIO | None = N
 
 
 class _Json(logging.Formatter):
-    """One object a line: time (UTC, RFC 3339), level, logger, message, what `about` added, and the traceback."""
+    """One object a line: time (UTC, RFC 3339), level, logger, message, the fields added by `about`, and the
+    traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

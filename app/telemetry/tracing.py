@@ -30,7 +30,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 _LOW_64_BITS = (1 << 64) - 1
 _root: ContextVar[UUID | None] = ContextVar("assay_root_span", default=None)
-"""The job whose first span begins now."""
+"""Set the job with the first span, which begins now."""
 
 
 class NotInstalledError(RuntimeError):
@@ -59,7 +59,7 @@ def configure(service: str) -> None:
 
 @contextmanager
 def span(name: str, job_id: UUID, **attributes: str | int | float) -> Iterator[None]:
-    """A span of the job's trace around what runs within; below the span that is open, if that is of the same job."""
+    """A span of the job's trace around the block; below the span that is open, if that is of the same job."""
     if not _installed:
         yield
         return

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
+    """Return whether only this machine reaches that address."""
     if host == "localhost":
         return True
     try:

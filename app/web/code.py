@@ -67,7 +67,7 @@ class Diff:
     added: int
     removed: int
     cut: bool
-    """Whether a side has more than DIFF_LINES lines, the rest of which was not compared."""
+    """True if a side has more than DIFF_LINES lines, the rest of which was not compared."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:

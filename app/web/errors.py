@@ -41,7 +41,7 @@ def as_json(status: int, kind: str, message: str, **details: object) -> flask.Re
 
 
 def for_programs() -> bool:
-    """Whether whoever sent this request reads JSON."""
+    """Return whether whoever sent this request reads JSON."""
     accepted = flask.request.accept_mimetypes
     return (
         flask.request.path.startswith("/v1/")

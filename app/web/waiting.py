@@ -66,7 +66,7 @@ class Watch:
         self._stopping = False
 
     def over(self, job_id: UUID, timeout_s: float) -> bool:
-        """Whether the job is over, or does not exist, within `timeout_s` seconds.
+        """Return whether the job is over, or does not exist, within `timeout_s` seconds.
 
         Raises DatabaseUnavailableError, and StoppingError where it is not over and this server stops."""
         with self.ends([job_id]) as ended:

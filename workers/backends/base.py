@@ -24,10 +24,10 @@ Written = list[tuple[torch.Tensor, torch.Tensor]]
 """Per tensor that a launch was given: which elements it changed, and all of them afterwards."""
 
 KEPT_BYTES = 1 << 30
-"""Limit on what launches wrote, remembered in order to be replayed."""
+"""Limit on the bytes written by launches and remembered in order to be replayed."""
 
 LEAD_NS = 5_000_000
-"""How long a GPU is busy before a profiled call: time for the host to launch everything."""
+"""Time for which a GPU is busy before a profiled call: enough for the host to launch everything."""
 
 LONGEST_LEAD_NS = 40_000_000
 """A host that takes longer than this waits for the device itself, or has filled its queue of some thousand launches:
@@ -37,14 +37,15 @@ CYCLES_PER_NS = 2
 """Clock rate of a GPU: 1.98 on an H100 or H200, less elsewhere, and then the lead is longer."""
 
 synchronise: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", lambda: None)
-"""Until every stream of this process is done.  Bound before a candidate can put something else into torch's place."""
+"""Wait until every stream of this process is done.  Bound before a candidate can put something else into torch's
+place."""
 
 
 class Clock:
     """Time between two moments of the device: events on a GPU, the processor's clock otherwise."""
 
     def __init__(self, device: torch.device) -> None:
-        """Not started."""
+        """Create the stopwatch, not started."""
         self._on_gpu = device.type == "cuda"
         self._moments: list[Any] = []
 
@@ -58,7 +59,7 @@ class Clock:
         self._moments.append(event)
 
     def begin_again(self) -> None:
-        """The first moment is now: what came before is not to be counted."""
+        """Set the first moment to now: earlier launches are not to be counted."""
         self._moments.clear()
         self.mark()
 
@@ -71,7 +72,7 @@ class Clock:
         return self._between(*self._moments)
 
     def after(self, other: Clock) -> int:
-        """Nanoseconds from the other's first moment to ours."""
+        """Nanoseconds from the other's first moment to this one's."""
         return self._between(other._moments[0], self._moments[0])
 
     def _between(self, began: Any, ended: Any) -> int:
@@ -95,7 +96,7 @@ class Recorder:
     signatures: list[dict[str, Any]] = field(default_factory=list)
     """Distinct signatures of the profiled call, as JSON: all that it takes to compile the kernel for another target."""
     profiled: torch.device | None = None
-    """Where, while a call is being profiled."""
+    """Device, while a call is being profiled."""
     work: library.Work = field(default_factory=library.Work)
     """Work of interpreted kernels, while a call is being profiled."""
     _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
@@ -107,11 +108,11 @@ class Recorder:
 
     @property
     def idle(self) -> bool:
-        """Whether launches need no more than counting: the ordinary case, in which the clock is running."""
+        """True if launches need no more than counting: the ordinary case, in which the clock is running."""
         return self.profiled is None and self.ablate == Pretence.HONEST
 
     def pretend(self, what: Pretence) -> None:
-        """From here on do this in place of launches, which are counted all the same."""
+        """Do this in place of launches from here on; they are counted all the same."""
         self.ablate, self._replayed = what, 0
         if what == Pretence.KEEP:
             self._kept = []
@@ -128,8 +129,8 @@ class Recorder:
         signature: dict[str, Any] | None,
         arguments: Iterable[object] = (),
     ) -> Any:
-        """Run one launch with its time taken, or pretend to.  `described`: what its result tells of it; `signature`:
-        None of one that is compiled already."""
+        """Run one launch with its time taken, or pretend to.  `described`: the description taken from its result;
+        `signature`: None of one that is compiled already."""
         if self.ablate != Pretence.HONEST or self.profiled is None:
             return self._pretended(run, [each for each in arguments if isinstance(each, torch.Tensor)])
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -150,7 +151,7 @@ class Recorder:
 
     def kernel_begins(self) -> None:
         """The launch that is being timed has run its hooks and its grid's function, which are the host's code and may
-        launch anything: what follows is the kernel."""
+        launch anything: the call below is the kernel."""
         if self._clock is not None:
             self._clock.begin_again()
 
@@ -167,7 +168,7 @@ class Recorder:
         return None
 
     def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
-        """A launch, with what it changes remembered; none at all of a call that writes too much."""
+        """Run a launch and remember its writes; none at all of a call that writes too much."""
         kept = sum(values.nbytes for launch in self._kept for _, values in launch)
         if kept + sum(tensor.nbytes for tensor in tensors) > KEPT_BYTES:
             return run()
@@ -180,11 +181,11 @@ class Recorder:
         self, device: torch.device, call: Callable[[], object], deliver: Callable[[], object] = lambda: None
     ) -> int:
         """One call with every launch timed; returns nanoseconds of the whole.  `call` waits for nothing, so that on a
-        GPU the moment after it is when its last kernel ends; `deliver` hands over what it returned, and is not timed.
+        GPU the moment after it is when its last kernel ends; `deliver` hands over its outputs, and is not timed.
 
         Where the host was still launching when the device turned to the call, there are gaps between kernels that are
         the host's: then it is called once more, with a lead that is long enough; inputs may be another's by then, and
-        what it returns is not delivered.
+        its outputs are not delivered.
 
         On the CPU device the library's operators are rows, too, by the account of a dispatch mode (workers.library)."""
         operators: list[library.Operator] = []
@@ -201,7 +202,7 @@ class Recorder:
                 operators = account.operators
         finally:
             self.profiled = None
-        # First of all, because it waits for the device: on a stream that waits for nobody a kernel can be done before
+        # First of all, because it waits for the device: on a stream that waits for no other a kernel can be done before
         # the call's own beginning, from which its start is counted.
         total_ns = whole.nanoseconds()
         self.rows = [
@@ -254,12 +255,12 @@ def _fits(source: torch.Tensor, into: torch.Tensor) -> bool:
 
 
 class Backend(Protocol):
-    """From source to module."""
+    """Loader that turns a source into a module."""
 
     def build(self, path: Path, recorder: Recorder) -> ModuleType:
         """Execute the source at `path` as a module, with its kernels reporting to `recorder`.
 
-        Raises whatever the source raises."""
+        Raises the source's own errors."""
         ...
 
 

@@ -22,7 +22,7 @@ from workers.imported import once_imported
 from workers.launches import Launch, Three
 from workers.wire import Pretence
 
-if knobs.runtime.interpret:  # on a GPU nobody needs it, and its zygote stays as it was measured
+if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays as it was measured
     from workers import libdevice
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
@@ -104,7 +104,7 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
 
 
 def _count_work(recorder: base.Recorder) -> None:
-    """Have the interpreter tell the recorder what the kernels of a profiled call move and multiply."""
+    """Have the interpreter tell the recorder the bytes and products of a profiled call's kernels."""
     builder: Any = InterpreterBuilder
     load, store, dot = builder.create_masked_load, builder.create_masked_store, builder.create_dot
     atomics = builder.create_atomic_rmw
@@ -178,7 +178,7 @@ def _record_inlined(recorder: base.Recorder, module: Any) -> None:
 
 
 class Sized:
-    """A launch's grid, which remembers what it came to: it may be a function of the kernel's options."""
+    """A launch's grid, which remembers its value: it may be a function of the kernel's options."""
 
     def __init__(self, grid: Any, known: Callable[[], None] = lambda: None) -> None:
         """`grid`: one to three numbers, or a function that returns them; `known`: called once it is known, which is

@@ -3,4 +3,4 @@
     referee ── spawn.Zygote ──▶ zygote (imports torch once, confined) ──fork──▶ warden ──fork──▶ candidate
 
 The warden is trusted: it makes the candidate's own namespaces, reports its pid and how it ended, and outlives it only
-to bury what it left."""
+to remove its remains."""

@@ -29,7 +29,7 @@ OUTCOME = struct.Struct("<Ii")
 Neither errno nor refusal: UNSEEN and UNFINISHED."""
 
 UNSEEN = 250
-"""It was not refused, and did not reach what it was meant to reach."""
+"""The act was not refused, and did not reach its target."""
 UNFINISHED = 251
 """It did not end in time, which says nothing about what it could have done."""
 
@@ -40,7 +40,7 @@ ACT_TIMEOUT_S = 20.0
 MESSAGE_BYTES = 4096
 
 _TIMER_SETTIME = {"x86_64": 223, "aarch64": 110}
-"""Not refused, and useless without a timer."""
+"""System-call numbers of timer_settime, which is not refused and is useless without a timer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def _attempt(act: Callable[[Targets], None], targets: Targets) -> int:
             act(targets)
         except OSError as error:
             os._exit(error.errno or UNSEEN)
-        except (ValueError, MemoryError):  # what Python makes of some refusals
+        except (ValueError, MemoryError):  # Python raises these for some refusals
             os._exit(UNSEEN)
         os._exit(0)
     deadline = time.monotonic() + ACT_TIMEOUT_S
@@ -153,7 +153,7 @@ class _Span(ctypes.Structure):
 
 
 def _trace(pid: int) -> None:
-    """In such a way that it dies with this process: the outer half can see that."""
+    """Trace a process that then dies with this one: the outer half can see that."""
     seize, exit_kill = 0x4206, 0x100000
     _call("ptrace", seize, pid, 0, exit_kill)
 
@@ -311,7 +311,7 @@ def _continue_by_descriptor(targets: Targets) -> None:  # noqa: ARG001
 
 
 def _continue_by_child(targets: Targets) -> None:  # noqa: ARG001
-    """Start a child whose end sends SIGCONT."""
+    """Start a child that sends SIGCONT at its end."""
     if _call("clone", signal.SIGCONT, 0, 0, 0, 0) == 0:
         os._exit(0)
 
@@ -376,4 +376,4 @@ ACTS: dict[str, Callable[[Targets], None]] = {
     "allocate more than allowed": _allocate_much,
     "start more processes than allowed": _start_many,
 }
-"""By name, as reports show it.  The last one leaves so many dead that nothing more can be started."""
+"""Acts by name, as reports show it.  The last one leaves so many dead that nothing more can be started."""

@@ -17,7 +17,7 @@ from pathlib import Path
 CONTROLLERS = {"memory", "pids"}
 _PREFIX = "assay-"
 _HOST = "assay"
-"""Where the processes of a delegated group go: one that limits its children may hold none itself (cgroups(7))."""
+"""Group for the processes of a delegated group: one that limits its children may hold none itself (cgroups(7))."""
 
 REMOVE_TIMEOUT_S = 1.0
 """A group can be removed when the kernel has taken its last process apart."""
@@ -50,7 +50,7 @@ class Group:
         self._write("cgroup.procs", "0")
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed something here for want of memory."""
+        """Return whether the kernel killed a process of the group for want of memory."""
         fd = os.open("memory.events", os.O_RDONLY, dir_fd=self._fd)
         try:
             events = dict(line.split() for line in os.read(fd, 4096).decode().splitlines())
@@ -59,7 +59,7 @@ class Group:
         return events["oom_kill"] != "0"
 
     def kill(self) -> None:
-        """Everything in it, whatever its parents."""
+        """Kill every process in the group, whichever its parents."""
         with contextlib.suppress(FileNotFoundError):  # before Linux 5.14
             self._write("cgroup.kill", "1")
 
@@ -93,7 +93,7 @@ def open_parent() -> int:
 
 
 def remove(folder: Path) -> None:
-    """A parent's group and what is left below it, unless something still runs there."""
+    """A parent's group and the groups left below it, unless a process still runs there."""
     for group in [*folder.glob("candidate-*"), folder]:
         with contextlib.suppress(OSError):
             group.rmdir()

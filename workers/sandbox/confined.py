@@ -35,7 +35,7 @@ class Stopwatch(Protocol):
 
 
 def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socket]:
-    """The files that can be read, or whose other end has closed, within that time.
+    """The files that can be read, or are closed at the other end, within that time.
 
     By poll(2): select(2) knows no descriptor from 1024 on, and a worker that lives for weeks may have such."""
     poll = select.poll()
@@ -50,15 +50,17 @@ class ZygoteError(RuntimeError):
 
 
 KILLED = f"killed by signal {int(signal.SIGKILL)} (SIGKILL)"
-"""In the message of a process that ended so.  None can do that to itself: in a process namespace of its own the signal
-has no effect on its first process, so that it comes from the host's kernel, out of memory, or from an operator."""
+"""Text in the message of a process that ended so.  None can do that to itself: in a process namespace of its own the
+signal has no effect on its first process, so that it comes from the host's kernel, out of memory, or from an
+operator."""
 
 
-class Ended(Exception):  # noqa: N818 (what it says)
+class Ended(Exception):  # noqa: N818 (an event, not an error)
     """The process is gone."""
 
     def __init__(self, *, status: int, out_of_memory: bool = False) -> None:
-        """`status` as from waitpid; `out_of_memory`: the kernel ended it, or what it had started, for that."""
+        """`status` as from waitpid; `out_of_memory`: the kernel ended it, or a process that it had started, for
+        that."""
         self.status = status
         self.out_of_memory = out_of_memory
 
@@ -87,7 +89,7 @@ class Confined:
         self._ended = False
         self._frozen: list[int] = []
         self._all_stopped = False
-        """Whether everything in `_frozen` has been seen to stand still, and that nothing else is there."""
+        """True if every thread in `_frozen` has been seen to stand still, and there is no other."""
         self._threads: threads.Threads | None = None
         """Threads of the process, kept from one timed block to the next."""
         self.output = b""
@@ -102,7 +104,8 @@ class Confined:
         return self._pid
 
     def wait_ready(self, timeout_s: float = 30.0) -> None:
-        """Until the process is confined and its pid is known.  Raises ZygoteError where it could not be confined."""
+        """Wait until the process is confined and its pid is known.  Raises ZygoteError where it could not be
+        confined."""
         deadline = time.monotonic() + timeout_s
         while self._pid is None or not self.active:
             if not readable(self._notes, timeout_s=max(0.0, deadline - time.monotonic())):
@@ -134,8 +137,8 @@ class Confined:
 
     @property
     def is_there(self) -> bool:
-        """Whether neither the process nor its warden has ended, as far as is known.  For a process that nobody has
-        asked anything at the moment: what the warden says of its end is read, and is not there for another reader."""
+        """True if neither the process nor its warden has ended, as far as is known.  For a process with no open
+        request: the warden's notice of its end is read, and is not there for another reader."""
         try:
             self._take_notes()
         except (Ended, ZygoteError):
@@ -175,7 +178,7 @@ class Confined:
             ready = readable(self._channel, self._notes, timeout_s=left)
             if self._channel in ready:
                 fds = array.array("i")
-                space = socket.CMSG_LEN(fds.itemsize)  # for one: the kernel closes whatever else comes
+                space = socket.CMSG_LEN(fds.itemsize)  # for one: the kernel closes any others
                 try:
                     message, ancillary, _, _ = self._channel.recvmsg(size + 1, space, socket.MSG_CMSG_CLOEXEC)
                 except ConnectionResetError:  # see _read
@@ -230,13 +233,13 @@ class Confined:
                 raise TimedOut
 
     def _drain(self) -> bool:
-        """Read what was printed; False at the end of the pipe."""
+        """Read printed output; False at the end of the pipe."""
         data = os.read(self._stdout, 1 << 20)
         self.output = (self.output + data)[:STDOUT_KEPT]
         return bool(data)
 
     def freeze(self) -> bool:
-        """Stop every thread of the process and of what it started, and wait until they have stopped.
+        """Stop every thread of the process and of its descendants, and wait until they have stopped.
 
         Says whether it has started something since it was frozen last, which the stopwatch did not know and could not
         stop.  Raises TimedOut where it goes on starting more."""
@@ -261,12 +264,12 @@ class Confined:
             time.sleep(0.0001)
 
     def _stands(self, own: threads.Threads) -> bool:
-        """Whether each thread was found standing when it was looked at."""
+        """Return whether each thread was found stopped."""
         return own.standing() and all(map(threads.standing, self._frozen[1:]))
 
     def require_standing(self) -> None:
-        """Look once more, after what no running thread may see and before the clock starts: since `freeze` nothing may
-        have run.  0.13 ms where the process has 25 threads.
+        """Check once more, after the writes that no running thread may see and before the clock starts: since `freeze`
+        nothing may have run.  0.13 ms where the process has 25 threads.
 
         Raises ValueError where something runs, Ended where the process is being killed (memory ran out)."""
         if self._ended:
@@ -281,10 +284,10 @@ class Confined:
         raise ValueError("something in it ran while it was to stand still")
 
     def timed(self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float) -> Timed:
-        """Send, wake and wait, with the time taken by the stopwatch; see `receive` for what is raised.
+        """Send, wake and wait, with the time taken by the stopwatch; see `receive` for the errors raised.
 
-        The process is stopped the moment that it has answered; `freeze` sees to what it started meanwhile.  One whose
-        answer takes longer than `spin_s` is waited for as `receive` does."""
+        The process is stopped the moment that it has answered; `freeze` sees to the processes it started meanwhile.
+        One whose answer takes longer than `spin_s` is waited for as `receive` does."""
         self._all_stopped = False
         taken = stopwatch.run(self._channel, message, self._frozen, min(spin_s, timeout_s))
         if taken.reply is not None:
@@ -297,7 +300,7 @@ class Confined:
         return ended_ns - taken.began_ns, reply
 
     def thaw(self) -> None:
-        """Let it run again.  Cheap, because the clock is running: what to wake was listed by `freeze`."""
+        """Let it run again.  Cheap, because the clock is running: the threads to wake were listed by `freeze`."""
         for pid in self._frozen:
             _signal(pid, signal.SIGCONT)
         self._frozen, self._all_stopped = [], False

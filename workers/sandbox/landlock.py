@@ -35,7 +35,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 WRITE = READ | _WRITE_FILE | _TRUNCATE
-"""To files that exist."""
+"""Rights to files that exist."""
 DEVICE = _READ_FILE | _WRITE_FILE | _IOCTL_DEV
 EVERYTHING = -1
 """All rights that this kernel's ABI knows."""
@@ -72,7 +72,7 @@ def describe(abi: int) -> tuple[str, list[str]]:
 
 
 def restrict(abi: int, rules: Iterable[tuple[Path, int]]) -> None:
-    """Confine this thread and all that it starts to the files of `rules` (path, rights) and what lies below them.
+    """Confine this thread and all that it starts to the files of `rules` (path, rights) and those below them.
 
     Paths that do not exist are left out.  Needs no_new_privs.  Raises OSError."""
     files = sum(rights for needed, rights in _RIGHTS.items() if abi >= needed)

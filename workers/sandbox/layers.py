@@ -50,7 +50,7 @@ class Limits:
     memory_bytes: int
     """Address space; 0 does not limit it (CUDA reserves far more than it uses)."""
     data_bytes: int
-    """Memory that it may write and does not share, which for CUDA, too, is what it uses."""
+    """Memory that it may write and does not share, which for CUDA, too, is the memory it uses."""
     cpu_s: int
     file_bytes: int = 256 << 20
     open_files: int = 1024
@@ -170,17 +170,17 @@ def _show(source: Path, root: Path) -> None:
 
 
 def _readable_by_others(folder: Path) -> bool:
-    """Whether any uid can walk to `folder` and read it."""
+    """Return whether any uid can enter and read `folder`."""
     return all(part.stat().st_mode & 0o005 == 0o005 for part in [folder, *folder.parents])
 
 
 def enter_process_namespace(layers: Layers) -> None:
-    """In the warden: its next child is the first process of a new namespace, so killing it kills all it started."""
+    """Make the warden's next child the first process of a new namespace, so killing it kills all it started."""
     layers.attempt("process namespace", linux.unshare, linux.CLONE_NEWPID)
 
 
 def make_scratch(layers: Layers) -> Path:
-    """In the warden: the one folder that its candidate may write, which will also be its current folder."""
+    """Make, in the warden, the one folder that its candidate may write, which will also be its current folder."""
     if "private root" in layers.active:
         return Path("/tmp")  # mounted anew by the candidate, and gone with it
     layers.missing.append("bounded scratch folder (no mounts)")
@@ -188,13 +188,14 @@ def make_scratch(layers: Layers) -> Path:
 
 
 def remove_scratch(layers: Layers, scratch: Path) -> None:
-    """In the warden, after the candidate's end.  Unremovable files stay, unreadable."""
+    """Remove the scratch folder, in the warden, after the candidate's end.  Unremovable files stay, unreadable."""
     if "private root" not in layers.active:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -> None:
-    """In the candidate's process, before any of its code: scratch folder, limits, uid, no new privileges, filters.
+    """Confine the candidate's process before any of its code runs: scratch folder, limits, uid, no new privileges,
+    filters.
 
     Raises OSError where a layer that must not fail does: nothing runs then."""
     if "private root" in layers.active:
@@ -213,7 +214,7 @@ def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -
     os.chdir(scratch)
     _restrict_files(layers, scratch)
     bound = bool(limits.cpus)
-    layers.attempt("system-call filter", _filter_calls, bound)  # last: it forbids what the layers above need
+    layers.attempt("system-call filter", _filter_calls, bound)  # last: it forbids calls that the layers above need
 
 
 def _mount_scratch(layers: Layers) -> None:

@@ -1,4 +1,4 @@
-"""The few Linux calls that Python 3.11 does not wrap.  Every function raises OSError with what it tried."""
+"""The few Linux calls that Python 3.11 does not wrap.  Every function raises OSError with the attempted act."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def bind(source: Path | str, target: Path | str, *, read_only: bool = True) -> N
 
 
 def make_read_only(target: Path | str) -> None:
-    """Mount what is mounted at `target` again, for reading, and without set-uid programs."""
+    """Remount the file system at `target`, for reading, and without set-uid programs."""
     mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | _locked_flags(target))
 
 

@@ -4,9 +4,10 @@ Nearly everything that is refused fails with an error and does not kill: honest 
 io_uring, a network interface) and live with a no, and a process that was killed for asking would look like a crash.
 Only calls through another architecture's entry kill: honest code never makes them, and their numbers mean other calls.
 
-What CUDA, torch and Triton are known to need stays open: ioctl, mmap and mlock on /dev/nvidia*, memfd_create, eventfd,
-poll, sched_*, mbind and set_mempolicy, threads by clone, AF_UNIX sockets (the driver listens on an abstract one, to
-pass descriptors), vfork and execve for compilers.  Whatever Docker's default profile refuses, CUDA does without.
+The calls that CUDA, torch and Triton are known to need stay open: ioctl, mmap and mlock on /dev/nvidia*, memfd_create,
+eventfd, poll, sched_*, mbind and set_mempolicy, threads by clone, AF_UNIX sockets (the driver listens on an abstract
+one, to pass descriptors), vfork and execve for compilers.  CUDA does without all calls that Docker's default profile
+refuses.
 
 Does not guard against: holes in the calls that stay open, above all in the ioctls of the NVIDIA driver."""
 
@@ -21,7 +22,7 @@ from workers.sandbox import linux
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
-"""Set in the numbers of x32, whose calls come under x86_64's architecture (seccomp(2), "caveats")."""
+"""Set in the numbers of x32, which come under x86_64's architecture (seccomp(2), "caveats")."""
 
 LAST_KNOWN = 462
 """mseal, of Linux 6.10.  Calls with higher numbers are newer than this list: they do not exist here."""
@@ -57,7 +58,7 @@ _CHANNELS = {
     "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192), "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }  # fmt: skip
-"""Outlive a process: its successor could find what it left there (keyrings, System V and POSIX IPC)."""
+"""Outlive a process: its successor could find data left there (keyrings, System V and POSIX IPC)."""
 
 _MACHINE = {
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
@@ -78,7 +79,7 @@ BOUND = {"sched_setaffinity": (203, 122)}
 the host to himself."""
 
 DENIED = {**_OTHERS, **_NAMESPACES, **_SURFACE, **_CHANNELS, **_MACHINE, **_SIGNALS}
-"""Refused whatever the arguments: name → number on x86_64 and on aarch64 (None: it has no such call)."""
+"""Refused with any arguments: name → number on x86_64 and on aarch64 (None: it has no such call)."""
 
 FILTERED = {
     "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203),
@@ -97,8 +98,8 @@ with SIGCONT, a child that is about to end when all are stopped would wake its p
 _SIGCHLD = 17
 _F_SETSIG = 10
 """Which signal says that a descriptor is ready, that a lease is broken or that a folder has changed (O_ASYNC, FIOASYNC,
-F_SETLEASE, F_NOTIFY): SIGCONT could be it, and the referee's own request what makes the descriptor ready.  Without it,
-it is SIGIO."""
+F_SETLEASE, F_NOTIFY): SIGCONT could be it, and the referee's own request the event that makes the descriptor ready.
+Without it, it is SIGIO."""
 
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 _PRCTL_DENIED = (
@@ -170,7 +171,7 @@ def _argument(index: int, *, high: bool = False) -> Instruction:
 
 
 def _closer_looks() -> dict[str, list[Instruction]]:
-    """For each of FILTERED, what follows when it is that call; every path ends in a return."""
+    """Instructions for each call of FILTERED; every path ends in a return."""
     allow = (_RET, 0, 0, _ALLOW)
     forbid = _refuse(errno.EPERM)
     stream = [

@@ -162,7 +162,7 @@ class _Outer:
         listener.listen()
 
     def targets(self, neighbour_pids: list[int]) -> acts.Targets:
-        """For the confined process."""
+        """Targets for the confined process."""
         return acts.Targets(
             token=self._token,
             file=str(self._folder / "canary"),
@@ -181,8 +181,8 @@ class _Outer:
         )
 
     def saw(self, name: str, targets: acts.Targets) -> bool:
-        """Whether an act that was not refused had an effect out here.  In a process namespace of its own, a number may
-        name somebody else; in a private /dev/shm, a file concerns nobody."""
+        """Return whether an act that was not refused had an effect out here.  In a process namespace of its own, a pid
+        may name another process; in a private /dev/shm, a file is visible to no other."""
         effects = {
             "trace the worker (ptrace)": lambda: not _alive(targets.worker_pids[0]),
             "kill a process of the worker's": lambda: not _alive(targets.worker_pids[1]),
@@ -213,7 +213,7 @@ def _alive(pid: int) -> bool:
 def try_cuda() -> str:
     """Make a CUDA context and launch a Triton kernel in a process confined like a candidate's.
 
-    Returns what went wrong, or nothing."""
+    Returns the error, or an empty text."""
     passed_on = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
     environment = {name: os.environ[name] for name in passed_on if name in os.environ}
     role = "workers.candidate"

@@ -26,12 +26,12 @@ _PROJECT = Path(__file__).resolve().parents[2]
 
 
 def import_path() -> str:
-    """PYTHONPATH for a trusted process: this project, then what the variable says here (packages beside the prefix)."""
+    """PYTHONPATH for a trusted process: this project, then the variable's value here (packages beside the prefix)."""
     return os.pathsep.join([str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def candidate_uids(pid: int, uid_map: str) -> range:
-    """Uids for the processes of the referee `pid`: nobody else's on this host, because pids are not.
+    """Uids for the processes of the referee `pid`: no other process's on this host, because pids are unique.
 
     `uid_map` is that of user_namespaces(7).  A rootless container has some thousands of uids and little else; there
     they are taken from the middle, where neither its accounts nor `nobody` live."""
@@ -49,7 +49,7 @@ _uids: dict[int, Iterator[int]] = {}
 
 def next_uid() -> int:
     """One that none of the last thousand processes had, whichever zygote forks it: the kernel counts processes by uid,
-    so that one of two with the same could use up what the other may start."""
+    so that one of two with the same could use up the other's process limit."""
     here = os.getpid()
     if here not in _uids:
         uids = candidate_uids(here, Path("/proc/self/uid_map").read_text())
@@ -96,11 +96,11 @@ class Zygote:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process has not ended."""
+        """True if the process has not ended."""
         return self._process.poll() is None
 
     def wait_ready(self) -> None:
-        """Until it has imported what its roles need and has confined itself.  Raises ZygoteError."""
+        """Wait until it has imported its roles' modules and has confined itself.  Raises ZygoteError."""
         if self._ready:
             return
         greeting = self._channel.recv(zygote.MESSAGE_BYTES)
@@ -132,7 +132,7 @@ class Zygote:
         return Confined(channel, notes, stdout)
 
     def close(self) -> None:
-        """End the zygote; whatever it forked dies with it."""
+        """End the zygote; all its forks die with it."""
         self._channel.close()
         self._process.kill()
         self._process.wait()

@@ -27,8 +27,8 @@ class Threads:
     """The threads of one process.
 
     Up to `kept` of their files stay open from one look to the next.  An open file is that of one thread for ever: once
-    the thread is gone, its `stat` cannot be read, whoever has its number by then.  How many threads the process has is
-    in the `stat` of each, so that none is overlooked."""
+    the thread is gone, its `stat` cannot be read, even if another process has its number by then.  How many threads the
+    process has is in the `stat` of each, so that none is overlooked."""
 
     def __init__(self, pid: int, kept: int = 0) -> None:
         """Looks at nothing yet."""
@@ -38,7 +38,7 @@ class Threads:
         self._kept: dict[str, int] = {}
 
     def standing(self) -> bool:
-        """Whether every thread is stopped or dead; True of a process that is gone.
+        """Return whether every thread is stopped or dead; True of a process that is gone.
 
         Also False where a thread has come or gone since the last look, or during this one: to be asked again."""
         try:
@@ -60,7 +60,7 @@ class Threads:
         return count == len(folders)
 
     def children(self) -> list[int]:
-        """The processes that its threads have started and that nobody has reaped: all of them, and no more to come,
+        """The unreaped processes that its threads have started: all of them, and no more to come,
         where `standing` has just been true."""
         try:
             folders = self._folders or self._listed()
@@ -105,7 +105,7 @@ def _count(more: int) -> bool:
 
 
 def standing(pid: int) -> bool:
-    """Whether every thread of a process is stopped or dead."""
+    """Return whether every thread of a process is stopped or dead."""
     return Threads(pid).standing()
 
 

@@ -17,9 +17,9 @@ _NVCC = Path("bin/nvcc")
 
 
 def cuda_home() -> Path | None:
-    """Where CUDA's compiler is: as CUDA_HOME says, else where the system keeps it, else among Python's packages.
+    """Folder of CUDA's toolkit: as CUDA_HOME says, else where the system keeps it, else among Python's packages.
 
-    Not by way of PATH: what is found there may be a wrapper, and torch takes the folder above it for CUDA's."""
+    Not by way of PATH: a program found there may be a wrapper, and torch takes the folder above it for CUDA's."""
     packages = [Path(entry) / "nvidia" for entry in sys.path if entry.endswith("-packages")]
     told = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
     system = [Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*")), Path("/usr/lib/nvidia-cuda-toolkit")]

@@ -3,8 +3,8 @@
 A process that waits lets its core halt, and in a virtual machine waking it again takes up to 400 µs, now more and now
 less; measured on an H200 host, hand-overs of 24 µs became 300 to 500 µs after a few idle milliseconds.  So a process of
 the lowest scheduling class (SCHED_IDLE) turns on each such core, and offers the core to others every few microseconds:
-in another session's group its class alone does not make it give way, and whoever woke while it had just begun a slice
-waited for the end of that, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
+in another session's group its class alone does not make it give way, and a process that woke while it had just begun a
+slice waited for the end of that, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
     python -m workers.sandbox.wakeful PARENT CORE…       turns for ever; started and stopped by `Wakeful`"""
 
@@ -70,7 +70,7 @@ class Wakeful:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its first process has not ended."""
+        """True if its first process has not ended."""
         return self._process.poll() is None
 
     def _signal(self, number: int) -> None:

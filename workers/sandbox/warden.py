@@ -1,7 +1,7 @@
 """The warden: a trusted supervisor between the zygote and each candidate.
 
 It makes the candidate's process namespace, control group and scratch folder, reports its pid and how it ended, and
-outlives it only to bury what it left.  It holds no candidate's code and dies with the zygote, burying first."""
+outlives it only to remove its remains.  It holds no candidate's code and dies with the zygote, after that."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Request:
     """Address space of each process; 0: not limited."""
     cpu_s: int
     core: int
-    """Where it runs; −1: anywhere."""
+    """Core on which the candidate runs; −1: any."""
 
     @property
     def tree_bytes(self) -> int:
-        """Memory of all processes together, with what lies in their scratch folders.  Address space that CUDA only
+        """Memory of all processes together, with the files in their scratch folders.  Address space that CUDA only
         reserves does not count, so that there is a limit in any case."""
         own = self.memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
         return own + 2 * layers.SCRATCH_BYTES
@@ -69,7 +69,7 @@ Ends = tuple[int, int, socket.socket]
 def run(
     serve: Serve, active: layers.Layers, groups: int | None, request: Request, fds: list[int], zygote: int
 ) -> NoReturn:
-    """Fork the candidate, wait for its end, bury what is left.  `groups`: where its control group goes."""
+    """Fork the candidate, wait for its end, remove its remains.  `groups`: parent of its control group."""
     channel, stdout, notes = fds
     note = socket.socket(fileno=notes)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -130,7 +130,7 @@ def _fork(nest: Nest, serve: Serve, ends: Ends, zygote: int) -> int:
 
 
 def _bury(nest: Nest) -> bytes:
-    """Kill what the candidate has left running; returns the text of NOTE_ENDED."""
+    """Kill the processes that the candidate has left running; returns the text of NOTE_ENDED."""
     if nest.group is not None:
         nest.group.kill()
     if "process namespace" not in nest.active.active:
@@ -139,8 +139,8 @@ def _bury(nest: Nest) -> bytes:
 
 
 def _bury_orphans() -> None:
-    """Without a process namespace, everything the candidate started is this process's child now: kill it until nothing
-    is left."""
+    """Kill, without a process namespace, all processes that the candidate started, now this process's children, until
+    none is left."""
     while True:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
         for pid in map(int, children.split()):

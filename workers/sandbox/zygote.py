@@ -1,9 +1,9 @@
-"""The zygote: imports what candidates need once, confines itself, and forks a warden with a candidate on request.
+"""The zygote: imports the candidates' modules once, confines itself, and forks a warden with a candidate on request.
 
 Started as `python -m workers.sandbox.zygote FD ROLE…` with a clean environment by spawn.Zygote.  It never runs other
 people's code itself and never computes with torch: a parent that has used OpenMP makes its forks hang.
 
-A role's module may `prepare` for all its forks: whatever that leaves in memory they have, and of what it leaves in
+A role's module may `prepare` for all its forks: they have everything that it leaves in memory, and of its files in
 Triton's cache the libraries are put into each one's own."""
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main(fd: int, roles: list[str]) -> None:
 def _prepare(modules: Iterable[ModuleType]) -> dict[str, bytes]:
     """Libraries that were built, by their place in Triton's cache.
 
-    What fails here each fork tries for itself, and says why it cannot."""
+    A step that fails here is tried by each fork for itself, which reports the reason."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = folder
         for module in modules:
@@ -86,7 +86,7 @@ def _prepare(modules: Iterable[ModuleType]) -> dict[str, bytes]:
 
 
 def _serve(serve: warden.Serve, libraries: dict[str, bytes], channel: socket.socket, scratch: Path) -> None:
-    """In a fork: as the role does, with those libraries where its cache is."""
+    """Serve a role in a fork, with those libraries in its cache."""
     for name, content in libraries.items():
         path = scratch / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,8 +104,8 @@ def _open_groups(active: layers.Layers) -> int | None:
 
 
 def prefer() -> None:
-    """Ahead of the host's ordinary work, where that is allowed: what waits for a core is measured as slow.  All forks
-    inherit it, and with it the one core they are bound to."""
+    """Ahead of the host's ordinary work, where that is allowed: a process that waits for a core is measured as slow.
+    All forks inherit it, and with it the one core they are bound to."""
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
 

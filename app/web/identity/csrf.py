@@ -56,7 +56,7 @@ def token() -> str:
 
 
 def secure() -> bool:
-    """Whether cookies can be kept off plain HTTP."""
+    """Return whether cookies can be kept off plain HTTP."""
     return flask.request.is_secure or context.settings().web_url.startswith("https:")
 
 

@@ -117,12 +117,12 @@ def current_user() -> User:
 
 
 def by_cookie() -> bool:
-    """Whether the request says who it is with a cookie, which a browser sends whatever page made it."""
+    """Return whether the request says who it is with a cookie, which a browser sends whatever page made it."""
     return bool(flask.g.get("by_cookie", False))
 
 
 def nobody_there() -> bool:
-    """Whether there are no users.  Once there is one, there always is: users are never deleted."""
+    """Return whether there are no users.  Once there is one, there always is: users are never deleted."""
     state = flask.current_app.extensions["assay.identity"]
     now = time.monotonic()
     if state["users_at"] is None and now >= state["empty_until"]:
@@ -179,14 +179,14 @@ def _by_token() -> User:
 
 
 def _at_this_machine() -> bool:
-    """Whether the connection is from here, and the name that was asked for is one of this machine's own."""
+    """Return whether the connection is from here, and the name that was asked for is one of this machine's own."""
     host = addresses.host_of(flask.request.host)
     ours = addresses.is_loopback(host) or host == addresses.host_of(context.settings().web_url)
     return ours and addresses.is_loopback(flask.request.remote_addr or "") and not _passed_on()
 
 
 def _passed_on() -> bool:
-    """Whether a reverse proxy sent it that the settings do not know: a trusted one says whose request it is."""
+    """Return whether a reverse proxy sent it that the settings do not know: a trusted one says whose request it is."""
     if context.settings().trusted_proxies:
         return False
     headers = flask.request.headers

@@ -101,7 +101,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def by_cases(self) -> bool:
-        """Whether it has cases in place of a reference.  There, the toolkit decides; a request that names only the
+        """True if it has cases in place of a reference.  There, the toolkit decides; a request that names only the
         workflow means the same."""
         return CASES_WORKFLOW in (self.workflow.lower(), self.toolkit)
 
@@ -118,7 +118,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def measured(self) -> bool:
-        """Whether it is to be timed."""
+        """True if it is to be timed."""
         return self.run_performance is not False and self.measure_performance is not False
 
     @property

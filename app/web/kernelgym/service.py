@@ -201,7 +201,7 @@ def clear_errors(code_hash: str) -> Response:
 @requires("submit")
 @large
 def validate() -> Response:
-    """Whether the sources parse and define what they must; nothing is evaluated."""
+    """Return whether the sources parse and define what they must; nothing is evaluated."""
     body = requests.read(flask.request.get_data(), EvaluationRequest)
     more: dict[str, Any] = {}
     if body.by_cases:

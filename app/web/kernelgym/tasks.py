@@ -101,7 +101,7 @@ def workflow_result(task_id: str) -> Response:
 @blueprint.get("/status/<task_id>")
 @requires("read")
 def status(task_id: str) -> Response:
-    """Whether it is over, and what went wrong."""
+    """Return whether it is over, and what went wrong."""
     return flask.jsonify(answers.progress(task_id, _result(_task(task_id))))
 
 
