@@ -1,15 +1,15 @@
 """EXPORT: a declared selection → funnel → files, manifest and card.
 
     export      write a dataset
-    funnel      what a selection would keep at each stage, without writing it
+    funnel      rows that a selection would keep at each stage, nothing written
     preview     its first rows
-    verify      prove that a folder is what its manifest says
+    verify      prove that a folder agrees with its manifest
     reproduce   make the rows of a manifest again from the same database
     why         why an evaluation is in a dataset, or out of it
     diff        how two datasets differ
 
 The stages are those of `app.domain.selection`.  They are run inside one snapshot, which is "everything older than
-`as_of`": the manifest holds that moment, and whoever asks again gets the same rows.  The dataset is written beside its
+`as_of`": the manifest holds that moment, and asking again gives the same rows.  The dataset is written beside its
 target and renamed into place whole, in the transaction that records it."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def reproduce(
 
 
 def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> dict[str, Any]:
-    """What the selection keeps at each stage, in all and by problem, and how many rows it would have; writes nothing.
+    """Counts kept at each stage of the selection, in all and by problem, and its number of rows; writes nothing.
 
     `{"kind", "stages": [{"stage", "rows", "rule"}], "rows", "problems": [{"problem_id", "problem", "rows", "left"}]}`,
     `left` being a list in the order of the stages.  Rendering may drop rows further."""
@@ -305,7 +305,7 @@ def _joined(root: Path, split: str, files: list[FileEntry]) -> FileEntry:
 
 
 def _write_unfit(path: Path, selected: Selected) -> None:
-    """What was chosen and could not be shown, and why."""
+    """Write the attempts that were chosen and could not be shown, with the reason of each."""
     with path.open("w", encoding="utf-8") as file:
         for part in selected.parts:
             for evaluation_id, turn_id, reason in part.dropped:
@@ -328,7 +328,7 @@ def _write_funnel(path: Path, selected: Selected) -> None:
 
 
 def _write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manifest:
-    """What the trainer wants beside the rows, the card, and the manifest with their hashes in it."""
+    """Write the files that the trainer needs beside the rows, the card, and the manifest with their hashes."""
     chosen = formats.find(manifest.format)
     tables = [file for file in manifest.files if file.path.startswith("data/")]
     by_split = {Path(file.path).stem.partition("-")[0]: file.path for file in tables}
@@ -392,7 +392,7 @@ def _evaluation_ids(root: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """How a dataset that was made again differs from what its manifest says."""
+    """Differences between a dataset that was made again and its manifest."""
     if before["content_sha256"] == after["content_sha256"]:
         return []
     found = [

@@ -19,13 +19,13 @@ UNFIT = "unfit.jsonl"
 
 _ANSWERS = ("answer", "rejected")
 _MADE_OF = (*_ANSWERS, "trained")
-"""Roles of what a row is made of, beside what it only rests on."""
+"""Roles of the attempts that a row is made of; the other roles are attempts that it only rests on."""
 
 
 def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
-    """What became of an evaluation, once for each turn that asked for it; empty if the selection never saw it.
+    """Fate of an evaluation, once for each turn that asked for it; empty if the selection never saw it.
 
-    `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is `in`; `rule` says what
+    `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is `in`; `rule` says which attempts
     that stage keeps; `rows` are the rows that are made of it or rest on it, as `{"split", "index", "role"}`."""
     rows = list(_lineage_of(directory, evaluation_id))
     unfit = {
@@ -46,7 +46,7 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
 
 
 def diff(before: Path, after: Path) -> dict[str, Any]:
-    """How two datasets differ: settings, stages, and rows by what they are of.
+    """Differences of two datasets: settings, stages, and rows by the attempts they are made of.
 
     `{"spec": {name: [before, after]}, "funnel": {stage: [before, after]}, "added": n, "removed": n, "changed": n,
     "examples": {"added": […], "removed": […], "changed": […]}}`; a changed row is of the same evaluation and turn."""

@@ -1,4 +1,4 @@
-"""EXPORT: the dataset card: what the rows are, where they come from, and what they do not prove.
+"""EXPORT: the dataset card: content of the rows, their origin, and the limits of their evidence.
 
 The front matter follows the Hub's dataset card specification.  Each value is written as JSON, which is YAML too."""
 
@@ -145,7 +145,7 @@ def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[s
             {
                 "config_name": manifest.format,
                 "default": True,
-                # `datasets` caches what it read by this front matter and the folder's name, not by the files' times.
+                # `datasets` keys its cache by this front matter and the folder's name, not by the files' times.
                 "description": f"content {manifest.content_sha256}",
                 "data_files": [
                     {"split": name, "path": f"data/{name}.jsonl" if suffix == "jsonl" else f"data/{name}-*.parquet"}

@@ -4,9 +4,9 @@
     part = companion.part(number, plan_sha256)     # returns when it is done
     companion.end(at_once=False)
 
-A program of its own and not `multiprocessing`, whose processes begin with importing whatever the main program imports:
+A program of its own and not `multiprocessing`, whose processes begin with importing all that the main program imports:
 seconds of processor time before the first row.  Told by lines of JSON: the job, then a part at a time; each is answered
-by its number, or by what went wrong.  It ends where nobody can tell it anything any more."""
+by its number, or by its error.  It ends when its input is closed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ COLLECT_AFTER = 100_000
 any, and searching takes a fifth of the time."""
 
 ALLOCATOR = "jemalloc"
-"""Of Arrow's: as fast as the usual one, and each process keeps 40 MB less."""
+"""Memory pool of Arrow: as fast as the default one, and each process keeps 40 MB less."""
 
 
 class CompanionError(RuntimeError):
-    """A part could not be rendered; says what became of it."""
+    """A part could not be rendered; the message is the error of the render process."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of it."""
+    """Answer of the render process to one part."""
 
     number: int
     error: str | None = None
@@ -75,7 +75,7 @@ class Companion:
         return part
 
     def end(self, *, at_once: bool) -> None:
-        """End it: after what it does now, or in the midst of it."""
+        """End the process: after its current part, or at once."""
         with self._process:  # closes its input, and waits
             if at_once:
                 self._process.kill()
@@ -105,7 +105,7 @@ def _is_there() -> bool:
 
 
 def serve(orders: BinaryIO, answers: BinaryIO) -> None:
-    """Render what is asked for until nothing more comes."""
+    """Render the parts that are requested until the input ends."""
     job = msgspec.json.decode(orders.readline(), type=Job, dec_hook=lambda kind, value: kind(value))
     with Renderer(job) as renderer:
         for line in orders:
@@ -117,13 +117,13 @@ def serve(orders: BinaryIO, answers: BinaryIO) -> None:
 def _answer(renderer: Renderer, order: Order) -> Answer:
     try:
         renderer.part(order.number, order.plan_sha256)
-    except Exception as error:  # noqa: BLE001 (whatever it is, the other side says it)
+    except Exception as error:  # noqa: BLE001 (any error is raised again on the other side)
         return Answer(order.number, f"{type(error).__name__}: {error}")
     return Answer(order.number)
 
 
 def main() -> None:
-    """Be such a process."""
+    """Entry point of the render process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that selects, which then ends this one
     with frugal():
         serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,4 +1,4 @@
-"""EXPORT: what the web wants counted by a process of its own: `python -m app.export.errands funnel|preview|diff`.
+"""EXPORT: counts for the web, made by a process of their own: `python -m app.export.errands funnel|preview|diff`.
 
 The web serves from one event loop, which selecting and rendering would stop.  Each verb reads JSON from standard input
 and answers with JSON on standard output.  Datasets are made by `app.export.jobs`."""
@@ -19,7 +19,7 @@ VERBS = ("funnel", "preview", "diff")
 
 
 def answer(database: Database, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """What is found, or `{"error": …}` where what was asked for makes no sense."""
+    """Answer to a request, or `{"error": …}` where the request makes no sense."""
     try:
         if verb == "diff":
             return export.diff(Path(asked["before"]), Path(asked["after"]))

@@ -22,7 +22,7 @@ ROW_GROUP_ROWS = 500
 COMPRESSION = "zstd"
 
 DICTIONARY_BYTES = 16 << 20
-"""Of a row group: turns of a dialogue stand in several rows, and are compressed and stored once."""
+"""Size of a row group: turns of a dialogue stand in several rows, and are compressed and stored once."""
 
 _NUMBERED = pa.dictionary(pa.int32(), pa.string())
 _NUMBERED_MESSAGES = pa.list_(pa.struct([(part.name, _NUMBERED) for part in MESSAGES.value_type.fields]))
@@ -43,7 +43,7 @@ LINEAGE = pa.schema(
         ("row_sha256", pa.string()),
     ]
 )
-"""Columns of the files that tie every row to its evaluations and verdicts, whatever the format leaves out.  The
+"""Columns of the files that tie every row to its evaluations and verdicts, even those that the format leaves out.  The
 lines of a split stand in the order of its rows; `role` is `answer`, `rejected` of a pair, or one of
 `app.domain.example.Beside`."""
 
@@ -51,7 +51,7 @@ LINEAGE_STEM = "lineage"
 DECISIONS_STEM = "decisions"
 
 UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
-"""What reading a damaged or foreign file raises."""
+"""Exceptions raised by reading a damaged or foreign file."""
 
 
 class ParquetTable:
@@ -63,7 +63,7 @@ class ParquetTable:
         self.schema = schema
         self.rows = 0
         self.memory_bytes = 0
-        """Of the rows in Arrow's memory format."""
+        """Size of the buffered rows in Arrow's memory format."""
         self._names = set(schema.names)
         self._group_rows = group_rows
         self._waiting: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ class ParquetTable:
         return row_sha256
 
     def close(self, root: Path) -> FileEntry:
-        """Finish, and say what was written."""
+        """Finish the file, and return its entry in the manifest."""
         self._flush()
         self._file.close()
         return entry(root, self.path, rows=self.rows, content_sha256=self._content.hexdigest())
@@ -143,7 +143,7 @@ class _Messages:
         return entry
 
     def column(self, dialogues: list[list[dict[str, str]]]) -> tuple[pa.Array, int]:
-        """Of dialogues that were written before; and its bytes if every text stood where it is shown."""
+        """Column of dialogues that were written before; and its bytes if every text stood where it is shown."""
         offsets, entries = [0], []
         for dialogue in dialogues:
             entries += [self._known[id(message)] for message in dialogue]
@@ -184,7 +184,7 @@ class JsonLines:
         return row_sha256
 
     def close(self, root: Path) -> FileEntry:
-        """Finish, and say what was written."""
+        """Finish the file, and return its entry in the manifest."""
         self._file.close()
         return entry(root, self.path, rows=self.rows, content_sha256=self._content.hexdigest())
 

@@ -4,7 +4,7 @@
     jobs.progress(database, export_job_id)                 # state, stage, done, total, export_id, error
     jobs.cancel(database, export_job_id)
 
-The process is a child of whoever asked, in a session of its own, so that it outlives a request; if it is lost with its
+The process is a child of the requesting process, in a session of its own, so that it outlives a request; if it is lost with its
 machine or its container, or never began, the state shows as `interrupted` after a while, and `resume` goes on with the
 parts that are missing."""
 
@@ -40,17 +40,17 @@ URL = "ASSAY_DATABASE_URL"
 
 
 class CancelledError(RuntimeError):
-    """Somebody asked for the end of the export."""
+    """The export was cancelled on request."""
 
 
 class BusyError(RuntimeError):
-    """As many datasets are being made as may be."""
+    """The limit of datasets made at the same time is reached."""
 
 
 def start(database: Database, spec: Spec, folder: Path) -> UUID:
     """Begin to make `folder/<id>`; the id of the job.
 
-    Raises BusyError, and as `export` does for what cannot be read."""
+    Raises BusyError, and the errors of `export` for a selection that cannot be read."""
     filters.parse(spec.where)
     work.kind_of(spec)
     with database.begin() as connection:
@@ -62,7 +62,7 @@ def start(database: Database, spec: Spec, folder: Path) -> UUID:
 
 
 def resume(database: Database, export_job_id: UUID) -> None:
-    """Go on with one whose process was lost."""
+    """Resume a job whose process was lost."""
     _spawn(database, export_job_id)
 
 
@@ -79,7 +79,7 @@ def cancel(database: Database, export_job_id: UUID) -> bool:
 
 
 def run(database: Database, export_job_id: UUID) -> None:
-    """Make the dataset of a job, here and now; nothing where somebody else does, or did."""
+    """Make the dataset of a job, here and now; nothing where another process makes it, or has made it."""
     with database.begin() as connection:
         job = export_jobs.get(connection, export_job_id)
         if job is None or not export_jobs.claim(connection, export_job_id):
@@ -130,7 +130,7 @@ def _spawn(database: Database, export_job_id: UUID) -> None:
 
 
 def main() -> None:
-    """What the child process does.  Why a job failed is in its row; the traceback is on standard error."""
+    """Entry point of the child process.  A job's error is in its row; the traceback is on standard error."""
     database = Database(os.environ[URL])
     try:
         run(database, UUID(sys.argv[1]))

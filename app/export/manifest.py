@@ -1,4 +1,4 @@
-"""EXPORT: the manifest: what went into a dataset, what was dropped where, and the hashes that prove it."""
+"""EXPORT: the manifest: content of a dataset, attempts dropped at each stage, and the hashes that prove it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRICS = {
     "kevin_return": "discounted sum of 0.3·correct + speedup over this turn and those after it (arXiv 2507.11948)",
     "return_*": "discounted sum of the reward over this turn and those after it; discount 1 unless `gamma` says",
 }
-"""Definitions that travel with the numbers; `baseline` says what the reference was run as."""
+"""Definitions that travel with the numbers; `baseline` names how the reference was run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Stage:
     rows: int
     """Attempts left after it; of the last one, `rows`, rows of the dataset."""
     rule: str
-    """What it keeps."""
+    """Attempts that the stage keeps, as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,11 @@ class FileEntry:
     """Relative, with `/`."""
     bytes: int
     sha256: str
-    """Of the bytes."""
+    """Hash of the file's bytes."""
     rows: int | None = None
-    """None, as the next, for what is no table."""
+    """Rows of the file; None, like `content_sha256`, for a file that is no table."""
     content_sha256: str | None = None
-    """Of the hashes of the rows (JSON, sorted keys): does not change with the writer's version or compression."""
+    """Hash of the hashes of the rows (JSON, sorted keys): independent of the writer's version and of compression."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Manifest:
     spec: dict[str, Any]
     """The whole selection as given (app.domain.selection.Spec)."""
     snapshot: dict[str, str]
-    """`as_of`: everything older than this and nothing else."""
+    """Moment of the export: `as_of`, everything older than this and nothing else."""
     stages: tuple[str, ...]
     """Every stage that was asked for, in order."""
     funnel: tuple[Stage, ...]
@@ -78,13 +78,13 @@ class Manifest:
     split: dict[str, int]
     """Rows of each split; `spec` says by which seed and fraction families were held out."""
     content_sha256: str
-    """Of the content hashes of all tables: the same for every export of one snapshot."""
+    """Hash of the content hashes of all tables: the same for every export of one snapshot."""
     dropped_in_rendering: dict[str, int]
     benchmarks: dict[str, str]
     """Problem of this database that is a known benchmark's → rule, and which; held out where `stages` has
     `benchmarks`."""
     contaminated: dict[str, str]
-    """Problem → why it is out: rule, similarity, and what it is like."""
+    """Problem → reason for its exclusion: rule, similarity, and the problem it resembles."""
     policies: tuple[str, ...]
     detectors: dict[str, int]
     """Detector → version, behind the verdicts of the exported rows."""
@@ -93,7 +93,7 @@ class Manifest:
     source_sets: dict[str, int]
     models: dict[str, int]
     licences: dict[str, int]
-    """`problem licence / model licence` → rows; `unknown` where nobody said."""
+    """`problem licence / model licence` → rows; `unknown` where not stated."""
     prompt_sources: dict[str, int]
     sanitized_rows: int
     writer: dict[str, Any]
@@ -101,7 +101,7 @@ class Manifest:
     schema_version: int = SCHEMA_VERSION
 
     def sealed(self) -> dict[str, Any]:
-        """As JSON, with a hash of itself."""
+        """Manifest as JSON, with a hash of itself."""
         body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asdict(self))) | {"metric_definitions": METRICS}
         return body | {"manifest_sha256": seal(body)}
 
@@ -131,7 +131,7 @@ def spec_of(body: dict[str, Any]) -> Spec:
 
 
 def spec_json(spec: Spec) -> dict[str, Any]:
-    """A selection as JSON, with every field: what was not said, too, was decided."""
+    """A selection as JSON, with every field: defaults, too, are decisions."""
     return {each.name: msgspec.to_builtins(getattr(spec, each.name)) for each in fields(spec)}
 
 

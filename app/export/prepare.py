@@ -1,8 +1,8 @@
-"""EXPORT: what a selection needs to know before it starts: keys of problems, fingerprints of solutions, checks of
+"""EXPORT: facts that a selection needs before it starts: keys of problems, fingerprints of solutions, checks of
 answers, verdicts of this version.
 
 Facts are computed once and kept (`app.store.features`): a first export of many evaluations takes as long as reading
-all their code takes, the next one does not.  Each batch is committed; whoever is interrupted goes on."""
+all their code takes, the next one does not.  Each batch is committed; an interrupted call is resumed by the next."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MANY = 5 * BATCH
 MOST_READERS = 8
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of a stage, what is done of it, and what there is to do (0: not known)."""
+"""Callback of progress: name of a stage, units done, and units in all (0: not known)."""
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Progress that is not shown."""
 
 
 def policy_of(spec: Spec) -> Policy:
@@ -57,7 +57,7 @@ def versions() -> dict[str, int]:
 
 
 def facts(database: Database, spec: Spec, kind: Kind, progress: Progress = silent) -> None:
-    """Compute what is missing of what this selection asks for."""
+    """Compute the missing facts that this selection needs."""
     tokens.counter(spec.tokenizer)  # a tokenizer that cannot be read is an error before the work
     problems(database, progress)
     if kind.takes_all:
@@ -141,7 +141,7 @@ def _asked_of(reader: subprocess.Popen[bytes], texts: list[str]) -> list[Fingerp
 
 
 def answers(database: Database, progress: Progress = silent, *, failures: bool) -> None:
-    """Whether the answers of evaluated turns show what was evaluated."""
+    """Check whether the answers of evaluated turns show the evaluated source."""
     with database.begin() as connection:
         left = features.turns_left(connection, extraction.VERSION, failures=failures)
     after, done = None, 0
@@ -157,7 +157,7 @@ def answers(database: Database, progress: Progress = silent, *, failures: bool) 
 
 
 def rejudge(database: Database, policy: Policy, progress: Progress = silent) -> int:
-    """Judge what was judged by other detectors or under another policy; how many verdicts that were stored."""
+    """Re-judge verdicts of other detectors or of another policy; returns their number."""
     after, done, changed = None, 0, 0
     while True:
         with database.begin() as connection:
@@ -236,7 +236,7 @@ def _from_file(path: Path) -> Iterable[HeldOut]:
 
 
 def _judge_again(database: Database, evaluation_id: UUID, policy: Policy) -> bool:
-    """Whether the verdict came out differently; datasets that rest on a label that changed are marked stale."""
+    """Re-judge one; True if the verdict changed.  Datasets that rest on a label that changed are marked stale."""
     with database.begin() as connection:
         stored = evaluations.get(connection, evaluation_id)
         before = evaluations.verdict(connection, evaluation_id)

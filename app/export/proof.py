@@ -1,4 +1,4 @@
-"""EXPORT: prove that a dataset is what its manifest says, or name everything that differs."""
+"""EXPORT: prove that a dataset agrees with its manifest, or name every difference."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def verify(directory: Path) -> list[str]:
     Reads every file, and follows no link: bytes, sizes, content of each row, number and order of rows, files missing
     and files too many.
 
-    What it does not prove: that the numbers are true, or that the manifest is the one that was written.  A manifest
-    edited by hand breaks its own hash and is reported, but whoever rewrites the files, the lineage, the manifest
-    *and* all hashes makes another dataset that is whole in itself; only the copy in the database (`exports`) or a
+    Not proven: that the numbers are true, or that the manifest is the one that was written.  A manifest
+    edited by hand breaks its own hash and is reported, but rewriting the files, the lineage, the manifest
+    *and* all hashes gives another dataset that is whole in itself; only the copy in the database (`exports`) or a
     hash kept elsewhere tells the two apart."""
     if directory.is_symlink():
         return [f"{directory}: expected a folder, got a link: what it points to may change"]
@@ -57,7 +57,7 @@ def verify(directory: Path) -> list[str]:
 
 
 def _manifest(directory: Path) -> dict[str, Any]:
-    """The manifest, with the parts that are needed here; ValueError says what is wrong with it."""
+    """The manifest, with the parts that are needed here; ValueError names its defect."""
     path = directory / manifests.NAME
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
@@ -98,7 +98,7 @@ def _links(directory: Path) -> Iterator[str]:
 
 
 def _strangers(directory: Path, files: dict[str, Any]) -> Iterator[str]:
-    """Files that are missing, and files that nobody listed."""
+    """Files that are missing, and files that the manifest does not list."""
     for path in files:
         if not (directory / path).is_file():
             yield f"{path}: missing"

@@ -1,6 +1,6 @@
 """EXPORT: from a part of the plan to files: reads the texts, builds examples, renders, writes, counts.
 
-A part is rendered by a process of its own where there are several, and says what it did in `part-<n>.json`: an export
+A part is rendered by a process of its own where there are several, and records its counts in `part-<n>.json`: an export
 that was killed goes on with the parts that are missing."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from app.store.samples import Problem, Run
 from app.store.session import Connection, Database
 
 TEXT_ROWS = 500
-"""Rows whose texts are in memory at a time: a long conversation is about 100 kB."""
+"""Rows with texts in memory at a time: a long conversation is about 100 kB."""
 
 QUOTES = "quotes held-out"
 
@@ -41,7 +41,7 @@ NOWHERE = "none"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a rendering process must know."""
+    """Settings of one export that a render process needs."""
 
     database_url: str
     root: Path
@@ -52,12 +52,12 @@ class Job:
     source: Source = Source.EVALUATIONS
     tokenizer: str = COUNTER
     max_tokens: int | None = None
-    """Of a row, counted by `tokenizer` where that is a file."""
+    """Limit of tokens of a row, counted by `tokenizer` where that is a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What became of a part."""
+    """Outcome of rendering one part."""
 
     number: int
     plan_sha256: str
@@ -65,9 +65,9 @@ class Part:
     split: dict[str, int]
     memory_bytes: dict[str, int]
     dropped: list[tuple[str, str | None, str]]
-    """(evaluation, turn, why) of what could not be shown."""
+    """(evaluation, turn, reason) of the attempts that could not be shown."""
     tally: dict[str, dict[str, int]]
-    """What the manifest counts, by name."""
+    """Counts for the manifest, by name."""
 
     def save(self, path: Path) -> None:
         """Write it, last of all, whole."""
@@ -90,7 +90,7 @@ def part_path(root: Path, number: int) -> Path:
 
 
 class Renderer:
-    """Renders parts of one export: knows its problems, runs, and what is held out."""
+    """Renders parts of one export: knows its problems, runs, and held-out families."""
 
     def __init__(self, job: Job) -> None:
         self.job = job

@@ -1,4 +1,4 @@
-"""EXPORT: from attempts to the plan of a dataset: what every row is made of, and why everything else is out.
+"""EXPORT: from attempts to the plan of a dataset: the attempts in every row, and the reason against every other.
 
 Attempts come ordered by family, problem, trajectory and turn, in Arrow; Python looks at whole problems, a chunk of them
 at a time.  Nothing here depends on the order in which evaluations were stored."""
@@ -32,7 +32,7 @@ BENCHMARKS, DECONTAMINATED, PRS, CONTEXT, TURNS = "benchmarks", "decontaminated"
 DISTINCT, CHOICE, BALANCE = "distinct", "choice", "balance"
 RENDERED = "rendered"
 IN = "in"
-"""What became of an attempt that is part of a row."""
+"""Stage in the record of an attempt that is part of a row."""
 
 DECISIONS = pa.schema(
     [
@@ -43,7 +43,7 @@ DECISIONS = pa.schema(
         ("detail", pa.string()),
     ]
 )
-"""One line for every attempt: the stage that dropped it, or `in`, and what there is to say."""
+"""One line for every attempt: the stage that dropped it, or `in`, and details."""
 
 _EXTRA = [
     ("why", pa.string()),
@@ -90,12 +90,12 @@ class Pick(NamedTuple):
     rejected: Attempt | None = None
     extra: Extra = Extra()
     beside: tuple[tuple[str, Attempt], ...] = ()
-    """What else it rests on: the role (see `app.domain.example.Beside`), and the attempt."""
+    """Other attempts that the row rests on: the role (see `app.domain.example.Beside`), and the attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """What was decided of some problems."""
+    """Decisions on some problems."""
 
     plan: pa.Table
     decisions: pa.Table
@@ -142,7 +142,7 @@ def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition], *, trai
 
 
 class Selector:
-    """Decides problem by problem; remembers what crosses problems only: a family's solutions and counts, numbers."""
+    """Decides problem by problem; its only state across problems is a family's solutions and counts, and row numbers."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class Selector:
         return "each is learnt" if self._learns is Learns.EVERY else self.spec.history
 
     def _fit(self, dialogues: list[list[Attempt]], kept: list[Attempt]) -> set[int]:
-        """Places of attempts whose history a row may show."""
+        """Places of attempts with a history that a row may show."""
         if not self.kind.shows_history:
             return {one.place for one in kept}
         passing = {one.place for one in kept}
@@ -386,7 +386,7 @@ class Selector:
     def _prompts(self, survivors: list[Attempt], verdict: _Verdict) -> list[Pick]:
         """One row a problem and backend, shown under the prompt that it was first tried with.
 
-        An attempt is an answer to a prompt: a first turn, or a candidate that came alone.  Later turns answer what came
+        An attempt is an answer to a prompt: a first turn, or a candidate that came alone.  Later turns answer the turns
         before them, and are none.  Answers without code are attempts that failed."""
         picks = []
         later = [one for one in survivors if one.turn]
@@ -437,7 +437,7 @@ class Selector:
 
 
 class _Verdict:
-    """What became of every attempt of a chunk."""
+    """Fate of every attempt of a chunk."""
 
     def __init__(self, decided: list[str], details: list[str | None]) -> None:
         self.decided = decided
@@ -500,7 +500,7 @@ def _attempts(table: pa.Table) -> list[Attempt]:
 
 
 def _named_beside(table: pa.Table, picks: list[Pick]) -> list[Pick]:
-    """The same, with the ids of what each rests on in its `extra`."""
+    """The same picks, each with the ids of the attempts it rests on in its `extra`."""
     if not any(pick.beside for pick in picks):
         return picks
     turn_ids, verdict_ids = (table.column(name).to_pylist() for name in ("turn_id", "verdict_id"))

@@ -29,7 +29,7 @@ class Library:
     """The texts of some rows of a plan."""
 
     def __init__(self, kind: Kind, *, sources: bool, prompts: bool = False) -> None:
-        """`sources`: rows show them beside the conversation, in which the answer mostly is what was recorded;
+        """`sources`: rows show them beside the conversation, in which the answer mostly is the recorded text;
         `prompts`: rows are problems, shown under the prompts that came with them."""
         self._all_prompts = prompts
         self._prompts: dict[str, tuple[Said, ...]] = {}
@@ -41,7 +41,7 @@ class Library:
         self._dialogues: dict[str, list[Exchange]] = {}
 
     def turn_to(self, connection: Connection, plan: pa.Table) -> None:
-        """Have what these rows show, and nothing else."""
+        """Load the texts that these rows show, and drop all others."""
         names = ("problem_id", "candidate_id", "trajectory_id", "turn")
         columns = (plan.column(name).to_pylist() + plan.column(f"rejected_{name}").to_pylist() for name in names)
         attempts = [attempt for attempt in zip(*columns, strict=True) if attempt[0] is not None]
@@ -65,7 +65,7 @@ class Library:
         )
 
     def of(self, facts: Facts, candidate_id: str | None) -> Texts:
-        """Of one attempt; an answer without code has no candidate.
+        """Texts of one attempt; an answer without code has no candidate.
 
         Raises Unfit where something was deleted since it was chosen."""
         try:
@@ -97,7 +97,7 @@ class Library:
 def _kept(
     known: Mapping[str, _Read], wanted: Iterable[str], read: Callable[[list[str]], dict[str, _Read]]
 ) -> dict[str, _Read]:
-    """What is wanted: what is known of it, and what has to be read."""
+    """Texts by id: those in memory, and the others read from the database."""
     missing: list[str] = []
     kept: dict[str, _Read] = {}
     for one in sorted(wanted):
@@ -109,7 +109,7 @@ def _kept(
 
 
 def _asked(messages_json: str) -> tuple[Said, ...]:
-    """The messages of a prompt, cleaned; what a secret stands in is refused with the row's other texts."""
+    """The messages of a prompt, cleaned; one that holds a secret is refused with the row's other texts."""
     return tuple(Said(message["role"], display(encode(message["content"]))) for message in json.loads(messages_json))
 
 

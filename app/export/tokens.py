@@ -13,7 +13,7 @@ _MISSING = "expected the package tokenizers (pip install 'kernel-assay[tokenizer
 
 
 def counter(tokenizer: str) -> Callable[[Sequence[str]], int] | None:
-    """Counts the tokens of messages: contents alone, without what a chat template puts around them.
+    """Counts the tokens of messages: contents alone, without the tokens that a chat template adds.
 
     None for the counter that needs no vocabulary.  ValueError for a file that is no tokenizer, or another name."""
     if tokenizer == COUNTER:

@@ -1,12 +1,12 @@
 """EXPORT: the work on one dataset: a folder beside its target, filled part by part, renamed into place whole.
 
-    .<name>.unfinished/   draft.json      what is being made, and of which moment of the database
-                          plan-<n>.arrow  what the rows of a part are made of
+    .<name>.unfinished/   draft.json      settings, and the moment of the database they apply to
+                          plan-<n>.arrow  attempts that the rows of a part are made of
                           part-<n>.json   a part that is done
                           data/ lineage-<n>.parquet decisions-<n>.parquet
 
-Killed, it is taken up again by the same call: the selection is made again as of the recorded moment, and parts whose
-plan is the same and whose files are there are not rendered again.  A lock keeps two from writing one folder."""
+Killed, it is taken up again by the same call: the selection is made again as of the recorded moment, and parts with
+the same plan and with their files present are not rendered again.  A lock keeps two from writing one folder."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from app.store.samples import Problem, Snapshot
 from app.store.session import Database
 
 PART_ROWS = 10_000
-"""Rows of one file; also what a killed export loses at most, for each process."""
+"""Rows of one file; also the most that a killed export loses, for each process."""
 USUAL_BACKEND = "triton"
 """Language that prompts of problems ask for where none is named."""
 DECISION_ROWS = 50_000
-"""Of one file, and of memory."""
+"""Rows of one file of decisions, and of its buffer in memory."""
 RENDERERS = 4
 """Most processes that render beside the one that selects: PostgreSQL needs cores, too."""
 
@@ -57,7 +57,7 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What is being made: the same after a restart."""
+    """Settings of a dataset in the making: the same after a restart."""
 
     spec: Spec
     kind: Kind
@@ -65,7 +65,7 @@ class Draft:
     as_of: datetime
     xmin: str
     replay: bool = False
-    """Whether it was begun before: verdicts are then read as they were."""
+    """True for a draft that was begun before: verdicts are then read at its moment."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -75,17 +75,17 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class Selected:
-    """What a selection came to."""
+    """Result of a selection."""
 
     chosen: Selector
-    """What decided: its stages and its funnel."""
+    """Selector that decided: its stages and its funnel."""
     contaminated: dict[str, Match]
     parts: list[Part]
     problems: dict[str, Problem]
 
 
 def kind_of(spec: Spec) -> Kind:
-    """What rows are.  UnknownPluginError for the format, ExportError for a kind that it cannot hold."""
+    """Kind of the rows.  UnknownPluginError for the format, ExportError for a kind that it cannot hold."""
     known = formats.find(spec.format).kinds
     kind = spec.kind or known[0]
     if kind not in known:
@@ -143,7 +143,7 @@ def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = N
 
 
 def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Selected:
-    """Select, and render what was selected; every table of the dataset is in the folder then."""
+    """Select attempts and render them; every table of the dataset is in the folder then."""
     held_out = prepare.held_out(database, draft.spec.held_out)
     contaminated = prepare.contaminated(database, Index(held_out=held_out), progress)
     job = Job(
@@ -173,7 +173,7 @@ def ready(database: Database, spec: Spec, progress: Progress) -> None:
 
 
 def selector(connection: Any, draft: Draft, contaminated: dict[str, Match]) -> Selector:
-    """What decides for that draft."""
+    """Selector for that draft."""
     layout = formats.find(draft.spec.format)
     if draft.spec.source is Source.PROBLEMS:
         return Selector(
@@ -317,7 +317,7 @@ def _select(connection: Any, root: Path, draft: Draft, chosen: Selector, pool: P
 
 
 class _Decisions:
-    """Files of what became of every attempt."""
+    """Files with the fate of every attempt."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
