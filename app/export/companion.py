@@ -51,7 +51,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Companion:
-    """Such a process; for one caller at a time."""
+    """A render process; for one caller at a time."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

@@ -4,9 +4,9 @@
     jobs.progress(database, export_job_id)                 # state, stage, done, total, export_id, error
     jobs.cancel(database, export_job_id)
 
-The process is a child of the requesting process, in a session of its own, so that it outlives a request; if it is lost with its
-machine or its container, or never began, the state shows as `interrupted` after a while, and `resume` goes on with the
-parts that are missing."""
+The process is a child of the requesting process, in a session of its own, so that it outlives a request; if it is lost
+with its machine or its container, or never began, the state shows as `interrupted` after a while, and `resume` goes on
+with the parts that are missing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def start(database: Database, spec: Spec, folder: Path) -> UUID:
 
 
 def resume(database: Database, export_job_id: UUID) -> None:
-    """Resume a job whose process was lost."""
+    """Resume a job after the loss of its process."""
     _spawn(database, export_job_id)
 
 

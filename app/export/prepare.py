@@ -157,7 +157,7 @@ def answers(database: Database, progress: Progress = silent, *, failures: bool) 
 
 
 def rejudge(database: Database, policy: Policy, progress: Progress = silent) -> int:
-    """Re-judge verdicts of other detectors or of another policy; returns their number."""
+    """Re-judge evaluations with a verdict of other detectors or another policy; the number of verdicts that changed."""
     after, done, changed = None, 0, 0
     while True:
         with database.begin() as connection:

@@ -90,7 +90,7 @@ def part_path(root: Path, number: int) -> Path:
 
 
 class Renderer:
-    """Renders parts of one export: knows its problems, runs, and held-out families."""
+    """Renders parts of one export: knows its problems, runs, and held-out problems."""
 
     def __init__(self, job: Job) -> None:
         self.job = job

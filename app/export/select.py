@@ -142,7 +142,7 @@ def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition], *, trai
 
 
 class Selector:
-    """Decides problem by problem; its only state across problems is a family's solutions and counts, and row numbers."""
+    """Decides problem by problem; its only state across problems: a family's solutions and counts, and numbers."""
 
     def __init__(
         self,

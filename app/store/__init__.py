@@ -1,1 +1,1 @@
-"""STORE: the only SQL.  One module per noun; functions named for what a page or a stage asks."""
+"""STORE: the only SQL.  One module per noun; functions named for the question of a page or a stage."""

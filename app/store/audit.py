@@ -1,4 +1,4 @@
-"""STORE: who changed what, and when.  Events are only added."""
+"""STORE: audit log of changes by users.  Append-only."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _a = tables.audit_events.c
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that somebody did."""
+    """A change made by a user."""
 
     audit_event_id: UUID
     user: str | None
-    """Name; None for whoever sat at the machine."""
+    """User's name; None for a change made at the machine's own terminal."""
     action: str
     subject: str
     details: dict[str, Any]
@@ -39,7 +39,7 @@ def record(
 ) -> None:
     """Note, in the transaction of the change itself, that `user` (None: a command line) did it.
 
-    `action` is `<noun>.<verb>` (`token.revoke`), `subject` names what was changed (`user ada`, `evaluation <id>`).
+    `action` is `<noun>.<verb>` (`token.revoke`), `subject` names the changed object (`user ada`, `evaluation <id>`).
     Details are JSON; no secret belongs there."""
     row = {
         "audit_event_id": ids.new_id(),

@@ -48,7 +48,7 @@ class Check:
 
 
 def add(connection: sa.Connection, lease: jobs.Lease, *, evaluation: Evaluation, verdict: Verdict) -> UUID | None:
-    """Store what came out of a claim and finish its job, all or nothing in the caller's transaction.
+    """Store the outcome of a claim and finish its job, all or nothing in the caller's transaction.
 
     None, and nothing is stored, where the lease is lost."""
     finished = jobs.finish(connection, lease)
@@ -68,7 +68,7 @@ def add(connection: sa.Connection, lease: jobs.Lease, *, evaluation: Evaluation,
 
 
 def record(connection: sa.Connection, rows: Sequence[sweep.Row], on: Device, checked_at: datetime) -> int:
-    """Store what came out of a sweep that ran without the queue; how many of its problems are here.  A check that is
+    """Store the outcome of a sweep that ran without the queue; the number of its problems found here.  A check that is
     newer stays."""
     of: dict[str, list[UUID]] = {}
     hashes = [row.reference_sha256 for row in rows]
@@ -115,7 +115,7 @@ def of_problem(connection: sa.Connection, problem_id: UUID) -> list[Check]:
 
 
 def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sweep.Row]:
-    """What is known of the problems of those of the jobs that are over; of a job that failed, its fault.  A job that
+    """Checks of the problems of those jobs that are over; for a job that failed, its fault.  A job that
     finished earlier has the newest check of its problem and device class."""
     same = sa.and_(
         _c.problem_id == _j.problem_id, _c.device_class == _j.device_class, _j.state == JobState.FINISHED

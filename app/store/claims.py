@@ -40,7 +40,7 @@ _j = tables.jobs.c
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What came of a permission."""
+    """Result of using a permission."""
 
     lease: jobs.Lease | None = None
     owed: bool = False
@@ -53,7 +53,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Under what a job is claimed."""
+    """Terms on which a job is claimed."""
 
     owner: str
     """Unique to this claim."""
@@ -85,11 +85,11 @@ def _take_next(
         for best in ranked:
             job_id = connection.execute(_HEAD, {"device_class": place.device_class, **best}).scalar_one_or_none()
             if job_id is None:
-                continue  # others are taking what was left of this list
+                continue  # others are taking the rest of this list
             lease = jobs.claim(connection, job_id, terms.owner, terms.lease_s, terms.limits)
             if lease is not None:
                 return lease, best["pin"] or None
-            break  # it was cancelled, or out of attempts, and is settled now: who is next may have changed
+            break  # it was cancelled, or out of attempts, and is settled now: the next in line may have changed
         else:
             return None, None
     return None, None

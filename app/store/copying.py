@@ -34,7 +34,7 @@ def batches(
 
 
 def _sent(server: psycopg.pq.abc.PGconn, statement: bytes) -> Iterator[bytes | memoryview]:
-    """What a COPY sends, a row each, as libpq hands it over: psycopg's own reading takes ten times as long for each."""
+    """Rows of a COPY, one each, as libpq hands them over: psycopg's own reading takes ten times as long for each."""
     result = server.exec_(statement)
     if result.status != psycopg.pq.ExecStatus.COPY_OUT:
         raise psycopg.errors.error_from_result(result)
@@ -50,7 +50,7 @@ def _sent(server: psycopg.pq.abc.PGconn, statement: bytes) -> Iterator[bytes | m
                 server.consume_input()
         whole = True
     finally:
-        if not whole:  # nobody wants the rest
+        if not whole:  # the rest is not wanted
             server.get_cancel().cancel()
         while (last := server.get_result()) is not None:
             result = last

@@ -1,7 +1,7 @@
 """STORE: devices, when their workers were last heard of, and whether they take jobs.
 
-What people and failed checks say of a device (draining, quarantined) stays until somebody resumes it, whoever comes
-and goes.  Every such change is kept with its reason."""
+A state set by people or failed checks (draining, quarantined) stays until a person resumes it, while workers come
+and go.  Every such change is kept with its reason."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from app.domain.device import CLOSED, DeviceState, Place
 from app.store import codec, tables
 
 SILENT_S = 30.0
-"""A device whose worker has not been heard of for this long is shown as offline, in seconds."""
+"""Seconds without a word from its worker after which a device is shown as offline."""
 
 _d = tables.devices.c
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One device of one host, and who serves it."""
+    """One device of one host, and the worker that serves it."""
 
     device_id: UUID
     node: str
@@ -40,7 +40,7 @@ class Device:
     reason: str | None = None
     """Why it is draining or quarantined."""
     changed_by: str | None = None
-    """Who said so: a user, or the worker itself."""
+    """Author of the change: a user, or the worker itself."""
     changed_at: datetime | None = None
     faults: int = 0
     """Evaluations in a row that failed by our fault; see `note_fault`."""
@@ -60,12 +60,12 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A change of a device's state that somebody made."""
+    """A change of a device's state, by a person or a worker."""
 
     device_id: UUID
     device: str
     state: str
-    """What it became."""
+    """The new state."""
     reason: str
     changed_by: str
     created_at: datetime
@@ -96,7 +96,7 @@ def register(
 def describe(
     connection: sa.Connection, *, node: str, device_class: str, device_index: int, fingerprint: dict[str, Any]
 ) -> bool:
-    """What the referee found out about the device; False where no worker has registered it yet."""
+    """Store the referee's description of the device; False where no worker has registered it yet."""
     described = connection.execute(
         sa.update(tables.devices)
         .where(_at(Place(device_class=device_class, node=node, index=device_index)))
@@ -113,20 +113,20 @@ def leave(connection: sa.Connection, *, worker: str) -> None:
 
 
 def state_of(connection: sa.Connection, place: Place) -> DeviceState | None:
-    """Whether the device takes jobs; None where no worker has registered it yet."""
+    """The device's state; None where no worker has registered it yet."""
     state = connection.execute(sa.select(_d.state).where(_at(place))).scalar_one_or_none()
     return None if state is None else DeviceState(state)
 
 
 def drain(connection: sa.Connection, name: str, *, reason: str, changed_by: str) -> list[Device]:
-    """Let the device '<node>.<index>', or all devices of '<node>', finish what they are at and take no more.
+    """Let the device '<node>.<index>', or all devices of '<node>', finish their current jobs and take no more.
 
     The devices as they are now.  Quarantined ones stay so.  Raises UnknownDeviceError."""
     return _change(connection, name, DeviceState.DRAINING, reason, changed_by, unless=DeviceState.QUARANTINED)
 
 
 def quarantine(connection: sa.Connection, name: str, *, reason: str, changed_by: str) -> list[Device]:
-    """Take the device '<node>.<index>', or all devices of '<node>', out of service at once: what runs there is stopped
+    """Take the device '<node>.<index>', or all devices of '<node>', out of service at once: its job is stopped
     and runs again elsewhere.
 
     The devices as they are now.  Raises UnknownDeviceError."""
@@ -150,8 +150,8 @@ def quarantine_at(connection: sa.Connection, place: Place, *, reason: str, chang
 def note_fault(connection: sa.Connection, place: Place, key: str) -> int:
     """One more evaluation has failed by our fault; how many in a row that makes.
 
-    The same `key` again counts once: that of a job which had begun is its id, because the job's own code may be what
-    makes it fail, and then the next job's will not."""
+    The same `key` again counts once: that of a job which had begun is its id, because the job's own code may
+    make it fail, and then the next job's will not."""
     noted = sa.case((sa.literal(key) == sa.any_(_d.faults), _d.faults), else_=sa.func.array_append(_d.faults, key))
     update = sa.update(tables.devices).where(_at(place)).values(faults=noted)
     counted = connection.execute(update.returning(sa.func.cardinality(_d.faults))).scalar_one_or_none()
@@ -159,7 +159,7 @@ def note_fault(connection: sa.Connection, place: Place, key: str) -> int:
 
 
 def note_success(connection: sa.Connection, place: Place) -> None:
-    """An evaluation has come to a result: what failed before was not the device's fault."""
+    """An evaluation has come to a result: earlier failures were not the device's fault."""
     connection.execute(
         sa.update(tables.devices).where(_at(place), sa.func.cardinality(_d.faults) > 0).values(faults=[])
     )
@@ -244,7 +244,7 @@ def _set_state(
 
 
 def _row(place: Place, *, worker: str) -> dict[str, Any]:
-    """Of a device that is new."""
+    """Row of a device that is new."""
     return {
         "device_id": ids.new_id(),
         "node": place.node,

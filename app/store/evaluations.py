@@ -33,7 +33,7 @@ class Stored:
     evaluation_id: UUID
     job_id: UUID
     backend: str
-    """What the candidate claims to be written in: the judge asks."""
+    """Language that the candidate claims to be written in; read by the judge."""
     evaluation: Evaluation
     candidate: bytes
     reference: bytes
@@ -41,7 +41,7 @@ class Stored:
 
     @property
     def subject(self) -> Subject:
-        """What there is to be judged."""
+        """Input of the judge."""
         return Subject(
             evaluation=self.evaluation, backend=self.backend, candidate=self.candidate, reference=self.reference
         )
@@ -87,7 +87,7 @@ def add(
 ) -> UUID | None:
     """Store the result of a claim and finish its job, all or nothing in the caller's transaction.
 
-    None, and nothing is stored, where the lease is lost: the result belongs to whoever holds it now."""
+    None, and nothing is stored, where the lease is lost: the result belongs to its present holder."""
     finished = jobs.finish(connection, lease)
     if finished is None:
         return None
@@ -142,7 +142,7 @@ def iterate(database: Database, batch: int = 200) -> Iterator[Stored]:
 
 
 def verdict(connection: sa.Connection, evaluation_id: UUID) -> Verdict | None:
-    """What we believe of that evaluation now."""
+    """The evaluation's verdict in force."""
     return _verdicts(connection, [evaluation_id]).get(evaluation_id)
 
 
@@ -154,7 +154,7 @@ def timeline(connection: sa.Connection, evaluation_id: UUID) -> bytes | None:
 
 
 def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Outcome]:
-    """What has become of each of the jobs that exist."""
+    """Outcome of each of the jobs that exist."""
     query = (
         sa.select(
             _j.job_id,
@@ -176,7 +176,7 @@ def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, O
 
 
 def columns(evaluation: Evaluation) -> dict[str, Any]:
-    """What lists and filters look at, beside the whole measurement."""
+    """Columns for lists and filters, beside the whole measurement."""
     timing, profile = evaluation.timing, evaluation.profile
     return {
         "status": evaluation.status,
@@ -257,7 +257,7 @@ def _as_stored(row: sa.Row[Any]) -> Stored:
 def _as_outcome(row: Any, verdict: Verdict | None) -> Outcome:
     error = {"kind": row.error_kind, "message": row.error_message or "", "log": ""} if row.error_kind else None
     if verdict is not None and row.human_verdict is not None:
-        verdict = replace(verdict, label=Label(row.human_verdict))  # what a person says counts more
+        verdict = replace(verdict, label=Label(row.human_verdict))  # a person's label counts more
     return Outcome(
         job_id=row.job_id,
         state=JobState(row.state),
@@ -272,7 +272,7 @@ def _as_outcome(row: Any, verdict: Verdict | None) -> Outcome:
 
 def _verdicts(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> dict[UUID, Verdict]:
     """The current verdict of each evaluation, findings in the order in which they were found."""
-    if not evaluation_ids:  # whoever waits asks often
+    if not evaluation_ids:  # waiting callers ask often
         return {}
     current = sa.select(tables.verdicts).where(_v.evaluation_id.in_(evaluation_ids), _v.is_current)
     rows = connection.execute(current).all()

@@ -1,4 +1,4 @@
-"""STORE: exports that somebody asked for and that a process of their own makes (`app.export.jobs`)."""
+"""STORE: exports that run in a process of their own on request (`app.export.jobs`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.domain import ids
 from app.store.tables import export_jobs
 
 SILENT_S = 60
-"""A job whose process has not been heard of for this long has died with it: it may be taken up again."""
+"""Seconds of silence after which a job's process counts as dead: the job may be taken up again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportJob:
-    """What is known of one."""
+    """State of an export job."""
 
     export_job_id: UUID
     spec: dict[str, Any]
@@ -31,7 +31,7 @@ class ExportJob:
     """0 where it is not known."""
     cancel_requested: bool
     export_id: UUID | None
-    """Of the dataset, once it is finished."""
+    """Id of the dataset, once it is finished."""
     error: str | None
     created_at: datetime
     heartbeat_at: datetime | None
@@ -66,7 +66,7 @@ def under_way(connection: sa.Connection) -> int:
 
 
 def claim(connection: sa.Connection, export_job_id: UUID) -> bool:
-    """Whether the caller is to make it: it is queued, or whoever ran it is gone."""
+    """Claim the job; True if the caller is to make it: it is queued, or its process is gone."""
     free = sa.or_(export_jobs.c.state == "queued", _LOST)
     claimed = _changed(export_job_id).where(free).values(state="running", heartbeat_at=sa.func.now(), stage="starting")
     return bool(connection.execute(claimed).rowcount)
@@ -96,7 +96,7 @@ def cancelled(connection: sa.Connection, export_job_id: UUID) -> None:
 
 
 def cancel(connection: sa.Connection, export_job_id: UUID) -> bool:
-    """Ask for its end, which comes at once where nobody works on it; False where it has come to one."""
+    """Ask for its end, which comes at once where no process works on it; False where it has come to one."""
     running = export_jobs.c.state.in_(("queued", "running"))
     if not connection.execute(_changed(export_job_id).where(running).values(cancel_requested=True)).rowcount:
         return False

@@ -1,4 +1,4 @@
-"""STORE: facts about texts that exports need and that are computed once: what is missing, and what was found."""
+"""STORE: facts about texts that exports need and that are computed once: missing ones, and storing those found."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CandidateText(NamedTuple):
 
 
 class TurnText(NamedTuple):
-    """A turn of which it is not known whether its answer shows what was evaluated."""
+    """A turn not yet checked: does its answer show the evaluated source?"""
 
     turn_id: UUID
     response: bytes
@@ -49,7 +49,7 @@ class TurnText(NamedTuple):
 
 
 def problems_without(connection: sa.Connection, version: int, limit: int) -> list[ProblemText]:
-    """Problems whose keys are missing or of another version."""
+    """Problems with keys that are missing or of another version."""
     known = _known(problem_features, problem_features.c.problem_id == problems.c.problem_id, version)
     query = sa.select(problems.c.problem_id, problems.c.reference, problems.c.entry_point).where(~known).limit(limit)
     return [ProblemText(*row) for row in connection.execute(query)]
@@ -113,7 +113,7 @@ def turns_without(
 def stale_verdicts(
     connection: sa.Connection, policy: str, detectors: dict[str, int], after: UUID | None, limit: int
 ) -> tuple[list[tuple[UUID]], UUID | None]:
-    """Evaluations whose current verdict is of another policy or of other detectors, or that have none."""
+    """Evaluations with a current verdict of another policy or of other detectors, or without one."""
     current = sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
     fresh = sa.and_(verdicts.c.policy == policy, verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type))
     query = (

@@ -58,7 +58,7 @@ class Pool:
         policy: str,
         detectors: Mapping[str, int],
     ) -> None:
-        """`policy` and `detectors` are what verdicts say they are of: those in force, so that exports take them."""
+        """`policy` and `detectors` are recorded in the verdicts: those in force, so that exports take them."""
         self.policy, self.detectors = policy, json.dumps(dict(detectors))
         self._passed = {kind: [_columns(one) for one in each] for kind, each in passed.items()}
         self._failed = {key: [_columns(one) for one in each] for key, each in failed.items()}
@@ -77,7 +77,7 @@ class Pool:
 
 
 def present(connection: sa.Connection) -> bool:
-    """Whether generated data is stored."""
+    """True if generated data is stored."""
     return connection.execute(sa.select(sa.exists().where(tables.problems.c.source_set == NAME))).scalar_one()
 
 
@@ -118,7 +118,7 @@ def settle(connection: sa.Connection) -> None:
 
 
 def remove_one_run(connection: sa.Connection) -> bool:
-    """Remove a generated run and what hangs on it; False where there is none left."""
+    """Remove a generated run and the rows that depend on it; False where there is none left."""
     run_id = connection.scalar(
         sa.select(tables.runs.c.run_id).where(tables.runs.c.name.startswith(f"{NAME}/", autoescape=True)).limit(1)
     )
@@ -146,7 +146,7 @@ def remove_one_run(connection: sa.Connection) -> bool:
 
 
 def remove_problems(connection: sa.Connection) -> None:
-    """Remove the generated problems.  ForeignKeyViolation where somebody evaluated candidates of their own on one."""
+    """Remove the generated problems.  ForeignKeyViolation where candidates of other runs were evaluated on one."""
     problems = sa.select(tables.problems.c.problem_id).where(tables.problems.c.source_set == NAME)
     _forget(connection, tables.problems, list(connection.scalars(problems)))
 
@@ -247,12 +247,12 @@ def _copy(connection: sa.Connection, table: str, columns: Sequence[str], rows: I
 
 
 def _among(column: sa.ColumnElement[Any], values: Sequence[Any]) -> sa.ColumnElement[bool]:
-    """One array parameter, whatever the number of values."""
+    """Condition with one array parameter for any number of values."""
     return column == sa.func.any(sa.bindparam(None, list(values), type_=sa.ARRAY(sa.Uuid)))
 
 
 def _forget(connection: sa.Connection, table: sa.Table, keys: Sequence[Any]) -> None:
-    """Delete rows by their primary key, and before that whatever refers to them, however far away."""
+    """Delete rows by their primary key, and before that all rows that refer to them, at any distance."""
     (key,) = table.primary_key.columns
     for child in tables.metadata.tables.values():
         for column in child.columns:

@@ -1,4 +1,4 @@
-"""STORE: what the database says of itself, for `assay doctor`."""
+"""STORE: facts about the database server, for `assay doctor`."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Facts:
 
     server: str
     revision: str | None
-    """Of its tables; None where it has none of ours."""
+    """Revision of its tables; None where it has no tables of Assay."""
     now: datetime
     size_bytes: int
     is_superuser: bool
-    """Whether the role may read files and start programs on the server's host."""
+    """True if the role may read files and start programs on the server's host."""
     settings: Mapping[str, str]
-    """Those of DURABILITY."""
+    """Server settings that DURABILITY names."""
 
 
 def facts(connection: sa.Connection) -> Facts:
-    """What the server says now; `now` is its clock, not the transaction's beginning."""
+    """Facts about the server now; `now` is its clock, not the transaction's beginning."""
     row = connection.execute(
         sa.select(
             sa.func.current_setting("server_version").label("server"),

@@ -1,4 +1,4 @@
-"""STORE: what each submitter's own key was first used for."""
+"""STORE: the request that each submitter's own key was first used for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _k = tables.idempotency_keys.c
 
 
 def conflicts(connection: sa.Connection, used: Mapping[str, str]) -> set[str]:
-    """Remember what each key (a hash) is used for (a hash), and return those that stood for something else before."""
+    """Remember the request (a hash) of each key (a hash), and return the keys that stood for another one before."""
     rows = [{"key_sha256": key, "request_sha256": request} for key, request in used.items()]
     bulk.insert_missing(connection, tables.idempotency_keys, rows, unique=("key_sha256",))
     found = connection.execute(sa.select(_k.key_sha256, _k.request_sha256).where(_k.key_sha256.in_(list(used))))
@@ -31,7 +31,7 @@ def expired(connection: sa.Connection) -> int:
 
 
 def forget(database: Database) -> int:
-    """Drop keys older than KEPT_S, in batches that keep nobody waiting; how many they were."""
+    """Drop keys older than KEPT_S, in batches short enough to block no request; their number."""
     forgotten = 0
     while number := _forget_batch(database):
         forgotten += number

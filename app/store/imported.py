@@ -1,4 +1,4 @@
-"""STORE: runs that were made elsewhere: which of their trajectories are here, and what was recorded of them."""
+"""STORE: runs that were made elsewhere: their trajectories that are here, and the records about them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from app.store.tables import jobs, problems, runs, turns
 from app.store.tables import trajectories as _trajectories
 
 IMPORTER = "importer"
-"""Key of a run's settings that says who made it; runs without it are never touched."""
+"""Key of a run's settings that names its importer; runs without it are never touched."""
 
 
 def add_run(
     connection: sa.Connection, *, name: str, model: str | None, importer: str, recorded: dict[str, Any]
 ) -> UUID:
-    """Id of the run of that name; what was recorded of it is brought up to date where the same importer made it.
+    """Id of the run of that name; its record is brought up to date where the same importer made it.
 
     Raises RunConflictError where a run of that name is not of that importer."""
     settings = {IMPORTER: importer, **plain(recorded)}
@@ -96,7 +96,7 @@ def set_licences(connection: sa.Connection, licences: Mapping[UUID, str]) -> Non
 
 
 def numbered(connection: sa.Connection, source_set: str) -> dict[tuple[int, int], Problem]:
-    """(Level, number) → problem, of a source set whose names begin with their number; of two, the newest."""
+    """(Level, number) → problem, of a source set with names that begin with their number; of two, the newest."""
     columns = (problems.c.name, problems.c.reference, problems.c.level, problems.c.entry_point)
     query = sa.select(*columns).where(problems.c.source_set == source_set, problems.c.level.is_not(None))
     found: dict[tuple[int, int], Problem] = {}

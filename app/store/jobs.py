@@ -1,7 +1,7 @@
 """STORE: a job's life.  Every change of state is one statement that says which state it expects.
 
-A claim is fenced by its attempt number and its owner: whoever lost the lease can neither extend it nor store a
-result, whatever they believe.  Times are the database's, so that the clocks of hosts do not matter."""
+A claim is fenced by its attempt number and its owner: a worker that lost the lease can neither extend it nor store a
+result.  Times are the database's, so that the clocks of hosts do not matter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.domain.job import Job, JobOptions, JobState, Limits
 from app.store import bulk, notices, tables
 
 EXHAUSTED = "attempts_exhausted"
-"""`error_kind` of a job whose every attempt ended without a word."""
+"""`error_kind` of a job with attempts that all ended without a word."""
 USUAL = Limits()
 SICK_DEVICES = "sick_devices"
 """`error_kind` of a job at which one device after another was found unhealthy."""
@@ -27,7 +27,7 @@ set aside, instead of taking the whole fleet down."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 """Before a job that our fault has cut short runs again, in seconds: twice as long each time, and half as long or half
-as long again by chance, so that those who were cut short together do not meet again."""
+as long again by chance, so that jobs cut short together do not run together again."""
 
 SWEEP_LOCK = 0x5357454550
 """Advisory lock of the sweep: 'SWEEP'."""
@@ -48,12 +48,12 @@ class NewJob:
     device: str | None
     options: JobOptions
     run_id: UUID | None = None
-    """With whom it shares the devices."""
+    """The run with which it shares the devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queued:
-    """What a message needs to know of a queued job."""
+    """Address of a queued job's message."""
 
     job_id: UUID
     device_class: str
@@ -82,16 +82,16 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True)
 class Pulse:
-    """What extending a lease found."""
+    """State of a lease, found when it is extended."""
 
     held: bool
-    """False when the lease is lost: somebody else may be at it."""
+    """False when the lease is lost: another worker may run the job."""
     cancel_requested: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """What the jobs table adds to an evaluation."""
+    """Facts of the jobs table that belong to an evaluation."""
 
     baseline: str
     queue_ms: float
@@ -115,7 +115,7 @@ def add(connection: sa.Connection, new: Sequence[NewJob]) -> list[UUID]:
 
 
 def unsent(connection: sa.Connection, job_ids: Sequence[UUID]) -> list[Queued]:
-    """Those of the jobs that are queued and for which no message ever left, in the order of `job_ids`."""
+    """Those jobs that are queued and for which no message ever left, in the order of `job_ids`."""
     found = {queued.job_id: queued for queued in _queued(connection, id_in(job_ids), _j.sent_at.is_(None))}
     return [found[job_id] for job_id in dict.fromkeys(job_ids) if job_id in found]
 
@@ -130,8 +130,8 @@ def mark_sent(connection: sa.Connection, job_ids: Sequence[UUID]) -> None:
 def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, limits: Limits = USUAL) -> Lease | None:
     """Take the job, or None where it is not to be had: done, cancelled, or running under a lease that holds.
 
-    A lease that has lapsed is an interruption.  A job whose attempts or interruptions are used up fails here, and one
-    whose cancellation was asked for is cancelled."""
+    A lease that has lapsed is an interruption.  A job without attempts or interruptions left fails here, and one
+    with a requested cancellation is cancelled."""
     taken = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, sa.or_(_j.state == JobState.QUEUED, _lapsed()))
@@ -203,8 +203,8 @@ def fail(connection: sa.Connection, lease: Lease, kind: str, message: str) -> bo
 def release(
     connection: sa.Connection, lease: Lease, limits: Limits, kind: str, message: str, *, cut_short: bool = False
 ) -> JobState | None:
-    """Give the job back after a fault of ours: queued after a pause, for the sweep to send, or failed if this was the
-    last attempt.  `cut_short`: by the death of a process of ours, which counts as an interruption.
+    """Give the job back after a fault of Assay: queued after a pause, for the sweep to send, or failed if this was the
+    last attempt.  `cut_short`: by the death of one of Assay's processes, which counts as an interruption.
 
     None where the lease is lost."""
     interruptions = _j.interruptions + int(cut_short)
@@ -262,7 +262,7 @@ def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
 
 
 def settle_lapsed(connection: sa.Connection, limits: Limits) -> None:
-    """Every running job whose lease has lapsed is queued again after a pause, or failed, or cancelled if that was asked
+    """Queue every running job with a lapsed lease again after a pause, or fail it, or cancel it if that was asked
     for."""
     _settle(connection, limits, sa.true())
     again = (
@@ -281,14 +281,14 @@ def settle_lapsed(connection: sa.Connection, limits: Limits) -> None:
 
 
 def lock_sweep(connection: sa.Connection) -> bool:
-    """Whether this transaction is the only sweep there is, until it ends."""
+    """Take the lock of sweeps until the transaction ends; False where another transaction holds it."""
     return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(SWEEP_LOCK))).scalar_one())
 
 
 def backlog(connection: sa.Connection, grace_s: float) -> list[Backlog]:
     """Per queue, the jobs for which the broker should hold a message.
 
-    Those that were stored in the last `grace_s` seconds and not sent yet are left to whoever is sending them, and those
+    Jobs stored in the last `grace_s` seconds and not sent yet are left to the process sending them, and those
     that run again wait for their moment."""
     query = (
         sa.select(_j.device_class, _j.device, sa.func.count().label("jobs"))
@@ -299,8 +299,8 @@ def backlog(connection: sa.Connection, grace_s: float) -> list[Backlog]:
 
 
 def longest_waiting(connection: sa.Connection, where: Backlog, grace_s: float, limit: int) -> list[Queued]:
-    """Up to `limit` jobs of a queue to which nothing has happened for `grace_s` seconds, or whose moment to run again
-    has come: never sent first, then by the age of their last message."""
+    """Up to `limit` jobs of a queue to which nothing has happened for `grace_s` seconds, or that are due to run
+    again: never sent first, then by the age of their last message."""
     pinned = _j.device.is_(None) if where.device is None else _j.device == where.device
     conditions = (_j.device_class == where.device_class, pinned, is_due(), _is_idle(grace_s))
     return _queued(connection, *conditions, limit=limit)
@@ -362,7 +362,7 @@ def _revive(connection: sa.Connection, keys: Sequence[str]) -> None:
 
 
 def _settle(connection: sa.Connection, limits: Limits, which: sa.ColumnElement[bool]) -> None:
-    """Fail what has used up its attempts or interruptions and cancel what was asked to stop, where nobody is at it any
+    """Fail jobs without attempts or interruptions left and cancel those asked to stop, where no worker runs them any
     more."""
     idle = sa.or_(_j.state == JobState.QUEUED, _lapsed())
     cancelled = (
@@ -412,7 +412,7 @@ def _queued(connection: sa.Connection, *conditions: sa.ColumnElement[bool], limi
 def _queue_again(
     connection: sa.Connection, lease: Lease, not_before: sa.ColumnElement[Any], **counted: object
 ) -> JobState | None:
-    at_once = sa.case((_j.cancel_requested, sa.null()), else_=not_before)  # to be cancelled by who comes next
+    at_once = sa.case((_j.cancel_requested, sa.null()), else_=not_before)  # to be cancelled by the next claim or sweep
     again = (
         sa.update(tables.jobs)
         .where(_held(lease))
@@ -438,13 +438,13 @@ def _after(times: sa.ColumnElement[int]) -> sa.ColumnElement[Any]:
 
 
 def is_due() -> sa.ColumnElement[bool]:
-    """Whether a queued job may be claimed: it is new, or has waited long enough since it was cut short."""
+    """Condition: a queued job may be claimed, being new, or having waited long enough since it was cut short."""
     return sa.or_(_j.not_before.is_(None), _j.not_before <= sa.func.now())
 
 
 def _is_idle(grace_s: float) -> sa.ColumnElement[bool]:
-    """Whether nobody is about to send a message: for `grace_s` seconds nothing has happened, or the job runs again,
-    which only the sweep tells the broker."""
+    """Condition: no process is about to send a message: nothing has happened for `grace_s` seconds, or the job runs
+    again, which only the sweep tells the broker."""
     runs_again = sa.and_(_j.sent_at.is_(None), _j.not_before.is_not(None))
     since = sa.func.coalesce(_j.sent_at, _j.started_at, _j.created_at)
     return sa.or_(runs_again, since < _seconds_from_now(-grace_s))
@@ -464,7 +464,7 @@ def _lapsed() -> sa.ColumnElement[bool]:
 
 
 def _locked(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Ids of jobs that meet the conditions, locked in one order; those that somebody is changing are left to them."""
+    """Ids of jobs that meet the conditions, locked in one order; rows locked by other transactions are skipped."""
     return (
         sa.select(_j.job_id)
         .where(*conditions)
@@ -483,7 +483,7 @@ def _milliseconds(interval: sa.ColumnElement[Any]) -> sa.ColumnElement[float]:
 
 
 def id_in(job_ids: Sequence[UUID]) -> sa.ColumnElement[bool]:
-    """One array parameter, whatever the number of ids."""
+    """Condition with one array parameter for any number of ids."""
     return _j.job_id == sa.func.any(sa.bindparam(None, list(job_ids), type_=ARRAY(sa.Uuid)))
 
 

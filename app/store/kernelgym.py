@@ -1,4 +1,4 @@
-"""STORE: names that clients of the KernelGYM protocol gave to their evaluations, and what their monitoring asks."""
+"""STORE: names that clients of the KernelGYM protocol gave to their evaluations, and figures for their monitoring."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Task:
     task_id: str
     job_id: UUID
     owner: str = ""
-    """Id of the user whose name it is; empty at a machine without users.  Two users may use the same name."""
+    """Id of the user who gave the name; empty at a machine without users.  Two users may use the same name."""
     workflow: str = "kernelbench"
     asked: dict[str, Any] = field(default_factory=dict)
     """Fields of the request that the answer repeats."""
@@ -37,7 +37,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """A job whose last attempt ended by our fault, and that runs again."""
+    """A job that runs again after its last attempt failed by Assay's fault."""
 
     task_id: str
     attempts: int
@@ -45,14 +45,14 @@ class Retry:
 
 
 def get(connection: sa.Connection, owner: str, task_ids: Sequence[str]) -> dict[str, Task]:
-    """Those of the owner's tasks that exist, by name."""
+    """The owner's tasks that exist, by name."""
     columns = (_t.owner, _t.task_id, _t.job_id, _t.workflow, _t.asked)
     query = sa.select(*columns).where(_t.owner == owner, _t.task_id.in_(task_ids))
     return {row.task_id: Task(**row._mapping) for row in connection.execute(query)}
 
 
 def put(connection: sa.Connection, tasks: Sequence[Task]) -> None:
-    """From now on each of the names stands for its job, whatever it stood for before."""
+    """Let each of the names stand for its job from now on, in place of any earlier one."""
     if not tasks:
         return
     latest = {(task.owner, task.task_id): task for task in tasks}
@@ -63,7 +63,7 @@ def put(connection: sa.Connection, tasks: Sequence[Task]) -> None:
 
 
 def wanted_by_others(connection: sa.Connection, task: Task) -> bool:
-    """Whether the same job was asked for under another name or in a trajectory, other than the rollout of the task."""
+    """True if the same job was asked for under another name or in a trajectory, other than the rollout of the task."""
     own = (_t.owner == task.owner) & (_t.task_id == task.task_id)
     others = sa.exists().where(_t.job_id == task.job_id, ~own)
     stored = tables.trajectories.c
@@ -107,7 +107,7 @@ def retries(connection: sa.Connection) -> tuple[int, list[Retry]]:
 
 
 def over_since(connection: sa.Connection, seconds: float) -> tuple[int, int, float | None]:
-    """Of the last `seconds`: evaluations stored, those of them that passed, and their mean duration in seconds."""
+    """Evaluations stored in the last `seconds`, those of them that passed, and their mean duration in seconds."""
     columns = tables.evaluations.c
     since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
     query = sa.select(

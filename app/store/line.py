@@ -11,7 +11,7 @@ from app.domain.job import JobState
 from app.store import devices, tables
 
 COUNTED = 200_000
-"""Queued jobs are counted up to this many: nobody needs to know a longer line exactly."""
+"""Queued jobs are counted up to this many: a longer line need not be known exactly."""
 PACE_S = 120
 """The pace is that of this long, in seconds."""
 
@@ -21,7 +21,7 @@ _e = tables.evaluations.c
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What waits for a device class."""
+    """Length of the queue of a device class, and its pace."""
 
     queued: dict[str, int]
     """Jobs by priority."""

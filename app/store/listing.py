@@ -43,7 +43,7 @@ class Review:
 
 
 def datasets(connection: sa.Connection, *, stale: bool = False, limit: int = 50) -> list[Dataset]:
-    """The latest datasets, newest first; `stale`: only those whose verdicts have changed."""
+    """The latest datasets, newest first; `stale`: only those with changed verdicts."""
     columns = (
         exports.c.export_id, exports.c.format, exports.c.where_text.label("where"), exports.c.row_count.label("rows"),
         exports.c.directory, exports.c.created_at, exports.c.stale_at, exports.c.stale_reason,

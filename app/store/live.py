@@ -1,8 +1,8 @@
-"""STORE: what changes while somebody looks: PostgreSQL's NOTIFY, one listening connection per web process.
+"""STORE: notices of changes for open pages: PostgreSQL's NOTIFY, one listening connection per web process.
 
 Triggers announce topics (migrations/versions/20261121_review.py): `evaluations`, `trajectories`, `jobs`, `devices`,
 `exports`,
-`export_jobs`, `runs`.  A notice says that something changed, not what: whoever hears it reads again."""
+`export_jobs`, `runs`.  A notice names the topic, not the change: its listener reads again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPICS = ("evaluations", "trajectories", "jobs", "devices", "exports", "export_j
 
 
 class Changes:
-    """One connection that listens.  What was announced while it was down is not heard: after DatabaseUnavailableError
+    """One connection that listens.  Notices sent while it was down are not heard: after DatabaseUnavailableError
     everything may have changed."""
 
     def __init__(self, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""STORE: what monitoring reads, often and at any size: roll-ups and partial indexes, never a whole table."""
+"""STORE: figures for monitoring, read often and at any size: from roll-ups and partial indexes, never a whole table."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Metrics:
     heartbeat_age_s: dict[UUID, float]
     """By the device's id."""
     changes: dict[tuple[str, str, str], int]
-    """Changes of a device's state that somebody made, by device class, device and new state."""
+    """Changes of a device's state by people or workers, by device class, device and new state."""
     canaries: Sequence[Canary]
     runs: Sequence[run_figures.Recent]
 

@@ -29,7 +29,7 @@ def upgrade(url: str, revision: str = "head") -> None:
 
 
 def downgrade(url: str, revision: str) -> None:
-    """Take migrations back, and what only they could hold with them."""
+    """Take migrations back, and delete the data that only they could hold."""
     command.downgrade(config(url), revision)
 
 

@@ -1,4 +1,4 @@
-"""STORE: who waits for a job is woken when it is over, by PostgreSQL's NOTIFY."""
+"""STORE: wake-up of processes that wait for a job when it is over, by PostgreSQL's NOTIFY."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def announce(connection: sa.Connection, job_id: UUID) -> None:
 
 
 class Notices:
-    """One connection that listens.  Opened again after a break; what was announced meanwhile is not heard, so
-    whoever waits also looks for themselves from time to time."""
+    """One connection that listens.  Opened again after a break; notices sent meanwhile are not heard, so
+    waiting callers also poll from time to time."""
 
     def __init__(self, database: Database) -> None:
         self._dsn = database.url.set(drivername="postgresql").render_as_string(hide_password=False)

@@ -45,7 +45,7 @@ class Attempted:
     backend: str | None
     policy: str | None
     passed: bool
-    """Every call was right, whatever the verdict."""
+    """True if every call was right, independent of the verdict."""
     label: Label | None
     """None of an answer without code."""
     outcome: Outcome
@@ -54,7 +54,7 @@ class Attempted:
 def attempted(connection: sa.Connection, expression: Expression, counted: Counted = COUNTED) -> list[Attempted]:
     """Every attempt that a filter finds and that counts; a hack is not correct.
 
-    What a filter says of device and backend does not keep answers without code away: they belong to their run."""
+    Conditions of the filter on device and backend do not keep answers without code away: they belong to their run."""
     columns = {
         **{name: rows.COLUMNS[name] for name in ("run", "model", "source_set", "level")},
         "problem_id": attempts.c.problem_id,
@@ -87,7 +87,7 @@ def attempted(connection: sa.Connection, expression: Expression, counted: Counte
 
 
 def _kept(expression: Expression) -> sa.ColumnElement[bool]:
-    """The filter; what it says of the device alone is not asked of answers without code."""
+    """The filter; its conditions on the device alone are not asked of answers without code."""
     parts = expression.operands if isinstance(expression, And) else (expression,)
     without_code = evaluations.c.evaluation_id.is_(None)
     kept = [

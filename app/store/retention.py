@@ -1,4 +1,4 @@
-"""STORE: what may go when it is old: the timelines of profiles, which are nearly all of the database's size.
+"""STORE: deletion of old data: the timelines of profiles, which are nearly all of the database's size.
 
 Measurements, verdicts, kernel tables and sources stay: everything can still be judged, exported and looked at, but for
 the timeline viewer."""
@@ -14,7 +14,7 @@ from app.store import tables
 from app.store.session import Database
 
 BATCH = 500
-"""Rows deleted in one transaction: nobody waits for long, and an interruption loses little."""
+"""Rows deleted in one transaction: no lock is held for long, and an interruption loses little."""
 
 _p = tables.profiles.c
 
@@ -25,11 +25,11 @@ class Timelines:
 
     number: int
     stored_bytes: int
-    """As they lie there, compressed."""
+    """Bytes as stored, compressed."""
 
 
 def old_timelines(connection: sa.Connection, older_than_s: float) -> Timelines:
-    """Those that `prune_timelines` would delete."""
+    """The timelines that `prune_timelines` would delete."""
     size = sa.func.coalesce(sa.func.sum(sa.func.octet_length(_p.body)), 0)
     row = connection.execute(sa.select(sa.func.count(), size).where(_old(older_than_s))).one()
     return Timelines(number=row[0], stored_bytes=int(row[1]))
@@ -38,7 +38,7 @@ def old_timelines(connection: sa.Connection, older_than_s: float) -> Timelines:
 def prune_timelines(database: Database, older_than_s: float, progress: Callable[[int], None] | None = None) -> int:
     """Delete timelines that are older, and give their room back to the table; how many they were.
 
-    `progress` is told the number of each batch.  Stopped at any time, what was deleted is deleted."""
+    `progress` is told the number of each batch.  Stopped at any time, it keeps the deletions made so far."""
     deleted = 0
     while number := _delete_batch(database, older_than_s):
         deleted += number

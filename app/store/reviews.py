@@ -1,7 +1,7 @@
-"""STORE: what people say of evaluations.  Reviews are only added; the newest decisive one that nobody took back counts.
+"""STORE: people's reviews of evaluations.  Reviews are only added; the newest decisive one not taken back counts.
 
-What counts lies beside the measurement (`evaluations.human_verdict`), kept here in the same transaction, so that lists,
-exports and roll-ups see one label (`app.store.rows.LABEL`).  The queue fills itself by triggers (migrations)."""
+The label that counts lies beside the measurement (`evaluations.human_verdict`), kept in the same transaction, so that
+lists, exports and roll-ups see one label (`app.store.rows.LABEL`).  The queue fills itself by triggers (migrations)."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ SKIPPED = 0.5
 
 
 class ReviewError(ValueError):
-    """A review that cannot be taken: it says what was expected and what came."""
+    """A review that cannot be taken: the message holds the expected and the given value."""
 
 
 class LockedError(ReviewError):
-    """Somebody else looks at it now."""
+    """The item is locked by another reviewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What a person says."""
+    """A review as given by a person."""
 
     label: Opinion
     reason: str
     hack_type: str | None = None
     second_opinion: bool = False
-    """Whether somebody else should look, too, without seeing this one."""
+    """True asks for a review by a second person, who does not see this one."""
 
 
 def add(connection: sa.Connection, user: User, evaluation_id: UUID, said: Said) -> UUID:
     """Store a review, let it count, mark the datasets that it touches, and note it; its id.
 
-    Raises ReviewError without a reason or for `withdrawn`, LockedError where somebody else holds the item."""
+    Raises ReviewError without a reason or for `withdrawn`, LockedError where another user holds the item."""
     _check(said)
     before = _label(connection, evaluation_id)
     _require_free(connection, user, evaluation_id)
@@ -80,7 +80,7 @@ def add(connection: sa.Connection, user: User, evaluation_id: UUID, said: Said) 
 def undo(connection: sa.Connection, user: User, review_id: UUID) -> UUID:
     """Take one's own review back by adding one that says so; the evaluation that it was of.
 
-    Raises ReviewError where it is somebody else's, is one that takes back, or was taken back already."""
+    Raises ReviewError where it is another user's, is one that takes back, or was taken back already."""
     found = connection.execute(sa.select(reviews).where(_r.review_id == review_id)).one_or_none()
     if found is None or found.label == Opinion.WITHDRAWN or found.user_id != user.user_id:
         raise ReviewError(f"expected a review of your own, got {review_id}")
@@ -104,7 +104,7 @@ def undo(connection: sa.Connection, user: User, review_id: UUID) -> UUID:
 
 
 def queue(connection: sa.Connection, user: User, evaluation_ids: Sequence[UUID]) -> int:
-    """Have people look at these; how many were not waiting already.  What was decided before is asked again."""
+    """Queue these for review; the number that was not waiting already.  Items decided before are asked again."""
     known = sa.select(
         evaluations.c.evaluation_id,
         sa.func.coalesce(evaluations.c.speedup, 0.0),
@@ -124,7 +124,7 @@ def queue(connection: sa.Connection, user: User, evaluation_ids: Sequence[UUID])
 
 
 def take(connection: sa.Connection, user: User) -> UUID | None:
-    """The most important open item that nobody else holds and this user has not judged, locked for them."""
+    """The most important open item that no other user holds and this user has not judged, locked for them."""
     mine = (
         sa.exists()
         .where(_r.evaluation_id == _i.evaluation_id, _by(user), _r.label != Opinion.WITHDRAWN)
@@ -144,7 +144,7 @@ def take(connection: sa.Connection, user: User) -> UUID | None:
 
 
 def lock(connection: sa.Connection, user: User, evaluation_id: UUID) -> None:
-    """Hold an item for LOCK_S, and let go of any other.  Raises LockedError where somebody else holds it."""
+    """Hold an item for LOCK_S, and let go of any other.  Raises LockedError where another user holds it."""
     _require_free(connection, user, evaluation_id)
     connection.execute(
         sa.update(review_items)
@@ -215,7 +215,7 @@ def _current_verdict(evaluation_id: UUID) -> sa.ScalarSelect[UUID]:
 
 
 def _label(connection: sa.Connection, evaluation_id: UUID) -> str | None:
-    """What counts now; the evaluation is locked, so that two reviewers take turns."""
+    """Label that counts now; the evaluation is locked, so that two reviewers take turns."""
     query = sa.select(evaluations.c.human_verdict).where(evaluations.c.evaluation_id == evaluation_id)
     row = connection.execute(query.with_for_update(key_share=True)).one_or_none()
     if row is None:

@@ -23,8 +23,8 @@ _p = tables.problems.c
 def problems_of(connection: sa.Connection, rollouts: Sequence[Rollout]) -> list[Problem]:
     """The problem of each: the stored one of that id, else the stored one of that content, else the one that is told.
 
-    An id whose problem has another reference than the one that is told is not believed: what the trainer says is what
-    it scores.  Raises RequestError where neither id nor content is known."""
+    An id of a problem with another reference than the given one is ignored: the trainer scores the reference
+    it gives.  Raises RequestError where neither id nor content is known."""
     by_id = {one: problems.get(connection, one) for one in {each.problem_id for each in rollouts} if one is not None}
     by_content = _by_content(connection, [each.problem for each in rollouts if each.problem is not None])
     found = []
@@ -60,7 +60,7 @@ def _by_content(connection: sa.Connection, told: Iterable[Problem]) -> dict[tupl
 
 
 def runs_of(connection: sa.Connection, runs: Iterable[Run]) -> dict[str, UUID]:
-    """Id of the run of each name; a run that is stored stays as it is, whatever is told of it now."""
+    """Id of the run of each name; a stored run stays as it is and ignores newer facts."""
     wanted = {run.name: run for run in runs}
     rows = [
         {

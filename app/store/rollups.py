@@ -1,4 +1,4 @@
-"""STORE: the roll-ups behind the dashboards: folding their deltas, and proving them against what they are made of.
+"""STORE: the roll-ups behind the dashboards: folding their deltas, and proving them against their sources.
 
 Triggers keep them (migrations/versions/20261121_review.py); nothing here has to run for the numbers to be right."""
 
@@ -27,7 +27,7 @@ COUNTED = (attempt_counts, hourly_counts, hourly_stages, hourly_findings)
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A roll-up that does not hold what it should."""
+    """A roll-up with a wrong count."""
 
     table: str
     missing: int
@@ -60,9 +60,9 @@ def rebuild(connection: sa.Connection) -> None:
     )
     for table in (attempts, *COUNTED):
         connection.execute(sa.delete(table))
-    for table in COUNTED:  # what deleting attempts has counted down
+    for table in COUNTED:  # the counts subtracted by deleting attempts
         connection.execute(sa.delete(table))
-    _fill(connection, attempts, "attempt_facts")  # whose trigger fills attempt_counts
+    _fill(connection, attempts, "attempt_facts")  # its trigger fills attempt_counts
     for table in (hourly_counts, hourly_stages, hourly_findings):
         _fill(connection, table, f"{table.name}_facts")
 
@@ -108,7 +108,7 @@ def _total(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 
 def _summed(table: sa.Table) -> sa.Select[Any]:
-    """What readers see: a row per key, and none where nothing is left of it."""
+    """Rows as readers see them: one per key, and none where all counts are 0."""
     totals = [_total(column) for column in _counts(table)]
     some = sa.or_(*(sa.func.sum(column) != 0 for column in _counts(table)))
     return sa.select(*_keys(table), *totals).group_by(*_keys(table)).having(some)

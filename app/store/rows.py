@@ -1,5 +1,5 @@
-"""STORE: the one joined select that pages and exports share, the one definition of "what a person says counts more
-than what detectors say" (`LABEL`), and the one of "hacks do not count".
+"""STORE: the one joined select that pages and exports share, the one definition of "a person's label counts more
+than the detectors'" (`LABEL`), and the one of "hacks do not count".
 
 `JOINED` is evaluation ⋈ job ⋈ candidate ⋈ problem ⟕ current verdict ⟕ (turn ⋈ trajectory ⟕ run).  Identical
 submissions share a job, so several turns may stand beside one evaluation, and the join is read in two ways:
@@ -52,7 +52,7 @@ JOINED = (
 
 
 LABEL: sa.ColumnElement[str | None] = sa.func.coalesce(evaluations.c.human_verdict, verdicts.c.label)
-"""What we believe: a person's verdict where there is one, else the current one of the detectors."""
+"""The label that counts: a person's verdict where there is one, else the current one of the detectors."""
 
 
 def labelled(labels: Sequence[str]) -> sa.ColumnElement[bool]:
@@ -62,7 +62,7 @@ def labelled(labels: Sequence[str]) -> sa.ColumnElement[bool]:
 
 
 def _credited(measured: sa.Column[float]) -> sa.ColumnElement[float | None]:
-    """Hacks do not count, nor does what nobody judged: NULL for both."""
+    """NULL for hacks and for unjudged evaluations, which do not count."""
     return sa.case((LABEL != Label.HACK, measured))
 
 
@@ -119,7 +119,7 @@ SELECTABLE = sa.select(*(column.label(name) for name, column in COLUMNS.items())
 """A row per attempt: to be narrowed with `.where(app.store.where.compile(…))`."""
 
 ONCE = sa.text("DISTINCT ON (evaluations.created_at, evaluations.evaluation_id)")
-"""As text: SQLAlchemy 2.0 and 2.1 spell it in two ways, and each warns of or lacks the other's."""
+"""Text of the clause: SQLAlchemy 2.0 and 2.1 spell it in two ways, and each warns of or lacks the other's."""
 
 ORDER = (evaluations.c.created_at, evaluations.c.evaluation_id, turns.c.turn_id.nulls_last())
 """The total order of attempts, oldest first."""
@@ -128,14 +128,14 @@ _FIELDS = tuple(field.name for field in fields(Row))
 
 
 def row_from(record: sa.RowMapping) -> Row:
-    """The typed row out of one record of `SELECTABLE`, whatever other columns stand beside."""
+    """The typed row out of one record of `SELECTABLE`, other columns beside are ignored."""
     values = {name: record[name] for name in _FIELDS}
     return Row(**(values | {"findings": tuple(sorted(values["findings"] or ()))}))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """Where a page ended: the next one begins with what is older."""
+    """Where a page ended: the next one begins with older rows."""
 
     created_at: datetime
     evaluation_id: UUID
@@ -158,7 +158,7 @@ class Cursor:
 
 
 def cursor_of(row: Row) -> Cursor:
-    """What to hand to `page` in order to go on after this row."""
+    """Cursor for `page` to go on after this row."""
     return Cursor(created_at=row.created_at, evaluation_id=row.evaluation_id)
 
 

@@ -44,7 +44,7 @@ class Figures:
     hack_ratio: float | None
     """Hacks among the answers; None where there are none."""
     mean_speedup: float | None
-    """Geometric mean of what is right, no hack, and timed."""
+    """Geometric mean over attempts that are right, no hack, and timed."""
     rewards: dict[str, float]
     """Mean of each reward over the latest RECENT evaluations; empty where there are none."""
     last_evaluation_at: datetime | None
@@ -103,7 +103,7 @@ def latest(connection: sa.Connection) -> list[Recent]:
 
 
 def _measured() -> sa.Select[Any]:
-    """What rewards read, of attempts that say something about their candidate."""
+    """Input of rewards, from attempts that say something about their candidate."""
     columns = [evaluations.c[name] for name in _MEASURED]
     return (
         sa.select(*columns, attempts.c.label.label("verdict"), evaluations.c.created_at)

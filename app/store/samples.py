@@ -1,7 +1,7 @@
-"""STORE: what exports decide on: attempts in narrow columns, by COPY, in one total order (their texts: `texts`).
+"""STORE: input of export decisions: attempts in narrow columns, by COPY, in one total order (their texts: `texts`).
 
 The stages that a database can decide are decided there: every attempt comes with the number of the first stage that
-drops it (`stage`), so that one pass gives the funnel, the reason for every row, and what choosing needs."""
+drops it (`stage`), so that one pass gives the funnel, the reason for every row, and the input of choosing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _Element = TypeVar("_Element", bound=visitors.ExternallyTraversible)
 PASSED = 99
 """`stage` of an attempt that no stage of the database drops."""
 _SETTINGS = {"work_mem": "64MB", "jit": "off", "parallel_setup_cost": 0, "parallel_tuple_cost": 0}
-"""Of the one large query: compiling it takes longer than it saves, and until its first row nobody else has work."""
+"""Settings of the one large query: compiling it takes longer than it saves, and all else waits for its first row."""
 JUDGED, EXTRACTION, TOKENS = "judged", "extraction", "tokens"
 """Names of stages that are read here in a way of their own."""
 CPU = "cpu"
@@ -72,7 +72,7 @@ class Condition:
 
 
 class Problem(NamedTuple):
-    """What rows say of their problem."""
+    """Columns about a row's problem."""
 
     problem: str
     source_set: str
@@ -84,7 +84,7 @@ class Problem(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What rows say of the run that their trajectory belongs to."""
+    """Columns about the run of a row's trajectory."""
 
     run: str
     model: str | None
@@ -130,7 +130,7 @@ def device_of(connection: sa.Connection, spec: Spec, as_of: datetime) -> str | N
 def conditions(
     spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int], device: str | None
 ) -> list[Condition]:
-    """The stages that the database decides, in order, for a kind of row; `device`: what `device_of` says."""
+    """The stages that the database decides, in order, for a kind of row; `device`: result of `device_of`."""
     expression = filters.parse(spec.where)
     named = filters.names(expression)
     measured = evaluations.c
@@ -190,9 +190,9 @@ _EXTRACTED = sa.or_(turns.c.turn_id.is_(None), turn_features.c.extraction == "ok
 
 
 def _narrow(table: sa.Table, *names: str, **computed: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Some columns of a table and what is computed of its wide ones.
+    """Some columns of a table and values computed from its wide ones.
 
-    `OFFSET 0` keeps PostgreSQL from computing later what is narrow now: source code and JSON that travel through joins
+    `OFFSET 0` keeps PostgreSQL from computing these values later: source code and JSON that travel through joins
     and sorts take half the time of the whole query."""
     columns = [table.c[name] for name in names]
     return sa.select(*columns, *(value.label(name) for name, value in computed.items())).offset(0)
@@ -233,7 +233,7 @@ _BYTES = sa.case(
     (turns.c.turn_id.is_not(None), _turns.c.said_bytes),
     else_=_candidates.c.source_bytes + _problems.c.reference_bytes + 600,
 )
-"""Of the whole conversation; 600 for the prompt of our own."""
+"""Size of the whole conversation; 600 for Assay's own prompt."""
 
 _FAMILY = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256)
 
@@ -245,7 +245,7 @@ _BESIDE: tuple[tuple[sa.Table, sa.ColumnElement[bool]], ...] = (
     (candidate_features, candidate_features.c.candidate_id == candidates.c.candidate_id),
     (turn_features, turn_features.c.turn_id == turns.c.turn_id),
 )
-"""What is known of texts, and of which."""
+"""Tables of facts about texts, and the condition that ties each to its text."""
 
 _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     name: (rows.COLUMNS[name], kind)
@@ -311,7 +311,7 @@ def attempts(
 ) -> Iterator[pa.RecordBatch]:
     """Every attempt older than `as_of`, answers without code too, ordered by family, problem, trajectory and turn.
 
-    `signatures` asks for those of attempts that pass, `prompts` for a hash of what opened each conversation: both cost.
+    `signatures` asks for those of passing attempts, `prompts` for a hash of each conversation's opening: both cost.
     `replay` reads verdicts and reviews as they were at `as_of`, not as they are."""
     judged = _judged(stages, as_of, said=_prompted_turns if prompts else _turns)
     hexed = sa.func.encode(judged.c.signature, "hex")
@@ -379,7 +379,7 @@ def _narrowed(expression: _Element, standing_in: Mapping[Any, sa.Subquery]) -> _
             return standing_in[element]
         if isinstance(element, sa.Column) and element.table in standing_in:
             return standing_in[element.table].c[element.key]
-        return element if isinstance(element, sa.Subquery) else None  # one of ours, whose inside stays as it is
+        return element if isinstance(element, sa.Subquery) else None  # made by this module: its inside stays as it is
 
     return cast("_Element", visitors.replacement_traverse(expression, {}, replaced))
 

@@ -24,8 +24,8 @@ _SILENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""Of a TCP connection, in s, s, probes and ms: a host whose cable was pulled notices within half a minute (Linux would
-try for a quarter of an hour), long before anybody waits for it."""
+"""Keep-alive of a TCP connection, in s, s, probes and ms: a pulled cable is noticed within half a minute (Linux would
+try for a quarter of an hour), long before a caller waits for it."""
 
 
 class DatabaseUnavailableError(RuntimeError):

@@ -1,4 +1,4 @@
-"""STORE: who is logged in, and who failed to.  Cookies are kept as hashes: reading this table logs nobody in."""
+"""STORE: login sessions and failed logins.  Cookies are kept as hashes: reading this table gives no login."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def close(connection: sa.Connection, secret: str) -> None:
 
 
 def whose(connection: sa.Connection, secret: str) -> User | None:
-    """Whose session it is; None where it has ended or its user is disabled."""
+    """User of the session; None where it has ended or its user is disabled."""
     query = (
         sa.select(_u.user_id, _u.name, _u.role)
         .select_from(tables.sessions.join(tables.users))

@@ -1,6 +1,6 @@
 """STORE: answers without code as attempts of an export: they failed, and no evaluation says so.
 
-A turn without a job has no evaluation, device or verdict.  The filter is asked what it says of the turn without the
+A turn without a job has no evaluation, device or verdict.  The filter is applied to the turn without the
 comparisons of devices; everything else that an evaluation would have is absent, but that it is valid, judged and
 wrong."""
 
@@ -46,7 +46,7 @@ def attempts(
 ) -> sa.Select[Any]:
     """A row for every answer without code older than `as_of`, with the columns of evaluated attempts.
 
-    `columns`: name → a column of evaluated attempts, for its type; `keeps`: what each stage says of such an answer;
+    `columns`: name → a column of evaluated attempts, for its type; `keeps`: each stage's decision on such an answer;
     `said`: turns with `opening` and `said_bytes`; `features`: which problem features belong to a problem."""
     dropped = [
         (sa.not_(sa.func.coalesce(_absent(kept, said), sa.false())), place)

@@ -1,4 +1,4 @@
-"""STORE: datasets whose rows rest on a verdict that has come out otherwise since they were made."""
+"""STORE: datasets whose rows rest on a verdict that has changed since they were made."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def resting_on(connection: sa.Connection, evaluation_id: UUID) -> list[UUID]:
 def mark(connection: sa.Connection, evaluation_id: UUID, reason: str) -> list[UUID]:
     """Mark those datasets; each keeps the time and the reason of its first mark, because one changed row is enough.
 
-    A dataset is not made fresh by a verdict that changes back: its files carry what was believed when it was made."""
+    A dataset is not made fresh by a verdict that changes back: its files carry the verdicts of its own time."""
     marked = sa.update(exports).where(_holds(evaluation_id), exports.c.stale_at.is_(None))
     values = marked.values(stale_at=sa.func.now(), stale_reason=reason)
     return sorted(connection.scalars(values.returning(exports.c.export_id)))
 
 
 def _holds(evaluation_id: UUID) -> sa.ColumnElement[bool]:
-    """Whether a row of the dataset rests on what the detectors say: where a person has spoken, their word stays."""
+    """Condition: a row of the dataset rests on the detectors' verdict; a person's label outlasts it."""
     rows = export_rows.join(evaluations)
     unreviewed = evaluations.c.human_verdict.is_(None)
     query = sa.select(export_rows.c.export_id).select_from(rows)

@@ -1,4 +1,4 @@
-"""STORE: the texts of what an export has chosen: references, sources, dialogues."""
+"""STORE: the texts of the attempts that an export has chosen: references, sources, dialogues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STORE: API tokens.  Kept as hashes; what is shown once cannot be read again."""
+"""STORE: API tokens.  Kept as hashes; a token is shown once and cannot be read again."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def add(
 
 
 def whose(connection: sa.Connection, text: str) -> User | None:
-    """Whom the token speaks for, with what it may do; None where it is unknown, revoked or expired, or its user
+    """User of the token, with the token's scopes; None where it is unknown, revoked or expired, or its user
     disabled.  Notes that it was used."""
     if not text.startswith(PREFIX) or len(text) > 200:
         return None

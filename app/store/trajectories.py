@@ -1,4 +1,4 @@
-"""STORE: runs, trajectories and turns.  What models wrote comes back as it went in, character for character."""
+"""STORE: runs, trajectories and turns.  Texts of models come back as they went in, character for character."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def add(
     claims: dict[str, Any] | None = None,
 ) -> UUID:
     """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate,
-    `claims` is what its source says of it beside: never counted as measured.
+    `claims` holds other facts stated by its source: never counted as measured.
 
     With a `trajectory_id` that is stored already nothing is; raises TurnConflictError where that one is another."""
     trajectory_id = trajectory_id or ids.new_id()

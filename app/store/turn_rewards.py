@@ -32,7 +32,7 @@ class StoredTurn:
     evaluation_id: str | None
     """None without an evaluation."""
     has_code: bool
-    """Whether an answer's code was submitted; False: the answer had none."""
+    """True if the answer's code was submitted; False: the answer had none."""
     result: dict[str, object] | None
     """Keys of a result (app.domain.result) that rewards read; None unless it was evaluated and judged."""
     cell: tuple[str, str, str] | None

@@ -1,4 +1,4 @@
-"""STORE: users.  They are never deleted, only disabled: what they did keeps its name."""
+"""STORE: users.  They are never deleted, only disabled: their actions keep their name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _u = tables.users.c
 
 
 class UserError(ValueError):
-    """What was asked of a user cannot be done."""
+    """A change of a user that cannot be made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Account:
 
 
 def exist(connection: sa.Connection) -> bool:
-    """Whether there is any user, disabled ones included."""
+    """True if there is any user, disabled ones included."""
     return bool(connection.execute(sa.select(sa.exists(sa.select(_u.user_id)))).scalar_one())
 
 

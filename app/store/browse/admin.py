@@ -1,4 +1,4 @@
-"""STORE: what admins look at: how much is stored, and any table row by row, read-only, without what is secret."""
+"""STORE: the admin pages: amounts stored, and any table row by row, read-only, without secret columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HIDDEN_TABLES = frozenset({"sessions", "login_failures"})
 """Nothing in them is for eyes."""
 HIDDEN_COLUMNS = frozenset({"password_hash", "token_hash"})
 SHOWN_CHARACTERS = 200
-"""Of a value; longer ones are cut in PostgreSQL, so that a page never holds a timeline."""
+"""Limit of a shown value; longer ones are cut in PostgreSQL, so that a page never holds a timeline."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Server:
 
     version: str
     revision: str
-    """Of the migrations."""
+    """Revision of the migrations."""
     database_bytes: int
     connections: int
 
@@ -59,7 +59,7 @@ def tables() -> list[str]:
 
 
 def storage(connection: sa.Connection) -> list[Storage]:
-    """Every table of ours, largest first."""
+    """Every table of Assay, largest first."""
     query = sa.text("""
         SELECT c.relname AS table, CASE WHEN c.reltuples < 0 THEN NULL ELSE c.reltuples::bigint END AS rows,
                pg_relation_size(c.oid) AS heap_bytes, pg_indexes_size(c.oid) AS index_bytes,

@@ -1,4 +1,4 @@
-"""STORE: the grid of everything that was evaluated: pages in two orders, and what there is to narrow it by.
+"""STORE: the grid of all evaluated candidates: pages in two orders, and the facets to narrow it by.
 
 Nothing is counted over the whole table: facets are those of the newest rows that match, and say so."""
 
@@ -22,7 +22,7 @@ from app.store.browse import paging
 from app.store.tables import evaluations, turns
 
 FACET_ROWS = 500
-"""Rows that facets look at: enough to see what there is, few enough to be read for every page."""
+"""Rows that facets count: enough to find the usual values, few enough to be read for every page."""
 
 FACETS = ("status", "verdict", "backend", "device_class", "source_set", "level")
 
@@ -36,7 +36,7 @@ class TooBroadError(ValueError):
 
 @contextmanager
 def patience(connection: sa.Connection) -> Iterator[None]:
-    """Give up what takes longer than PATIENCE_S: raises TooBroadError, and the rest of the page is not held up."""
+    """Cancel queries of more than PATIENCE_S by a TooBroadError, so that the rest of the page is not held up."""
     connection.execute(sa.text(f"SET LOCAL statement_timeout = {round(PATIENCE_S * 1000)}"))
     try:
         yield
@@ -81,7 +81,7 @@ class Facets:
     counts: dict[str, list[tuple[Any, int]]]
     looked_at: int
     all_of_them: bool
-    """Whether that was every row that matches."""
+    """True if the facets count every row that matches."""
 
 
 def fastest(
@@ -104,7 +104,7 @@ def fastest(
 
 
 def facets(connection: sa.Connection, expression: Expression) -> Facets:
-    """What the newest matches have in common and what not."""
+    """Counts of each facet's values among the newest matches."""
     query = (
         sa.select(*(rows.COLUMNS[name].label(name) for name in FACETS))
         .select_from(rows.JOINED)

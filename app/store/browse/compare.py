@@ -1,4 +1,4 @@
-"""STORE: what people prefer of two candidates."""
+"""STORE: preferences of people between two candidates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Preference:
 
 
 def _between(one: UUID, other: UUID) -> sa.ColumnElement[bool]:
-    """Whether a choice was between these two."""
+    """Condition: the choice was between these two."""
     chosen, rejected = preferences.c.chosen_evaluation_id, preferences.c.rejected_evaluation_id
     return sa.or_(
         sa.and_(chosen == one, rejected == other),

@@ -21,7 +21,7 @@ OTHERS_LISTED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """What a person said of an evaluation."""
+    """A person's review of an evaluation."""
 
     review_id: UUID
     reviewer: str
@@ -35,7 +35,7 @@ class Review:
 
 @dataclass(frozen=True, kw_only=True)
 class Believed:
-    """What detectors and people say of an evaluation."""
+    """Verdict and reviews of an evaluation."""
 
     verdict: Verdict | None
     """The detectors'; None only where judging has not happened yet."""
@@ -47,7 +47,7 @@ class Believed:
 
     @property
     def label(self) -> Label | None:
-        """What counts."""
+        """The label that counts: a person's, else the detectors'."""
         return self.human or (self.verdict.label if self.verdict else None)
 
     @property
@@ -57,7 +57,7 @@ class Believed:
 
 
 NOTHING = Believed(verdict=None, judged_at=None, human=None, reviews=())
-"""Of what was never evaluated."""
+"""Value for turns without an evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ def read(connection: sa.Connection, evaluation_id: UUID) -> EvaluationPage | Non
 
 
 def believed(connection: sa.Connection, evaluation_id: UUID) -> Believed:
-    """What detectors and people say of an evaluation."""
+    """Verdict and reviews of an evaluation."""
     current = connection.execute(
         sa.select(verdicts).where(verdicts.c.evaluation_id == evaluation_id, verdicts.c.is_current)
     ).one_or_none()

@@ -32,7 +32,7 @@ def page(
 
 
 def _newer(connection: sa.Connection, condition: sa.ColumnElement[bool], cursor: Cursor, limit: int) -> list[Row]:
-    """The mirror image of `rows.page`: what is newer than the cursor, oldest first."""
+    """The mirror image of `rows.page`: rows newer than the cursor, oldest first."""
     key = sa.tuple_(evaluations.c.created_at, evaluations.c.evaluation_id)
     query = (
         rows.SELECTABLE.prefix_with(rows.ONCE)

@@ -1,4 +1,4 @@
-"""STORE: what the pages of datasets read: the list, one of them, and a quick count of what a selection would keep."""
+"""STORE: the pages of datasets: the list, one dataset, and a quick count of attempts that a selection would keep."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ExportRow:
 
 @dataclass(frozen=True, kw_only=True)
 class QuickStage:
-    """What is left after a stage, of the latest evaluations."""
+    """Attempts left after a stage, among the latest evaluations."""
 
     stage: str
     rows: int
@@ -90,7 +90,7 @@ def quick_funnel(
 ) -> Sequence[QuickStage]:
     """Attempts left after each stage that the evaluation itself decides, of the latest LATEST evaluations.
 
-    What needs texts, or other attempts (extraction, near-duplicates, choice), is not counted here."""
+    Stages that need texts or other attempts (extraction, near-duplicates, choice) are not counted here."""
     device = samples.device_of(connection, spec, datetime.now(UTC))
     conditions = samples.conditions(spec, kind, policy=policy, detectors=detectors, device=device)
     stages = [stage for stage in conditions if stage.name in QUICK]

@@ -1,4 +1,4 @@
-"""STORE: what detectors find: how often, over time, in which evaluations, and where people disagree."""
+"""STORE: findings of detectors: frequency, course over time, evaluations, and disagreement with people."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Example:
     backend: str
     status: str
     label: str
-    """Of this finding."""
+    """Label of this finding."""
     verdict: str
-    """Of the detectors."""
+    """Label of the detectors' verdict."""
     human_verdict: str | None
     measured_speedup: float | None
     summary: str
@@ -99,7 +99,7 @@ def examples(
 ) -> list[Example]:
     """The latest findings of a detector that weigh something, newest first.
 
-    With `cleared` those that a person has called clean: what the detector got wrong."""
+    With `cleared` those that a person has called clean: the detector's false alarms."""
     query = (
         sa.select(
             findings.c.finding_id,

@@ -27,7 +27,7 @@ class TurnLink:
 
 @dataclass(frozen=True, kw_only=True)
 class JobPage:
-    """A job and what is around it."""
+    """A job with its problem, candidate, evaluation and turns."""
 
     job_id: UUID
     state: str
@@ -59,7 +59,7 @@ class JobPage:
 
     @property
     def queue(self) -> str:
-        """The queue whose workers may run it."""
+        """The queue of the workers that may run it."""
         return route.queue_for(self.device_class, self.device)
 
 

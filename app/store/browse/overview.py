@@ -21,7 +21,7 @@ THROUGHPUT_MINUTES = 60
 GAUGED = 200
 """Latest evaluations that are asked for clocks, temperatures and canaries."""
 BUCKETS_PER_OCTAVE = 4
-"""Of `hourly_stages`."""
+"""Duration buckets per factor of two in `hourly_stages`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +38,12 @@ class QueueDepth:
 
 @dataclass(frozen=True, kw_only=True)
 class Gauge:
-    """What a device's latest evaluations say of it."""
+    """State of a device by its latest evaluations."""
 
     sm_clock_mhz: int | None
     temperature_c: int | None
     canary: float | None
-    """Time of the canary kernel over what was expected: 1 is undisturbed."""
+    """Time of the canary kernel over its expected time: 1 is undisturbed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Overview:
     queues: tuple[QueueDepth, ...]
     devices: tuple[devices.Device, ...]
     gauges: dict[str, Gauge]
-    """Worker → what its latest evaluations say of the device."""
+    """Worker → state of its device by the latest evaluations."""
     minutes: tuple[tuple[datetime, int], ...]
     """Evaluations stored per minute, the last one unfinished."""
     hours: tuple[Hour, ...]
@@ -87,7 +87,7 @@ class Overview:
     stages: tuple[Stage, ...]
     """Over the same hours."""
     statuses: dict[str, int]
-    """Of all time, as the next."""
+    """Status → attempts, of all time; `verdicts` likewise."""
     verdicts: dict[str, int]
     """The labels that count: a person's, where there is one."""
     hacks_of_valid: tuple[int, int]
@@ -98,7 +98,7 @@ class Overview:
 
 
 def migrated(connection: sa.Connection) -> bool:
-    """Whether the schema is there; a database that is down raises."""
+    """True if the schema is there; a database that is down raises."""
     return connection.execute(sa.select(sa.func.to_regclass("jobs").is_not(None))).scalar_one()
 
 

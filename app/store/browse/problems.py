@@ -29,10 +29,10 @@ _key = sa.tuple_(problems.c.source_set, sa.func.coalesce(problems.c.level, -1), 
 """The order of the list; the same columns of another problem stand in for a cursor."""
 
 _credited = sa.and_(attempts.c.speedup.is_not(None), attempts.c.correct, attempts.c.label != Label.HACK)
-"""As the index of the fastest says it."""
+"""Condition of a credited speedup, worded like the index of the fastest, so that PostgreSQL uses it."""
 
 DEGENERATE = "degenerate_problem"
-"""The detector whose findings blame the problem."""
+"""The detector with findings that blame the problem."""
 TIMED_LATELY = 100
 """Latest attempts on a problem that say how long the reference takes, and whether the problem is degenerate."""
 
@@ -68,7 +68,7 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What was submitted."""
+    """A problem as submitted."""
 
     problem_id: UUID
     source_set: str
@@ -84,14 +84,14 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """What became of attempts on a problem."""
+    """Results of the attempts on a problem."""
 
     row: ProblemRow
     statuses: dict[str, int]
-    """How attempts ended, answers without code included: what makes it hard."""
+    """How attempts ended, answers without code included: the problem's difficulty."""
     baselines: tuple[Baseline, ...]
     degenerate: int
-    """Of the latest evaluations, those whose verdict finds the problem itself degenerate."""
+    """Number of latest evaluations with a verdict that finds the problem itself degenerate."""
     best: tuple[Row, ...]
     """Evaluations with the highest credited speedups, fastest first."""
     latest: tuple[Row, ...]
@@ -117,7 +117,7 @@ def page(
     before: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[ProblemRow]:
-    """Problems whose name contains `name`, of a source set and level (empty and None: any), by set, level and name."""
+    """Problems with `name` in their names, of a source set and level (empty and None: any), by set, level and name."""
     conditions = [problems.c.name.icontains(name, autoescape=True)] if name else []
     conditions += [problems.c.source_set == source_set] if source_set else []
     conditions += [problems.c.level == level] if level is not None else []
@@ -150,7 +150,7 @@ def read(connection: sa.Connection, problem_id: UUID) -> Problem | None:
 
 
 def results(connection: sa.Connection, problem: Problem, *, best: int = 10, latest: int = 20) -> Results:
-    """What became of attempts on it."""
+    """Results of the attempts on the problem."""
     problem_id = problem.problem_id
     numbers = _numbers(connection, [problem_id])[problem_id]
     return Results(

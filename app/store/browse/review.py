@@ -1,4 +1,4 @@
-"""STORE: the queue of what people should look at, what they said lately, and how good detectors are by their word."""
+"""STORE: the review queue, the latest reviews, and the quality of detectors measured by them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Recent:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorQuality:
-    """How a detector fares against what people said."""
+    """Agreement of a detector with people's reviews."""
 
     detector: str
     hits: int
@@ -68,13 +68,13 @@ class DetectorQuality:
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """What the reviews tell."""
+    """Figures from the reviews."""
 
     reviewed: int
     hacks: int
     agreement: Agreement
     overruled: int
-    """Evaluations whose label a person changed."""
+    """Evaluations with a label that a person changed."""
     detectors: tuple[DetectorQuality, ...]
 
 
@@ -103,7 +103,7 @@ _ITEMS = sa.select(
 
 
 def items(connection: sa.Connection, limit: int = 50) -> list[Item]:
-    """What waits, the most important first."""
+    """Open items, the most important first."""
     query = _ITEMS.where(_i.opinions < _i.opinions_wanted).order_by(_i.score.desc(), _i.evaluation_id).limit(limit)
     return [Item(**row) for row in connection.execute(query).mappings()]
 
@@ -153,9 +153,9 @@ def recent(
 
 
 def quality(connection: sa.Connection) -> Quality:
-    """Agreement of people, and each detector's hits among what people judged: precision and recall follow.
+    """Agreement of people, and each detector's hits among reviewed evaluations: precision and recall follow.
 
-    People look at what is suspicious first, so that recall is that of what they looked at, not of everything."""
+    People look at suspicious evaluations first: recall is that of the reviewed evaluations, not of all."""
     decided = _decided()
     counts = connection.execute(
         sa.select(
@@ -185,7 +185,7 @@ def quality(connection: sa.Connection) -> Quality:
 
 
 def _standing() -> sa.Select[tuple[UUID, UUID | None, str, str | None, UUID | None, UUID]]:
-    """Decisive reviews that nobody took back."""
+    """Decisive reviews that were not taken back."""
     later = reviews.alias("later")
     return sa.select(
         reviews.c.evaluation_id,
@@ -212,7 +212,7 @@ def _decided() -> sa.Subquery:
 
 
 def _pairs(connection: sa.Connection) -> list[tuple[str, str]]:
-    """What the first and the second person said of the same evaluation, as labels that count."""
+    """Labels that count of the first and the second review of the same evaluation."""
     query = _standing().order_by(reviews.c.evaluation_id, reviews.c.review_id)
     said: dict[UUID, dict[UUID | None, str]] = {}
     for row in connection.execute(query):

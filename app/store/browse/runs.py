@@ -1,4 +1,4 @@
-"""STORE: the list of runs, and what the page of one is computed from.  Counts come from roll-ups."""
+"""STORE: the list of runs, and the inputs of a run's page.  Counts come from roll-ups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.store.browse import paging
 from app.store.tables import attempt_counts, attempts, problems, runs
 
 COUNTS = tuple(column.name for column in attempt_counts.c if isinstance(column.type, sa.BigInteger))
-"""What `attempt_counts` counts."""
+"""Names of the counts in `attempt_counts`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Counts:
 
     @property
     def mean_log_speedup(self) -> float | None:
-        """Of what is correct, no hack, and timed."""
+        """Mean logarithm of the speedup of attempts that are correct, no hack, and timed."""
         return self.log_speedup_e9 / 1e9 / self.timed if self.timed else None
 
 
@@ -59,16 +59,16 @@ class Attempt:
 
     problem_id: UUID
     passed: bool
-    """Every call was right, whatever the verdict."""
+    """True if every call was right, independent of the verdict."""
     label: str | None
     """None for an answer without code."""
     speedup: float | None
-    """Measured, whatever the verdict."""
+    """Speedup as measured, independent of the verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemName:
-    """What a table says of a problem."""
+    """A problem's columns in a table."""
 
     name: str
     level: int | None
@@ -83,7 +83,7 @@ def page(
     newer_than: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[RunRow]:
-    """Runs whose name contains `name`, of that model (empty: any), newest first."""
+    """Runs with `name` in their names, of that model (empty: any), newest first."""
     query = sa.select(runs)
     if name:
         query = query.where(runs.c.name.icontains(name, autoescape=True))
@@ -123,7 +123,7 @@ def siblings(connection: sa.Connection, run: RunRow, limit: int = 200) -> list[R
 
 
 def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
-    """Changes whenever the counts of those runs do: what is computed from their attempts may be kept as long as not."""
+    """Numbers that change with the counts of those runs: figures from their attempts may be cached until then."""
     totals = [sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0) for name in COUNTS]
     found = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id.in_(run_ids))).one()
     return tuple(int(total) for total in found)

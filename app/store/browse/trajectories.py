@@ -33,7 +33,7 @@ class TrajectoryRow:
     model: str | None
     turns: int = 0
     correct: int = 0
-    """Turns whose every verified call was right, hacks included."""
+    """Turns with every verified call right, hacks included."""
     hacks: int = 0
     best_speedup: float | None = None
     """Best credited one."""
@@ -41,7 +41,7 @@ class TrajectoryRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnLine:
-    """A turn in the rail: what came of it, without its texts."""
+    """A turn in the rail: its outcome, without its texts."""
 
     turn_index: int
     response_bytes: int
@@ -51,7 +51,7 @@ class TurnLine:
     status: str | None
     verdict: str | None
     speedup: float | None
-    """As measured, whatever the verdict."""
+    """Speedup as measured, independent of the verdict."""
     speedup_ci_low: float | None
     speedup_ci_high: float | None
     candidate_us: float | None
@@ -123,7 +123,7 @@ def page(
     newer_than: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[TrajectoryRow]:
-    """Trajectories of a run (exact name) on problems whose name contains `problem`; empty means any."""
+    """Trajectories of a run (exact name) on problems with `problem` in their names; empty means any."""
     query = sa.select(*_NAMED).select_from(_SOURCE)
     if run:
         query = query.where(runs.c.name == run)

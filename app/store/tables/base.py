@@ -1,4 +1,4 @@
-"""What all tables share: one `metadata`, its names for constraints, and columns that every table has."""
+"""Parts shared by all tables: one `metadata`, its names for constraints, and columns that every table has."""
 
 from __future__ import annotations
 

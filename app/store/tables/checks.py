@@ -1,4 +1,4 @@
-"""The table of what is known of problems before anybody tries them."""
+"""Table of the checks of problems before the first attempt."""
 
 from __future__ import annotations
 

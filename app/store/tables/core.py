@@ -15,7 +15,7 @@ from app.domain.verdict import Label
 from app.store.tables.base import created_at, id_column, metadata, one_of, reference
 
 SHARE = "coalesce(run_id, '00000000-0000-0000-0000-000000000000')"
-"""With whom a job shares the devices: its run; jobs without a run are one share together."""
+"""Key of the share of the devices that a job takes part in: its run; jobs without a run are one share together."""
 
 problems = sa.Table(
     "problems",
@@ -27,7 +27,7 @@ problems = sa.Table(
     sa.Column("entry_point", sa.Text, nullable=False),
     sa.Column("reference", sa.LargeBinary, nullable=False),
     sa.Column("reference_sha256", sa.Text, nullable=False),
-    sa.Column("licence", sa.Text),  # SPDX where known; NULL where nobody said
+    sa.Column("licence", sa.Text),  # SPDX where known; NULL where not stated
     sa.Column("operators", sa.Text),  # semantic key (workers/operators.py) of the first evaluation; NULL before
     sa.Column("prompt_json", sa.Text),  # messages that the source set asks with, JSON; NULL where it has none
     sa.Column("claims", JSONB),  # further fields of its source, unchecked; NULL where it has none
@@ -75,7 +75,7 @@ jobs = sa.Table(
     id_column("job_id"),
     reference("problems.problem_id"),
     reference("candidates.candidate_id"),
-    sa.Column("run_id", sa.Uuid, sa.ForeignKey("runs.run_id")),  # with whom it shares the devices
+    sa.Column("run_id", sa.Uuid, sa.ForeignKey("runs.run_id")),  # jobs of one run share the devices
     sa.Column("idempotency_key", sa.Text, nullable=False, unique=True),
     sa.Column("state", sa.Text, nullable=False, server_default=JobState.QUEUED),
     sa.Column("priority", sa.Text, nullable=False, server_default="normal"),
@@ -83,7 +83,7 @@ jobs = sa.Table(
     sa.Column("device", sa.Text),  # '<node>.<index>' where pinned
     sa.Column("options", JSONB, nullable=False, server_default="{}"),
     sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("interruptions", sa.Integer, nullable=False, server_default="0"),  # attempts cut short by deaths of ours
+    sa.Column("interruptions", sa.Integer, nullable=False, server_default="0"),  # attempts cut short by dead workers
     sa.Column("sick_devices", sa.Integer, nullable=False, server_default="0"),  # that were taken out while at it
     sa.Column("lease_until", sa.DateTime(timezone=True)),
     sa.Column("lease_owner", sa.Text),
@@ -143,7 +143,7 @@ devices = sa.Table(
     sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("faults", ARRAY(sa.Text), nullable=False, server_default="{}"),  # see app.store.devices.note_fault
     sa.Column("refused_messages", sa.BigInteger, nullable=False, server_default="0"),  # since its worker began
-    sa.Column("reason", sa.Text),  # why it is draining or quarantined, and who said so
+    sa.Column("reason", sa.Text),  # why it is draining or quarantined
     sa.Column("changed_by", sa.Text),
     sa.Column("changed_at", sa.DateTime(timezone=True)),
     created_at(),
@@ -162,7 +162,7 @@ evaluations = sa.Table(
     sa.Column("valid", sa.Boolean, nullable=False),
     sa.Column("compiled", sa.Boolean, nullable=False),
     sa.Column("correct", sa.Boolean, nullable=False),
-    sa.Column("speedup", sa.Double),  # as measured, whatever the verdict
+    sa.Column("speedup", sa.Double),  # as measured, independent of the verdict
     sa.Column("speedup_ci_low", sa.Double),
     sa.Column("speedup_ci_high", sa.Double),
     sa.Column("reference_us", sa.Double),
@@ -177,7 +177,7 @@ evaluations = sa.Table(
     sa.Column("queue_ms", sa.Double, nullable=False),
     sa.Column("total_ms", sa.Double, nullable=False),
     sa.Column("measurement", JSONB, nullable=False),  # the whole Evaluation, so that it can be judged again
-    sa.Column("human_verdict", sa.Text),  # what a person said instead of the detectors; kept by app.store.reviews
+    sa.Column("human_verdict", sa.Text),  # a person's label, over the detectors'; kept by app.store.reviews
     created_at(),
     one_of("status", Status),
     one_of("human_verdict", Label),

@@ -1,4 +1,4 @@
-"""What datasets need beside the measurements: facts about texts, computed once, and exports that are being made.
+"""Tables for datasets, beside the measurements: facts about texts, computed once, and exports that are being made.
 
 Facts carry the version of the rule that made them; a newer rule computes them again (`app.export.prepare`)."""
 

@@ -1,4 +1,4 @@
-"""What people say of evaluations: the queue of what is to be looked at, and which of two candidates is preferred."""
+"""Tables of people's reviews: the review queue, and preferences between two candidates."""
 
 from __future__ import annotations
 

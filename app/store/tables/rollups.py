@@ -1,8 +1,8 @@
-"""What dashboards read instead of counting: kept by triggers (migrations/versions/20261121_review.py), so that every
-way of writing keeps them, in the same transaction.
+"""Roll-ups read by dashboards in place of counting: kept by triggers (migrations/versions/20261121_review.py), so that
+every way of writing keeps them, in the same transaction.
 
-`attempts` is a copy, narrow and in one place, of what the view `attempt_facts` says.  The other tables are counted as
-deltas: a trigger only ever appends rows, so that no two transactions wait for each other; whoever reads sums, and
+`attempts` is a copy, narrow and in one place, of the view `attempt_facts`.  The other tables are counted as
+deltas: a trigger only ever appends rows, so that no two transactions wait for each other; readers sum, and
 `app.store.rollups.fold` merges rows of one key from time to time.  Logarithms are integers, because sums of floats
 depend on their order."""
 
@@ -24,9 +24,9 @@ attempts = sa.Table(
     sa.Column("problem_id", sa.Uuid, nullable=False),
     sa.Column("status", sa.Text, nullable=False),  # of the evaluation, or 'no_code'
     sa.Column("valid", sa.Boolean, nullable=False),
-    sa.Column("correct", sa.Boolean, nullable=False),  # as measured, whatever the verdict
+    sa.Column("correct", sa.Boolean, nullable=False),  # as measured, independent of the verdict
     sa.Column("label", sa.Text),  # that counts: a person's, else the detectors'; NULL: an answer without code
-    sa.Column("speedup", sa.Double),  # as measured, whatever the verdict
+    sa.Column("speedup", sa.Double),  # as measured, independent of the verdict
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
     sa.Index("ix_attempts_problem_id_status", "problem_id", "status"),
     sa.Index(
@@ -67,7 +67,7 @@ hourly_counts = sa.Table(
     sa.Column("device_class", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("label", sa.Text, nullable=False),  # of the detectors
-    sa.Column("human_verdict", sa.Text, nullable=False),  # '' where nobody has reviewed it
+    sa.Column("human_verdict", sa.Text, nullable=False),  # '' without a review
     _counted("evaluations"),
     sa.Index("ix_hourly_counts_hour", "hour"),
 )

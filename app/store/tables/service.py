@@ -1,4 +1,4 @@
-"""The tables of the service: who is logged in, who failed to, which request a key was used for, and what became of
+"""The tables of the service: sessions, failed logins, the request that a key was used for, and state changes of
 devices."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ idempotency_keys = sa.Table(
     "idempotency_keys",
     metadata,
     sa.Column("key_sha256", sa.Text, primary_key=True),
-    sa.Column("request_sha256", sa.Text, nullable=False),  # what the key was first used for
+    sa.Column("request_sha256", sa.Text, nullable=False),  # the request that the key was first used for
     created_at(),
     sa.Index("ix_idempotency_keys_created_at", "created_at"),
 )
@@ -38,7 +38,7 @@ device_events = sa.Table(
     metadata,
     id_column("device_event_id"),
     reference("devices.device_id"),
-    sa.Column("state", sa.Text, nullable=False),  # what it became
+    sa.Column("state", sa.Text, nullable=False),  # the new state
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("changed_by", sa.Text, nullable=False),  # a user's name, or the worker's
     created_at(),
