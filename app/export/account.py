@@ -26,7 +26,7 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
     """Fate of an evaluation, once for each turn that asked for it; empty if the selection never saw it.
 
     `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is `in`; `rule` says which
-    attempts that stage keeps; `rows` are the rows that are made of it or rest on it, as `{"split", "index", "role"}`."""
+    attempts that stage keeps; `rows` are the rows made of it or resting on it, as `{"split", "index", "role"}`."""
     rows = list(_lineage_of(directory, evaluation_id))
     unfit = {
         one["turn_id"]: one["reason"] for one in rows_of(directory / UNFIT) if one["evaluation_id"] == evaluation_id
