@@ -16,14 +16,14 @@ From a job to an evaluation
     seating.py     both sides get parameters and an arena
     trials.py      fresh inputs (batches.py), calls, verification (record.py); there is one kind of call
     unusual.py     calls on inputs that the problem's own distribution seldom has
-    survey.py      where outputs come to lie on a GPU, so that they are read there
+    survey.py      places of outputs on a GPU, so that they are read there
     compare.py     outputs against fp64
     contest.py     rounds of ABBA groups (blocks.py), held where it is quiet (venue.py)
-    plan.py        how many calls, input sets and groups, by what is known so far
+    plan.py        number of calls, input sets and groups, by the knowledge so far
     score.py       time per call, from blocks
-    outcome.py     when groups say enough; ratio and confidence interval (statistics.py)
+    outcome.py     whether groups are enough; ratio and confidence interval (statistics.py)
     own_time.py    a call's time where there is no reference to compare it with
-    profile.py     where one call's time went
+    profile.py     breakdown of one call's time
     ablate.py      do its kernels matter?
     reweigh.py     does it use weights that are all equal until the model is trained?
     precompile.py  would they compile for a real GPU?  (CPU device)

@@ -143,7 +143,7 @@ def _anew(trials: Trials, agreed: spec.Spec, deadline: Deadline) -> Trials:
 
 
 def _drawn(alone: Trials, count: int) -> list[Batch]:
-    """So many input sets, for a call each."""
+    """`count` input sets, for a call each."""
     found: list[Batch] = []
     while len(found) < count:
         some = alone.draw(min(count - len(found), alone.slots))

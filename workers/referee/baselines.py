@@ -80,7 +80,7 @@ class Baselines:
 
     def get(self, key: str, measure: Callable[[], Found], wait_s: float) -> Found:
         """Result of `measure`, now or earlier; a caller that comes while another measures waits for that one, but no
-        longer than `wait_s`.  Raises what `measure` raises, and then nothing is kept."""
+        longer than `wait_s`.  Exceptions of `measure` pass through, and then nothing is kept."""
         with self._lock:
             place = self._places.setdefault(key, _Place())
             self._places.move_to_end(key)

@@ -71,7 +71,7 @@ class Delivery:
     pointers: list[int]
     """Addresses at which they were found; see Seat.delivered."""
     changed: list[tuple[int, ...]]
-    """Per call, the inputs whose bytes it changed."""
+    """Inputs whose bytes each call changed."""
     late: list[tuple[int, ...]]
     """Per call, the outputs that changed after it had said that it was done."""
 
@@ -90,7 +90,7 @@ class Times(NamedTuple):
 
     wall_ns: int
     claimed_ns: int
-    """By the process's own clock."""
+    """Time by the process's own clock."""
     settled_ns: int | None = None
     """Time that a tiny launch of the referee took on the device from the process's *done* on; None where nothing is
     timed."""
@@ -134,7 +134,7 @@ def columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
 
 
 def changed(before: torch.Tensor, after: torch.Tensor, region: spec.Region) -> list[tuple[int, ...]]:
-    """Per slot, the leaves whose bytes differ."""
+    """Leaves whose bytes differ, per slot."""
     if torch.equal(before, after):
         return [()] * len(before)
     sizes = [spec.size_of(leaf) for leaf in region.leaves]

@@ -52,7 +52,7 @@ def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = Non
     """The evaluation and the timeline of its first case.  The deadline is that of all cases together, and grows with
     their number beyond `SHARING`.
 
-    Raises only for our own faults, as `evaluate` does."""
+    Raises only for faults of the referee, as `evaluate` does."""
     cancellation = cancellation or Cancellation()
     seed, spent_s, whole_s = os.urandom(32), 0.0, job.options.deadline_s
     found: list[Evaluation] = []
@@ -168,7 +168,7 @@ def _widest(classes: Iterable[str | None]) -> str | None:
 
 
 def _peer_rules(records: Sequence[Correctness]) -> tuple[PeerRule, ...]:
-    """By name, of all calls."""
+    """Peer rules by name, for all calls."""
     sums: dict[str, tuple[int, int]] = {}
     for rule in (rule for record in records for rule in record.peer_rules):
         passed, calls = sums.get(rule.name, (0, 0))

@@ -19,14 +19,14 @@ class Cancellation:
         """Seconds that the evaluation may take beyond the job's own deadline: it has many cases."""
 
     def aim(self, process: Confined | None) -> None:
-        """This is the process to end; None when it has served."""
+        """Set the process to end; None when it has served."""
         with self._lock:
             self._process = process
             if self.asked and process is not None:
                 process.strike()
 
     def ask(self) -> None:
-        """End it."""
+        """End the evaluation: kill its process."""
         with self._lock:
             self.asked = True
             if self._process is not None:

@@ -40,7 +40,7 @@ class Taken:
     """One measurement."""
 
     began_ns: int
-    """On time.perf_counter_ns, which all processes share."""
+    """Begin on time.perf_counter_ns, which all processes share."""
     ended_ns: int
     reply: bytes | None
     """None where no reply came in time, or the process is gone: the caller goes on waiting by itself."""
@@ -86,7 +86,7 @@ class Stopwatch:
         os.sched_setaffinity(self._process.pid, cores)
 
     def close(self) -> None:
-        """End it."""
+        """End the stopwatch's process."""
         self._channel.close()
         self._process.kill()
         self._process.wait()

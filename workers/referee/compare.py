@@ -18,11 +18,11 @@ from workers.rounding import FLOORS
 
 CLOSE = (4.0, 8.0)
 CLOSE_HALF = (3.0, 6.0)
-"""In L2 and at the most: a candidate may err this many times as much as the reference in its own precision; in fp16
-less, because bf16 errs eight times as much."""
+"""Limits in L2 and at the most: a candidate may err this many times as much as the reference in its own precision; in
+fp16 less, because bf16 errs eight times as much."""
 
 BEYOND_EAGER = 0.05
-"""And never by more than this beyond it, in relative L2: where the reference's own precision now and then decides
+"""Limit beyond the reference's own error, in relative L2: where the reference's own precision now and then decides
 otherwise (the nearest code of a book), four times its error would leave three rows of a hundred to be made up."""
 
 FAINT = 0.1
@@ -42,7 +42,7 @@ AT_ONCE = 1 << 26
 """Elements that are compared at once: the arithmetic makes copies of them in fp64."""
 
 HOPELESS, HOPELESS_SHARE = 100.0, 0.2
-"""So many times the limit, in such a share of the elements, an error is no matter of rounding."""
+"""Multiple of the limit, and share of the elements beyond it, from which an error is no matter of rounding."""
 
 RECOGNISABLE = 64
 """Elements of an answer in whole numbers or truth values, from which on it is unlike all others."""
@@ -59,7 +59,7 @@ class Rule:
     """Only plainly wrong outputs are refused: on unusual inputs kernels differ in how they round at the edge, and the
     largest error over all elements says little."""
     tolerance: tuple[float, float] | None = None
-    """(rtol, atol) in place of our limits: every |x − R| ≤ atol + rtol·|R|."""
+    """(rtol, atol) in place of the referee's limits: every |x − R| ≤ atol + rtol·|R|."""
     spread: tuple[tuple[float, float], ...] = ()
     """Per output, the least that the reference counts as erring, where it adds up in any order (spec.Spec.spread)."""
 
@@ -81,7 +81,7 @@ class Excused:
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Excused:
-        """From JSON written by the reference's process.  Raises ValueError."""
+        """Parse JSON written by the reference's process.  Raises ValueError."""
         l2, largest = float(fields["l2"]), float(fields["largest"])
         if not (0 <= l2 < math.inf and 0 <= largest < math.inf):
             raise ValueError(f"not an error: {str(fields)[:80]}")
@@ -101,7 +101,7 @@ class Compared:
     """Per call the errors of the candidate, those of the reference in its own precision, and, where the rule has a
     tolerance, how many elements are beyond it."""
     excused: Mapping[int, Excused] = field(default_factory=dict)
-    """By call, of those that were looked at once more."""
+    """Excuses by call, for calls that were looked at once more."""
 
     @functools.cached_property
     def ok(self) -> list[bool]:
@@ -213,7 +213,7 @@ def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, to
     """Number of the earlier call whose answer a wrong output is; None where answers repeat, or say too little for one
     to be recognised: with a class or a few bits any wrong one is that of some earlier call.
 
-    `got`: (elements,), of which `check` says how wrong it is; `earlier`: call number and (elements,) expected then."""
+    `got`: (elements,), with its errors in `check`; `earlier`: call number and (elements,) expected then."""
     if not (got.is_floating_point() or got.is_complex()) and got.numel() < RECOGNISABLE:
         return None
     limit, own = check.rel_l2_limit, math.inf if check.rel_l2 is None else check.rel_l2

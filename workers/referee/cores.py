@@ -60,9 +60,9 @@ class Cores:
 
 
 def partition(index: int = 0, gpus: int = 1) -> Cores:
-    """For the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED` for the timed, with an idle one
-    between them, since a virtual machine may not say which two of its processors share a core; their second threads,
-    too, are left idle.  Cores set apart for no GPU do the rest.
+    """Cores for the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED` for the timed, with an
+    idle one between them, since a virtual machine may not say which two of its processors share a core; their second
+    threads, too, are left idle.  Cores set apart for no GPU do the rest.
 
     Where there are not enough for all, several GPUs have the same; all for all where they do not suffice for one."""
     usable = os.sched_getaffinity(0)

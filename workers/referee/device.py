@@ -1,4 +1,4 @@
-"""The device of a referee: where tensors live, what its processes may see, its name and its bandwidth."""
+"""The device of a referee: place of its tensors, environment of its processes, name and bandwidth."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Progress:
     """True where others may use the device's memory meanwhile."""
 
     def note_launch_bound(self, host: Host) -> None:
-        """On a GPU, once there are both a timing and a profile."""
+        """Note in the timing whether calls wait for the host, on a GPU, once there are both a timing and a profile."""
         if self.timing is None or self.profile is None or host.device.precompiles:
             return
         self.timing = profile.with_launches(self.timing, self.profile)
@@ -149,7 +149,7 @@ def _attempt(
         _measure(job, host, progress, alone=alone)
     except Fault as fault:
         return progress, fault
-    except (torch.OutOfMemoryError, memory.OutOfDeviceMemoryError) as error:  # our own
+    except (torch.OutOfMemoryError, memory.OutOfDeviceMemoryError) as error:  # the referee's own
         return progress, invalid("no_room", str(error), starved=True)
     return progress, None
 
@@ -257,7 +257,7 @@ def _without_warming(testimony: Testimony, calls: int) -> Testimony:
 
 
 def _rule(job: Job, agreed: spec.Spec) -> compare.Rule:
-    """The case's own tolerances go before the submitter's, and those before our rule."""
+    """The case's own tolerances go before the submitter's, and those before Assay's rule."""
     asks = agreed.case if agreed.case is not None and agreed.case.rtol is not None else job.options
     rtol, atol = asks.rtol, asks.atol
     tolerance = None if rtol is None or atol is None else (rtol, atol)

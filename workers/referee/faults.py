@@ -89,7 +89,8 @@ class Unaided:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ZygoteError) and self._seat is not None:  # our fault, and its process is of no more use
+        # A ZygoteError is the referee's fault, and the process is of no more use.
+        if isinstance(error, ZygoteError) and self._seat is not None:
             self._references.discard(self._seat.party)
         if not isinstance(error, FailedError | Ended | TimedOut | ValueError | KeyError):
             return
@@ -108,7 +109,7 @@ class Blame:
     (ReferenceFailedError) and passes through."""
 
     def __init__(self, job: Job, agreed: spec.Spec, device: Device) -> None:
-        """For messages, and for failures that can be blamed on the interpreter."""
+        """The job's values serve messages, and the attribution of failures to the interpreter."""
         self._job = job
         self._device = device
         self._interpreted = beyond_the_interpreter(job, agreed, device)

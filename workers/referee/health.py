@@ -106,7 +106,7 @@ class Health:
             )
 
     def require_sound(self) -> None:
-        """Raises DeviceUnhealthyError where the driver has reported a fault of the device (Xid) of late."""
+        """Raises DeviceUnhealthyError where the driver has reported a fault of the device (Xid) recently."""
         if self._xids is None:
             return
         now = time.monotonic()
@@ -116,7 +116,7 @@ class Health:
             raise DeviceUnhealthyError(f"the driver reports a fault of this device: {'; '.join(recent)}")
 
     def _open_nvml(self) -> None:
-        """By the device's UUID, because the driver's library does not know CUDA_VISIBLE_DEVICES."""
+        """Open the device by its UUID, because the driver's library does not know CUDA_VISIBLE_DEVICES."""
         with contextlib.suppress(OSError):
             library = ctypes.CDLL("libnvidia-ml.so.1")
             uuid = f"GPU-{torch.cuda.get_device_properties(self._device).uuid}".encode()

@@ -86,7 +86,7 @@ class Host:
         self.wakeful = Wakeful(self._kept_awake)
         self.stopwatch = self._new_stopwatch()
         if self._on_gpu:
-            os.sched_setaffinity(0, self.cores.others)  # and with us all that we start from here on
+            os.sched_setaffinity(0, self.cores.others)  # and with this process all that it starts from here on
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders = self._new_builders()
@@ -104,7 +104,7 @@ class Host:
         self.environment: Environment | None = None
 
     def wait_ready(self) -> Environment:
-        """Until candidates can be taken.  The layers are read off a first process, which stays as the spare."""
+        """Wait until candidates can be taken.  The layers are read off a first process, which stays as the spare."""
         self._zygote.wait_ready()
         self.prepare_spare(SPARE_MEMORY_BYTES)
         self.bytes_per_s = self.device.bytes_per_s()
@@ -134,8 +134,8 @@ class Host:
             raise BrokenHostError("the zygote of candidates and references has ended, with all their processes")
 
     def mend(self) -> None:
-        """Before an evaluation: restart processes that have ended since the last one.  Raises BrokenHostError where
-        that takes another referee."""
+        """Restart processes that have ended, before an evaluation.  Raises BrokenHostError where that takes another
+        referee."""
         self.require_zygote()
         with self._mending:
             if not self.stopwatch.is_alive:
@@ -220,19 +220,19 @@ class Host:
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
 
     def recycle(self, memory_bytes: int) -> None:
-        """Between two jobs, on the CPU: end the processes that have served, and prepare the next candidate's."""
+        """End the processes that have served, and prepare the next candidate's: between two jobs, on the CPU."""
         self.bury()
         if self._nursery is None:
             self.prepare_spare(memory_bytes)
 
     def bury(self) -> None:
-        """On the CPU, while no timing runs: end the processes that have served."""
+        """End the processes that have served, on the CPU, while no timing runs."""
         for party in self._retired:
             party.close()
         self._retired.clear()
 
     def trim(self) -> None:
-        """After an evaluation, on a GPU: keep no more memory than is soon used again, because others wait for it."""
+        """Keep no more memory than is soon used again, after an evaluation on a GPU, because others wait for it."""
         if self._on_gpu and torch.cuda.memory_reserved() > KEPT_BYTES:
             with self.lease.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()

@@ -52,8 +52,8 @@ class Lease:
 
     @contextmanager
     def shared_at_first(self) -> Iterator[Callable[[], None]]:
-        """While a problem's own code runs, which may take long: as `shared`, until the function that this gives is
-        called.  From then on as `apart`: timers of other evaluations do not wait for it."""
+        """Hold the lease while a problem's own code runs, which may take long: as `shared`, until the function that
+        this gives is called.  From then on as `apart`: timers of other evaluations do not wait for it."""
         gone = False
 
         def go_apart() -> None:
@@ -82,7 +82,7 @@ class Lease:
         return bool(self._waiting_timers) and threading.get_ident() in self._checking
 
     def step_aside(self) -> None:
-        """Where this thread checks: let waiting timers go first.  The caller holds no lock that one of them may want,
+        """Let waiting timers go first, where this thread checks.  The caller holds no lock that one of them may want,
         and nothing of its evaluation uses the device."""
         with self.waits.waiting(), self._changed:
             if self.obstructed:
@@ -103,7 +103,7 @@ class Lease:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """While timing: alone."""
+        """Hold the lease for timing: alone."""
         with self.waits.waiting(), self._changed:
             self._waiting_timers += 1
             try:
@@ -122,7 +122,8 @@ class Lease:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """While a candidate's first call runs, for which no timer waits: it may compile for a minute, and compute."""
+        """Note that a candidate's first call runs, for which no timer waits: it may compile for a minute, and
+        compute."""
         with self._changed:
             self._apart += 1
         try:
@@ -138,7 +139,7 @@ class Lease:
             self._changed.wait_for(lambda: not self._apart, timeout_s)
 
     def _lock(self, kind: int) -> None:
-        """Against other processes; our own threads wait meanwhile, as they would have to anyway."""
+        """Lock against other processes; this process's threads wait meanwhile, as they would have to anyway."""
         with _locked(self._turnstile, kind):
             self._locks.enter_context(_locked(self._device, kind))
 

@@ -41,7 +41,7 @@ every time, two groups said 7.7 [0.0, 405,089] of a pair of 2.0.  Where everythi
 that was every ninth short kernel, and 5 to 10 % of the throughput."""
 
 HANDOVER_OFF_US = 12.0
-"""By so much hand-overs of calls differ from those of none, and one process's from another's (H200)."""
+"""Microseconds by which hand-overs of calls differ from those of none, and one process's from another's (H200)."""
 
 PROCESS_OFF = 0.005
 """Share by which calls of one process differ from those of another that runs the same code, for as long as both live.

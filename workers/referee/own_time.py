@@ -96,7 +96,7 @@ def run(trials: Trials, place: Venue, terms: Terms, seeming_us: float) -> OwnTim
 
 
 def _calls(trials: Trials, terms: Terms, call_us: float) -> int:
-    """In a block, so that it lasts as long as it should, as far as there are inputs for them."""
+    """Calls in a block, so that it lasts as long as it should, as far as there are inputs for them."""
     return max(1, min(inputs_at_once(trials), trials.in_block, math.ceil(terms.block_us / call_us)))
 
 
@@ -173,7 +173,7 @@ def _taken(times: Times, idle: _Idle, calls: int) -> Taken:
 
 
 def _summed(score: Score, found: list[Taken]) -> OwnTime:
-    """With nothing to compare it with, all that the hand-over may be off by is in the time."""
+    """The time of a call.  With nothing to compare it with, the whole possible error of the hand-over is in it."""
     wall_us = statistics.median([block.wall_us for block in found])
     off = math.hypot(outcome.process_off(wall_us), outcome.handover_share(score, wall_us))
     interval = statistics.widened(statistics.undisturbed([block.call_us(score) for block in found]), off)

@@ -266,7 +266,7 @@ class Seat:
     """One evaluation's place in a process."""
 
     def __init__(self, party: Party, session: int = 0) -> None:
-        """Without an arena as yet."""
+        """A seat without an arena as yet."""
         self.party = party
         self.process = party.process
         self.delivering = Delivering.COPY
@@ -443,7 +443,8 @@ def _runs(party: Party, addresses: list[int], size: int) -> Iterator[tuple[int, 
 
 
 def _equally_spaced(addresses: list[int], begin: int) -> tuple[int, int]:
-    """Up to where they follow each other at one distance, and that distance; a single one where they do not ascend."""
+    """End of the run in which addresses follow each other at one distance, and that distance; a single one where they
+    do not ascend."""
     step = addresses[begin + 1] - addresses[begin] if begin + 1 < len(addresses) else 0
     end = begin + 1
     while step > 0 and end < len(addresses) and addresses[end] - addresses[end - 1] == step:

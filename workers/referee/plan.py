@@ -23,7 +23,7 @@ DRAW_US = 200_000.0
 small."""
 
 MOSTLY_HANDOVER_US = 200.0
-"""In a block of a few calls, one that takes less is for a good part the hand-over."""
+"""Time below which a call, in a block of a few, is for a good part the hand-over."""
 
 PROBED, PROBED_AT_LEAST = 16, 4
 """Calls that show the time of one, each with a copy of its outputs.  Among others a call of some microseconds may seem
@@ -46,8 +46,8 @@ made as a block may have, and calls are looked at in the first round.  To have t
 costs more, and the input sets then drawn were too few for half of them."""
 
 MORE_SLOTS = 2.0
-"""So many times the input sets where there is time for longer blocks: of 64 calls of 60 µs, one lasted half as long as
-it should; of 20 µs, a fifth."""
+"""Factor on the input sets where there is time for longer blocks: of 64 calls of 60 µs, one lasted half as long as it
+should; of 20 µs, a fifth."""
 
 SURVEYED = 1.5
 """Memory for so many times the outputs: without the copies that were made so far, calls take less."""
@@ -55,7 +55,7 @@ SURVEYED = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """On which a contest is held."""
+    """Terms on which a contest is held."""
 
     budget_s: float
     """Time for all of it, in seconds."""

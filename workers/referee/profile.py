@@ -31,7 +31,7 @@ LAUNCH_BOUND = 0.85
 """Share of a call's time: a call that keeps the device busy for less than this waits for the host."""
 
 BALANCED = 0.6
-"""From this share on host and device are about as fast, and which of them a call waits for differs from process to
+"""Share from which on host and device are about as fast, and the one that a call waits for differs from process to
 process: of one kernel of 30 µs, contests said 0.69 to 1.03 of a truth of 1.0, each with a narrow interval (H200)."""
 
 PROFILER_TIMEOUT_S = 60.0
@@ -45,10 +45,10 @@ turns at the device so often that one is as good as several."""
 def profile(
     trials: Trials, agreed: spec.Spec, bytes_per_s: float, *, full: bool
 ) -> tuple[Testimony, Profile, list[Launch]]:
-    """More calls, each of them verified: how many launches in all calls so far and in one, the kernel table of one
-    call, and each of its launches.
+    """Make more calls, each of them verified: number of launches in all calls so far and in one, the kernel table of
+    one call, and each of its launches.
 
-    Raises what the party raises.  A failure of the driver's profiler is no fault of the candidate's."""
+    The party's exceptions pass through.  A failure of the driver's profiler is no fault of the candidate's."""
     candidate = trials.candidate
     device_ns = _profiled(trials, 0)
     seen, total = _launches(candidate, trials.patience(candidate, 1))
@@ -87,7 +87,8 @@ def profile(
 def _profiled(trials: Trials, by_profiler: int) -> int:
     """Calls on fresh inputs, verified; nanoseconds of device time of the first, by the process's word.
 
-    `by_profiler`: how many the driver's profiler is to see; 0 for one whose own launches are timed between events."""
+    `by_profiler`: number of calls that the driver's profiler is to see; 0 for one whose own launches are timed between
+    events."""
     candidate, count = trials.candidate, max(1, by_profiler)
     deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
     timeout_s = deadline.allow() if by_profiler else trials.patience(candidate, 2)
@@ -114,13 +115,13 @@ def typical(rows: Sequence[Launch]) -> list[Launch]:
 
 
 def _computing(seen: Sequence[Launch]) -> list[Launch]:
-    """Without transfers between host and device."""
+    """Launches without transfers between host and device."""
     return [launch for launch in seen if launch.origin != "transfer"]
 
 
 def with_launches(timing: Timing, profile: Profile) -> Timing:
-    """The same timing with whether the candidate's calls wait for the host, which launches more slowly than the device
-    works.  Where the two are about as fast, another process may be the faster by that: the interval says so.
+    """The timing, with a note whether the candidate's calls wait for the host, which launches more slowly than the
+    device works.  Where the two are about as fast, another process may be the faster by that: the interval says so.
 
     The device's time is testimony, so it only widens the interval upwards, and moves no estimate."""
     if not profile.device_us or profile.device_us >= LAUNCH_BOUND * timing.candidate_us:

@@ -1,4 +1,4 @@
-"""What the calls of an evaluation have shown: every output compared, and what is remembered of it."""
+"""The record of an evaluation's calls: every output compared, and the results remembered of it."""
 
 from __future__ import annotations
 
@@ -31,29 +31,30 @@ PEERS_AT_ONCE = 1 << 26
 """Elements of a call that others' rules are asked about at once: they make several copies of them."""
 
 CHECK_BYTES = 1 << 30
-"""Of expected outputs, checked at once; the arithmetic takes some times as much besides."""
+"""Bytes of expected outputs that are checked at once; the arithmetic takes some times as much besides."""
 
 
 class Record:
-    """Of one evaluation."""
+    """Record of one evaluation."""
 
     def __init__(
         self, agreed: spec.Spec, place: spec.Arena, truth: Callable[[list[Part]], Truth], rule: compare.Rule
     ) -> None:
-        """`truth`: what is expected of some calls, until it is asked again; `rule`: when an output counts as right."""
+        """`truth`: expected outputs of some calls, valid until it is asked again; `rule`: when an output counts as
+        right."""
         self.rule = rule
         self.calls = 0
         self.inexact_calls = 0
-        """Those whose expected outputs are in the reference's own precision for want of memory."""
+        """Calls whose expected outputs are in the reference's own precision for want of memory."""
         self._truth = truth
         self.failed: list[Trial] = []
         self.deterministic: bool | None = None
         self.propagates_nonfinite: bool | None = None
         self.null_answers: tuple[str, ...] = ()
         self._untouched: dict[tuple[int, int], torch.Tensor] = {}
-        """By output and poison (batches have two, in turn): elements of the last wrong call that may be unwritten."""
+        """Elements of the last wrong call that may be unwritten, by output and poison (batches have two, in turn)."""
         self.excuses: Excuses | None = None
-        """By which a wrong call may be right."""
+        """Excuses by which a wrong call may be right."""
         self.excused: list[str] = []
         """Variants of the inputs that are outside the problem's domain, and why."""
         self._spec = agreed
@@ -63,14 +64,14 @@ class Record:
         self._kept: list[Trial] = []
         most = place.inputs.slots if place.slots.together else max(1, place.slots.expected)
         self.calls_at_once = max(1, min(most, CHECK_BYTES // place.expected.slot_bytes))
-        """As many as memory can be spared for."""
+        """Calls verified at once: as many as memory can be spared for."""
         length = min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes))
         length = max(2, length) if place.slots.together else length
         self._history: deque[tuple[int, list[torch.Tensor], int]] = deque(maxlen=length)
-        """Call, and where what was expected of it lies: not its batch, whose inputs nobody needs any more."""
+        """Call number, its expected outputs, and their place: not its batch, whose inputs are needed no more."""
 
     def verify(self, *deliveries: Delivery, keep: bool = True) -> bool:
-        """Whether every output of these calls is right; remembered as trials if `keep`, or if it is.
+        """Test whether every output of these calls is right; remembered as trials if `keep`, or if it is.
 
         All are compared together, because each comparison waits for the device once."""
         compared = list(self._compared(deliveries))
@@ -81,12 +82,12 @@ class Record:
         return right
 
     def are_right(self, delivery: Delivery) -> bool:
-        """The same, of which nothing is remembered, and of what is wrong nothing more is found out."""
+        """The same without remembering it, and without a closer look at wrong outputs."""
         compared = self._compared([delivery], brief=True)
         return all(all(output.ok) for _, outputs in compared for output in outputs)
 
     def check(self, delivery: Delivery, rule: compare.Rule) -> list[OutputCheck]:
-        """What `compare` says of each output of the first call; nothing is remembered."""
+        """Results of `compare` for each output of the first call; nothing is remembered."""
         [(_, outputs)] = self._compared([delivery.part(0, 1)], rule)
         return [output.check(0) for output in outputs]
 
@@ -144,7 +145,7 @@ class Record:
         return compared
 
     def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
-        """What others' rules say of the same outputs."""
+        """Verdicts of other evaluators' rules on the same outputs."""
         answers = [
             compare.agree(mine, theirs, tuple(PEER_TOLERANCES.values()))
             for whole in zip(got, baseline, strict=True)
@@ -163,7 +164,7 @@ class Record:
                 place += 1
 
     def _note(self, delivery: Delivery, offset: int, outputs: list[compare.Compared], place: int) -> None:
-        """One call of a delivery; `place`: where it is among what was compared."""
+        """Note one call of a delivery; `place`: its position among the compared calls."""
         batch, slot = delivery.batch, delivery.first + offset
         ok = all(output.ok[place] for output in outputs)
         inputs_changed = tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs)
@@ -194,7 +195,7 @@ class Record:
 
     def _with_unwritten(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
         """The outputs of one wrong call, with the elements that were written neither in it nor in an earlier wrong one
-        whose slot held another poison: one alone is met by chance."""
+        whose slot held another poison: a match with one alone may be chance."""
         found = []
         for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
             count = 0
@@ -213,7 +214,7 @@ class Record:
             self._kept.append(trial)
 
     def correctness(self) -> Correctness:
-        """What all calls so far have shown."""
+        """Findings from all calls so far."""
         return Correctness(
             calls=self.calls, failed_calls=len(self.failed), trials=tuple(self._kept),
             mode="train" if self._spec.training else "eval", output_constant=self._spec.output_constant,

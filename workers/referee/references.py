@@ -1,9 +1,9 @@
-"""The reference processes of a device: one for each problem of late, shared by the evaluations of that problem.
+"""The reference processes of a device: one for each recent problem, shared by the evaluations of that problem.
 
 A context costs the driver the more, the more there are, so that a process for each evaluation would be the slowest part
 of it.  Each evaluation takes a seat of its own in the process (parameters and arena); the process's lock lets one
-request through at a time, and the device's lease keeps requests away while somebody is timed.  Where many evaluations
-of one problem are in flight, they would wait for that one request at a time, and the problem gets a second process."""
+request through at a time, and the device's lease keeps requests away during timing.  Where many evaluations of one
+problem are in flight, they would wait for that one request at a time, and the problem gets a second process."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from workers.wire import Outcome
 RELEASE_TIMEOUT_S = 10.0
 
 STUCK_S = 120.0
-"""A problem whose reference gave no answer in time is not asked again for so long: each of its candidates would take an
-evaluation's place for a minute, to no effect."""
+"""Seconds for which a problem whose reference gave no answer in time is not asked again: each of its candidates would
+take an evaluation's place for a minute, to no effect."""
 
 END_S = 2.0
 """Seconds to wait for a process to end: its memory is free then."""
@@ -50,7 +50,8 @@ class References:
     def sit(
         self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
     ) -> Seat:
-        """A seat in the process of a problem, which is loaded.  Raises what loading raises; then nothing is kept.
+        """A seat in the process of a problem, which is loaded.  Exceptions of loading pass through; then nothing is
+        kept.
 
         `slow` is called where that takes long.  FailedError, at once, for a problem that was stuck lately."""
         problem = sha256(source + b"\0" + entry_point.encode() + b"\0cases" * by_cases)
@@ -61,7 +62,7 @@ class References:
             fresh = party is None
             if party is None:
                 party = self._spawn()
-                party.lock.acquire()  # whoever comes second waits until it is loaded
+                party.lock.acquire()  # a second thread waits until it is loaded
             self._known[key] = party
             self._seats[id(party)] = self._seats.get(id(party), 0) + 1
             leaving = self._surplus()
@@ -88,7 +89,7 @@ class References:
             raise
 
     def _refuse_stuck(self, problem: str) -> None:
-        """Raises FailedError.  The lock is held."""
+        """Raise FailedError for a problem that was stuck recently.  The lock is held."""
         now = time.monotonic()
         self._stuck = {each: since for each, since in self._stuck.items() if now - since < STUCK_S}
         since = self._stuck.get(problem)
@@ -107,7 +108,7 @@ class References:
         return party is None or self._seats.get(id(party), 0) < SEATS
 
     def _surplus(self) -> list[Party]:
-        """Processes that nobody sits in, the oldest first, beyond those that are kept.  The lock is held."""
+        """Processes without seats in use, the oldest first, beyond those that are kept.  The lock is held."""
         idle = [key for key, party in self._known.items() if not self._seats.get(id(party))]
         return [self._known.pop(key) for key in idle[: max(0, len(self._known) - self._kept)]]
 
@@ -141,14 +142,14 @@ class References:
             party.close()
 
     def discard(self, party: Party) -> None:
-        """A process that failed serves nobody else; it ends when the last one has left."""
+        """Take a failed process out of service for further evaluations; it ends when the last one has left."""
         with self._lock:
             for key, known in list(self._known.items()):
                 if known is party:
                     del self._known[key]
 
     def condemn(self, party: Party) -> None:
-        """A process that gave no answer in time is killed: who waits for it hears of its end.  Its problem is refused
+        """Kill a process that gave no answer in time: threads that wait for it hear of its end.  Its problem is refused
         for a while."""
         with self._lock:
             for key, known in self._known.items():
@@ -158,12 +159,12 @@ class References:
         party.process.strike()
 
     def discard_gone(self) -> None:
-        """Processes that have ended while nobody asked them anything serve nobody any more."""
+        """Take processes out of service that have ended between requests."""
         with self._lock:
             known = list(self._known.values())
         for party in known:
             if not party.lock.acquire(blocking=False):
-                continue  # whoever asks it something now hears of its end
+                continue  # a thread that asks it something now hears of its end
             try:
                 there = party.process.is_there
             finally:
@@ -175,11 +176,11 @@ class References:
         self.discard(party)
         with self._lock:
             taken = bool(self._seats.get(id(party)))
-        if not taken:  # else whoever leaves last closes it
+        if not taken:  # else the last seat to leave closes it
             party.close()
 
     def close(self) -> None:
-        """End all."""
+        """End all processes."""
         with self._lock:
             for party in self._known.values():
                 party.close()

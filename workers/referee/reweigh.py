@@ -1,14 +1,14 @@
 """EVALUATE: does the candidate use the weights that do not show?  (hack 1c)
 
-A norm's weight is ones and its bias zeros where its model is constructed: whoever leaves them out is right in every
-call, and wrong as soon as somebody trains.  So one more call is made with other values for such parameters, by a new
-model, because an honest one may have folded its weights into something else in its first call.  Where the answer is
-wrong, a new process decides: what a module keeps under an address or a shape is gone there, too.
+A norm's weight is ones and its bias zeros where its model is constructed: a candidate that leaves them out is right in
+every call, and wrong as soon as the model is trained.  So one more call is made with other values for such parameters,
+by a new model, because an honest one may have folded its weights into something else in its first call.  Where the
+answer is wrong, a new process decides: values that a module keeps under an address or a shape are gone there, too.
 
 A candidate may have its parameters under other names: the one that is like a constant in shape and value stands for it;
-where several are, or something else is as large, weights may be packed there, and nothing is asked.  It does not guard
-against that, nor against one that behaves in its second model.  Whoever folds weights in the constructor, before they
-are given to it, looks like one that leaves them out: that is a finding, and no failure."""
+where several are, or something else is as large, weights may be packed there, and nothing is asked.  The check does not
+guard against that, nor against a candidate that behaves in its second model.  A candidate that folds weights in the
+constructor, before they are given to it, looks like one that leaves them out: that is a finding, and no failure."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from workers.sandbox.confined import Ended, TimedOut
 from workers.wire import Command, Delivering, Outcome, Pretence
 
 SPREAD = 0.2
-"""Standard deviation of what zeros become, and of the logarithm of the factor on anything else: it moves a norm's
-answer by a fifth, and leaves a deep model in its range."""
+"""Standard deviation of the values that replace zeros, and of the logarithm of the factor on anything else: it moves a
+norm's answer by a fifth, and leaves a deep model in its range."""
 
 THEIRS = (FailedError, Ended, TimedOut, ValueError)
 """Faults of a process."""
@@ -43,7 +43,7 @@ THEIRS = (FailedError, Ended, TimedOut, ValueError)
 
 def names(agreed: spec.Spec, candidate: Seat) -> tuple[str, ...]:
     """The problem's constants that the candidate's model has, too, by its process's own word; or has no place for, so
-    that nobody could ever train them."""
+    that they could never be trained."""
     asked = candidate.namesakes | candidate.namesakes >> wire.ABSENT_BIT
     return tuple(name for bit, name in enumerate(agreed.constants) if asked >> bit & 1)
 
@@ -54,15 +54,15 @@ def reweigh(
 ) -> FreshWeights:  # fmt: skip
     """The answer with other weights; the last thing for which these seats can be used.
 
-    There must be names.  `seed`: the master seed; `ablation`: whose doubts are looked into once more.  Raises only for
-    our own faults."""
+    There must be names.  `seed`: the master seed; `ablation`: the one whose doubts are looked into once more.  Raises
+    only for faults of the referee."""
     chosen, drawn_under = names(agreed, trials.candidate), os.urandom(32)
     unsaid = FreshWeights(names=chosen, seed=drawn_under.hex(), still_correct=None)
     try:
         outputs, matter = _by_a_new_model(
             job, host, trials, agreed, seed, cancellation, chosen, drawn_under, doubts(ablation)
         )  # fmt: skip
-        if _are_right(outputs) or (outputs and job.backend == "cuda"):  # whose compiler takes a minute
+        if _are_right(outputs) or (outputs and job.backend == "cuda"):  # the compiler takes a minute there
             return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter)
         return _by_a_new_process(job, host, trials, agreed, seed, cancellation, unsaid)
     except ReferenceFailedError as error:
@@ -80,10 +80,10 @@ def _by_a_new_model(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
     chosen: tuple[str, ...], drawn_under: bytes, ways: tuple[Pretence, ...],
 ) -> tuple[tuple[OutputCheck, ...], bool | None]:  # fmt: skip
-    """Answers of its own process, nothing where it does not; and whether it would be wrong with these ways in place
-    of its kernels.  Raises ReferenceFailedError, _UnfitError.
+    """Answers of its own process, nothing where it does not; and whether it would be wrong with these ways in place of
+    its kernels.  Raises ReferenceFailedError, _UnfitError.
 
-    A constructor may take long, so nobody is kept from the device meanwhile.  The call is short: its kernels are
+    A constructor may take long, so the device stays open to others meanwhile.  The call is short: its kernels are
     compiled; where something else may have to be compiled again, it is made as a first call is."""
     candidate, timeout_s = trials.candidate, job.options.last_call_s
     deadline = Deadline(timeout_s, timeout_s, cancellation, host.lease.waits)
@@ -102,8 +102,8 @@ def _by_a_new_model(
 
 
 def doubts(ablation: Ablation | None) -> tuple[Pretence, ...]:
-    """In whose place the kernels made no difference, by the process's own doing.  A kernel that scales by ones does
-    nothing, or copies, until somebody trains the weights."""
+    """Pretences in whose place the kernels made no difference, by the process's own doing.  A kernel that scales by
+    ones does nothing, or copies, until the weights are trained."""
     if ablation is None or ablation.reason == BY_SOURCE:
         return ()
     if ablation.still_correct:
@@ -156,7 +156,8 @@ def _draw_anew(trials: Trials, agreed: spec.Spec, chosen: tuple[str, ...], drawn
 
 
 def _reference_answers(alone: Trials) -> Batch:
-    """Inputs, and the reference's answer with what lies in its arena now.  Raises ReferenceFailedError, _UnfitError."""
+    """Inputs, and the reference's answer with the parameters that lie in its arena now.  Raises ReferenceFailedError,
+    _UnfitError."""
     try:
         alone.reference.ask(Command.REFIT, REFERENCE_TIMEOUT_S)
     except THEIRS as error:

@@ -1,9 +1,9 @@
-"""Device memory for several evaluations at once: each waits until what it is going to need is free.
+"""Device memory for several evaluations at once: each waits until the memory that it is going to need is free.
 
 Problems differ by five orders of magnitude.  Eight evaluations of a softmax fit on a GPU many times over, two with
-inputs of a gigabyte do not.  So an evaluation says beforehand what it needs and waits its turn, and one that needs more
-than there is has the device to itself.  While a large one waits, small ones that came later may go first, but only a
-few of them: then everybody waits for it."""
+inputs of a gigabyte do not.  So an evaluation says beforehand how much it needs and waits its turn, and one that needs
+more than there is has the device to itself.  While a large one waits, small ones that came later may go first, but only
+a few of them: then all wait for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workers import spec
 from workers.referee.cancel import Cancellation
 
 LOOK_S = 0.2
-"""How often a waiting evaluation looks whether it was cancelled, and what is free on the device."""
+"""Seconds between a waiting evaluation's looks for its cancellation and for free memory on the device."""
 
 SETTLING_S = 5.0
 """An evaluation alone on the device waits so long for the memory of processes that have ended."""
@@ -28,18 +28,18 @@ FOREIGN_S = 60.0
 """An evaluation that fits on the device waits so long for memory that other programs have."""
 
 OVERTAKINGS = 3
-"""So many who came later may go before one that does not fit yet.  None, and half of the memory lies idle whenever a
+"""Later evaluations that may go before one that does not fit yet.  None, and half of the memory lies idle whenever a
 large one is at the head; any number, and a large one waits for ever."""
 
 WORKING_SETS = 4
-"""What a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most of
-KernelBench; whoever needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
+"""Memory that a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most
+of KernelBench; a model that needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
 
 DRAWING = 3
 """Copies of its inputs that a reference makes where they are varied."""
 
 CHECKED = 3
-"""Copies of a call's outputs that the referee has while it verifies them, with what it computes with."""
+"""Copies of a call's outputs that the referee has while it verifies them, with the memory that it computes with."""
 
 ROUND_BLOCKS = 4
 """Blocks of which the referee keeps inputs and outputs at a time, where a round has two groups."""
@@ -48,18 +48,19 @@ MODELS = 4
 """Copies of the parameters: the reference's, its fp64 twin's, which are two, and the candidate's."""
 
 CHECKING = 4
-"""Temporaries of the comparison, in sizes of what is compared, where not every element is finite; else one or two."""
+"""Temporaries of the comparison, in sizes of the compared outputs, where not every element is finite; else one or
+two."""
 
 
 @dataclass(eq=False)
 class Turn:
-    """Of somebody who waits."""
+    """Turn of a waiting evaluation."""
 
     need: int
     """Bytes."""
     overtaken: int = 0
     since: float | None = None
-    """When it was first found that other programs have the memory (time.monotonic)."""
+    """Time at which other programs were first found to have the memory (time.monotonic)."""
 
 
 UNLIMITED = 1 << 60
@@ -80,8 +81,8 @@ class Room:
         give_back: Callable[[], None] = lambda: None,
         is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`total_bytes`: what all evaluations together may plan with; None: as much as is asked for.  `free_bytes`:
-        what is free on the device at the moment.  `give_back`: end idle processes that have memory of it.
+        """`total_bytes`: memory that all evaluations together may plan with; None: as much as is asked for.
+        `free_bytes`: memory free on the device at the moment.  `give_back`: end idle processes that have memory of it.
         `is_settled`: whether the memory of processes that have ended is free by now."""
         self._is_settled = is_settled
         self.total_bytes = total_bytes
@@ -93,10 +94,10 @@ class Room:
 
     @contextmanager
     def hold(self, need_bytes: int, cancellation: Cancellation) -> Iterator[bool]:
-        """That much memory for a while; says whether another evaluation may have some meanwhile.
+        """Hold that much memory for a while; says whether another evaluation may have some meanwhile.
 
-        An evaluation that is cancelled while it waits goes on at once: nothing is asked of the device any more.
-        Raises NoRoomError where other programs have the memory for long."""
+        An evaluation that is cancelled while it waits goes on at once: nothing is asked of the device any more.  Raises
+        NoRoomError where other programs have the memory for long."""
         if self.total_bytes is None:
             yield False
             return
@@ -129,8 +130,8 @@ class Room:
                 self._changed.notify_all()
 
     def _is_there(self, turn: Turn) -> bool:
-        """Whether the device has that much.  Idle processes give theirs back first; an evaluation alone on the device
-        makes do with what there is then."""
+        """Test whether the device has that much.  Idle processes give theirs back first; an evaluation alone on the
+        device makes do with the memory that there is then."""
         if turn.need <= self._free_bytes():
             return True
         self._give_back()
@@ -156,7 +157,7 @@ def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: i
     """Bytes of device memory that an evaluation takes, all its processes together.
 
     `round_bytes`: for inputs and outputs of a round, if more than two groups; where memory holds just one, it has all
-    slots, and what is warmed up with half of them.  `check_bytes`: compared at once."""
+    slots, and the warming-up batch half of them.  `check_bytes`: compared at once."""
     layout, slots = place.slots, place.inputs.slots
     expected = place.expected.slot_bytes
     held = 2 * slots * place.outputs.slot_bytes  # outputs where the two models put them
@@ -173,8 +174,8 @@ def needs(agreed: spec.Spec, place: spec.Arena, round_bytes: int, check_bytes: i
 
 
 def _calling(agreed: spec.Spec) -> int:
-    """What the two models compute with besides inputs and outputs that are kept: as seen of the reference, or a guess
-    where nothing was seen; a moment's each, and hardly ever all at once."""
+    """Memory that the two models compute with besides inputs and outputs that are kept: as seen of the reference, or a
+    guess where nothing was seen; a moment's each, and hardly ever all at once."""
     peaks = agreed.peaks
     if peaks.call_bytes:
         return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes)
@@ -182,6 +183,6 @@ def _calling(agreed: spec.Spec) -> int:
 
 
 def least(agreed: spec.Spec) -> int:
-    """Bytes below which no evaluation of the problem is possible: one call of each side, and what is expected of it."""
+    """Bytes below which no evaluation of the problem is possible: one call of each side, and its expected outputs."""
     sides = 2 * (agreed.input_bytes + agreed.output_bytes + agreed.parameter_bytes)
     return sides + max(agreed.peaks.call_bytes, agreed.expected_bytes)

@@ -1,16 +1,16 @@
-"""The score of a contest: what has been measured so far, and what that makes per call.
+"""The score of a contest: measurements so far, and the time per call that follows from them.
 
     time per call = (wall + ahead + left over − hand-over) / calls
 
 The hand-over is measured by blocks of no calls, and the shorter side's is subtracted from both: as both sides' blocks
-last equally long, what is wrong with it cancels from their ratio.  The slope over the candidate's own block sizes would
-be the obvious estimator, but it is in the candidate's hands: sleeping in short blocks flattens it.  A candidate that
-inflates its own hand-over changes nothing; one that makes it short gets less subtracted from both.
+last equally long, its error cancels from their ratio.  The slope over the candidate's own block sizes would be the
+obvious estimator, but it is in the candidate's hands: sleeping in short blocks flattens it.  A candidate that inflates
+its own hand-over changes nothing; one that makes it short gets less subtracted from both.
 
-Left over is what the device still had to do for a process that had said that it was done; ahead, what it did for one
-that stood still, between its inputs and its clock.
+"Left over" is work that the device still had to do for a process that had said that it was done; "ahead" is work that
+it did for one that stood still, between its inputs and its clock.
 
-The fastest third of each side's blocks says what a call takes (statistics.py)."""
+The fastest third of each side's blocks gives the time of a call (statistics.py)."""
 
 from __future__ import annotations
 
@@ -31,41 +31,42 @@ REFERENCE, CANDIDATE = SIDES = ("reference", "candidate")
 
 HANDOVER_SHARE = 0.1
 LONGEST = 1.5
-"""Of a block, what the hand-over may be: where a host is slow, blocks are longer, up to so many times."""
+"""Share of a block that the hand-over may be: where a host is slow, blocks are longer, up to so many times."""
 
 LEFT_OVER_US = 40.0
-"""So much of what is left over is the noise of asking."""
+"""Part of the time left over that is the noise of asking."""
 
 AHEAD_US = 100.0
-"""The same of what was done ahead: before the clock there is more to wait for."""
+"""The same for work done ahead: before the clock there is more to wait for."""
 
 MISJUDGED = math.log(1.5)
-"""By so much the ratio of both sides' calls may be other than was believed, before blocks are no longer alike."""
+"""Factor (as a logarithm) by which the ratio of both sides' calls may differ from the assumed one, before blocks are no
+longer alike."""
 
 BUSY_US = 1000.0
-"""Where the device does not answer for so long after blocks of the reference, somebody else keeps it busy: processes
-take turns of some milliseconds, and who computes nothing has none."""
+"""Time without an answer of the device after blocks of the reference, from which on another program keeps it busy:
+processes take turns of some milliseconds, and one that computes nothing has none."""
 
 
 class HandOver(NamedTuple):
-    """In microseconds."""
+    """Time of a hand-over, in microseconds."""
 
     us: float
     off_us: float
-    """By how much it may be off."""
+    """Possible error."""
 
 
 @dataclass(kw_only=True)
 class Score:
-    """Of both sides.  Times a call follow from blocks and hand-overs whenever they are asked for: a hand-over that was
-    measured at a bad moment is put right by later ones, for the groups before it, too."""
+    """Score of both sides.  Times a call follow from blocks and hand-overs whenever they are asked for: a hand-over
+    that was measured at a bad moment is put right by later ones, for the groups before it, too."""
 
     block_us: float
-    """What a block should last at the least: against this, the hand-over's jitter (some 10 µs) is small."""
+    """Least duration of a block: against this, the hand-over's jitter (some 10 µs) is small."""
     guess_us: tuple[float, float] = (1.0, 1.0)
     """Time per call of reference and candidate, before anything that counts is measured."""
     found_out: bool = False
-    """Whether that is more than a guess."""
+    """True where the time of calls is more than a guess."""
     handovers: list[Block] = field(default_factory=list)
     """Blocks of no calls."""
     groups: list[list[Block]] = field(default_factory=list)
@@ -74,24 +75,24 @@ class Score:
     """Outputs of this round, not yet verified."""
     health: Health
     canary_us: list[float] = field(default_factory=list)
-    """Before and after each round."""
+    """Times of the canary before and after each round."""
     clocks: Clocks = field(default_factory=Clocks)
-    """As they were last, which is no longer ago than this round's beginning."""
+    """Last reading of the clocks, no older than this round's beginning."""
     beside_s: float = 0.0
     """Spent on making inputs and on verifying outputs."""
     repeats: int = 0
-    """Times that all was thrown away: the device was not ours alone, or what came out said nothing."""
+    """Times that all was thrown away: the device was not the referee's alone, or the outcome said nothing."""
     corrected: bool = False
-    """Whether the first group has shown that what was believed of calls was wrong."""
+    """True where the first group has shown that the assumed time of calls was wrong."""
 
     def handover_us(self, side: str) -> float:
-        """The mean of the fastest third of a side's hand-overs, as of its blocks: what is added to all of them alike
+        """The mean of the fastest third of a side's hand-overs, as with its blocks: an addition to all of them alike
         cancels, and a noisy moment does not make calls look shorter than they are."""
         return self._handover(side).us
 
     @property
     def handover(self) -> HandOver:
-        """What is subtracted: the shorter side's."""
+        """The subtracted hand-over: the shorter side's."""
         return min(map(self._handover, SIDES))
 
     def _handover(self, side: str) -> HandOver:
@@ -107,8 +108,8 @@ class Score:
     def ratio(self) -> statistics.Interval:
         """ln(reference / candidate), of all blocks so far; there must be a group.
 
-        Of many groups, by what each says of itself where that is narrower: a host that changes its speed changes both
-        sides of a group, and widens the range of each side's blocks."""
+        Of many groups, the median of the groups' own ratios where its interval is narrower: a host that changes its
+        speed changes both sides of a group, and widens the range of each side's blocks."""
         found = statistics.difference(self.undisturbed(REFERENCE), self.undisturbed(CANDIDATE))
         if len(self.groups) < statistics.LEAST_VALUES:
             return found
@@ -123,7 +124,7 @@ class Score:
         return [reference - candidate for reference, candidate in zip(*faster, strict=True)]
 
     def times_us(self, side: str) -> list[float]:
-        """Per call, block by block.  What was left over after either of a group is added to both: one that leaves the
+        """Times per call, block by block.  Time left over after either of a group is added to both: one that leaves the
         work of another behind is not the faster."""
         handover_us, settled_us, before_us = self.handover.us, self.settled_us, self._before_us
         found: list[float] = []
@@ -139,15 +140,16 @@ class Score:
 
     @property
     def _before_us(self) -> float:
-        """What the device takes to come to rest before blocks of the reference, the median; 0 where it is not asked."""
+        """Time that the device takes to come to rest before blocks of the reference, the median; 0 where it is not
+        asked."""
         found = [block.before_us for group in self.groups for block in group if block.side == REFERENCE]
         known = [each for each in found if each is not None]
         return statistics.median(known) if known else 0.0
 
     @property
     def settled_us(self) -> float:
-        """What the device takes to answer after blocks of the reference, which leaves nothing over: the lower quartile,
-        which others can hardly raise.  0 where it is not asked."""
+        """Time that the device takes to answer after blocks of the reference, which leaves nothing over: the lower
+        quartile, which others can hardly raise.  0 where it is not asked."""
         found = self._reference_settled_us
         return found[len(found) // 4] if found else 0.0
 
@@ -158,20 +160,20 @@ class Score:
 
     @property
     def per_call_us(self) -> tuple[float, float]:
-        """Of reference and candidate, as far as is known.  The shortest counts: noise only adds, and a block that noise
-        made small would be noisy."""
+        """Times per call of reference and candidate, as far as is known.  The shortest counts: noise only adds, and a
+        block that noise made small would be noisy."""
         if not self.groups:
             return self.guess_us
         return min(self.times_us(REFERENCE)), min(self.times_us(CANDIDATE))
 
     @property
     def lasting_us(self) -> float:
-        """What a block should last, now that the hand-over may be known."""
+        """Duration that a block should have, now that the hand-over may be known."""
         return min(LONGEST * self.block_us, max(self.block_us, self.handover.us / HANDOVER_SHARE))
 
     @contextmanager
     def beside(self, lease: Lease) -> Iterator[None]:
-        """The device with others: what is done meanwhile is not timed, but takes its time."""
+        """Share the device with others: work done meanwhile is not timed, but takes its time."""
         with lease.shared():
             began = time.monotonic()
             yield
@@ -185,19 +187,19 @@ class Score:
 
     @property
     def disturbed(self) -> bool:
-        """Whether somebody else was there, as the canary of this round says, or the device's answers."""
+        """True where another program used the device, by the canary of this round or by the device's answers."""
         busy = statistics.median(self._reference_settled_us or [0.0]) > BUSY_US
         return busy or not all(map(self.health.alone, self.canary_us[-2:]))
 
     @property
     def misjudged(self) -> bool:
-        """Whether one side's blocks of the first group were much shorter than the other's, because of what calls were
-        believed to take."""
+        """True where one side's blocks of the first group were much shorter than the other's, because the assumed time
+        of calls was wrong."""
         believed, found = self.guess_us, self.per_call_us
         return abs(math.log(believed[0] / believed[1] * found[1] / found[0])) > MISJUDGED
 
     def correct(self) -> None:
-        """What calls take is what the groups so far show, which do not count otherwise; once."""
+        """Take the time of calls from the groups so far, which do not count otherwise; once."""
         self.corrected = True
         self.guess_us = self.per_call_us
         self.groups.clear()
@@ -215,5 +217,5 @@ def per_call(wall_us: float, handover_us: float, calls: int) -> float:
 
 
 def _beyond(measured_us: float | None, usual_us: float) -> float:
-    """What the device had to do, beyond what asking takes; nothing where it was not asked."""
+    """Time that the device worked, beyond that of asking; nothing where it was not asked."""
     return 0.0 if measured_us is None else max(0.0, measured_us - usual_us)

@@ -21,13 +21,13 @@ from workers.referee.record import CHECK_BYTES
 from workers.wire import Command, Pretence
 
 EXPECTED_SHARE = 0.45
-"""Of an arena, what expected outputs may take besides where they are made when outputs are verified."""
+"""Share of an arena that expected outputs may take besides where they are made when outputs are verified."""
 
 LARGEST_SHARE = 0.6
-"""Of what evaluations may take together: one that needs more streams its calls."""
+"""Share of the memory of all evaluations together that one may take: one that needs more streams its calls."""
 
 WAITING_S = 10.0
-"""That a second process may take besides, for others who are timed meanwhile: it is not its fault."""
+"""Seconds that a second process may take besides, because of timing meanwhile: the wait is not its fault."""
 
 
 def sit(job: Job, host: Host) -> Seat:
@@ -57,8 +57,8 @@ def lay_out(host: Host, agreed: spec.Spec, budget_s: float) -> spec.Arena:
 
 
 def _apart(agreed: spec.Spec, device: Device, most: int) -> spec.Arena:
-    """The layout for a problem whose expected outputs are made when outputs are verified: memory for a call is that of
-    its inputs and outputs.  Where a block is a single call, or memory holds no more, calls are streamed."""
+    """The layout for a problem whose expected outputs are made when outputs are verified: memory for a call holds its
+    inputs and outputs.  Where a block is a single call, or memory holds no more, calls are streamed."""
     inputs = min(most, device.arena_bytes // (agreed.input_bytes + agreed.output_bytes))
     expected = int(device.arena_bytes * EXPECTED_SHARE) // agreed.expected_bytes
     if inputs >= 2:
@@ -74,8 +74,8 @@ def load(
 ) -> None:
     """Source, then arena with the reference's parameters, then the constructor.
 
-    A CUDA source is compiled while it is loaded, on the host's cores, with nobody kept from the device: that may take
-    as long as the deadline leaves."""
+    A CUDA source is compiled while it is loaded, on the host's cores, with the device open to others: that may take as
+    long as the deadline leaves."""
     assert reference.place is not None
     loading_s = deadline.left_s if job.backend == "cuda" else deadline.allow()
     candidate.party.load_candidate(job.candidate, agreed, job.entry_point, job.backend, loading_s)
@@ -94,8 +94,9 @@ def second(
     """A seat in another, fresh process, which has loaded the candidate, and the time that it has; a cancellation ends
     it, and afterwards the `first` again.  `silent`: no kernel of the candidate's is ever launched there.
 
-    The lease is not held when it is fetched: to wait for a process with it would keep timers away from the device, and
-    a nursery that makes contexts while nobody is timed would wait for those.  Raises what the party raises."""
+    The lease is not held while the seat is fetched: to wait for a process with it would keep timers away from the
+    device, and a nursery that makes contexts while no timing runs would wait for those.  The party's exceptions pass
+    through."""
     timeout_s = job.options.last_call_s
     deadline = Deadline(timeout_s + WAITING_S, timeout_s, cancellation, host.lease.waits)
     cancellation.aim(party.process)

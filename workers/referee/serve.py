@@ -35,7 +35,7 @@ from workers.sandbox.confined import KILLED, ZygoteError
 _log = logging.getLogger(__name__)
 
 LINGER_S = 2.0
-"""How long to wait for a connection while there is none."""
+"""Seconds to wait for a connection while there is none."""
 
 
 LOST = 75
@@ -45,14 +45,14 @@ TOLD_S = 1.0
 """Step in which the worker is told that an evaluation takes longer, in seconds."""
 
 DEATHS = (BrokenHostError, ZygoteError, ConnectionError, ProcessLookupError)
-"""An evaluation that ends by one of these was cut short because a process of ours has ended."""
+"""Errors by which an evaluation was cut short because a process of the referee has ended."""
 
 
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
-    """Serve until nobody is connected any more."""
+    """Serve until no connection is left."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a usual 1024 is a few dozen processes
-    torch.set_num_threads(1)  # the other cores belong to those whom we measure
+    torch.set_num_threads(1)  # the other cores belong to the measured processes
     given = socket.socket(fileno=fd)
     shared = bool(given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
     if not shared:
@@ -62,7 +62,7 @@ def main(fd: int, device_class: str, node: str, index: int, slots: int, *, stead
             host = stack.enter_context(Host(device_class, node, index, slots=slots, steady=steady))
             greeting = {"environment": asdict(host.wait_ready()), "pid": os.getpid()}
         except Exception as error:
-            traceback.print_exc()  # before the worker reads its one line, and ends us
+            traceback.print_exc()  # before the worker reads its one line, and ends this process
             _refuse(given, shared, f"{type(error).__name__}: {error}")
             raise SystemExit(1) from error
         if shared:
@@ -88,7 +88,7 @@ def _serve_all(listener: socket.socket, host: Host, greeting: dict[str, object])
 
 
 def _refuse(given: socket.socket, shared: bool, reason: str) -> None:
-    """Tell everybody who has connected why there is no referee."""
+    """Tell every connected worker why there is no referee."""
     given.settimeout(0.2)
     with contextlib.suppress(OSError):
         while True:
@@ -133,7 +133,7 @@ class Connection:
             answer = {"evaluation": asdict(evaluation), "timeline": timeline.decode()}
         except DeviceUnhealthyError as error:
             answer = {"unhealthy": str(error)}
-        except Exception as error:  # noqa: BLE001 (our fault, for the worker to report; other slots go on)
+        except Exception as error:  # noqa: BLE001 (the referee's fault, for the worker to report; other slots go on)
             traceback.print_exc()
             lost = self._host.lost
             cut_short = lost or isinstance(error, DEATHS)
@@ -151,14 +151,15 @@ class Connection:
             frames.send(self._channel, frame)
 
     def _say_begun(self) -> None:
-        """Before a process is given anything of the job: from here on a death of ours may be the doing of the job's own
-        code, so that the worker counts it.  A worker that is gone is noticed by the watch."""
+        """Tell the worker, before a process is given anything of the job, that it has begun: from here on a death of
+        the referee may be the doing of the job's own code, so that the worker counts it.  A worker that is gone is
+        noticed by the watch."""
         with contextlib.suppress(OSError):
             self._send({"progress": {"begun": True}})
 
     def _evaluate(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, bytes]:
         """The evaluation with its baselines, and its timeline.  A fault of the device that came meanwhile counts for
-        more than whatever else came of it."""
+        more than any other result."""
         try:
             evaluation, timeline = self._measure(job, cancellation)
 
@@ -183,7 +184,7 @@ class Connection:
 
     def _watch(self, over: threading.Event, cancellation: Cancellation, thread: int) -> None:
         """Cancel when the other end closes; it sends nothing while it waits for an answer.  Tell it how much longer
-        than the job's own limits that may be: what `thread` has waited for others, and time for many cases."""
+        than the job's own limits that may be: the time that `thread` has waited for others, and time for many cases."""
         waits, told_s = self._host.lease.waits, 0.0
         before_s = waits.seconds(thread)
         with selectors.DefaultSelector() as selector:

@@ -1,4 +1,4 @@
-"""What happened when, for the evaluation's stage times and its timeline (Chrome's trace event format)."""
+"""Record of stages and their times, for the evaluation's stage times and its timeline (Chrome's trace event format)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Record what runs within; a name may come several times."""
+        """Record the code within as a stage; a name may come several times."""
         began = self._now_us()
         try:
             yield
@@ -40,7 +40,7 @@ class Stages:
 
     def chrome_trace(self, blocks: tuple[Block, ...] = (), launches: Sequence[Launch] = ()) -> bytes:
         """Complete events: stages on one row; the blocks on another, end to end, since only their lengths are kept; and
-        what the device did in the profiled call on rows of its own, one for each stream."""
+        the device's work in the profiled call on rows of its own, one for each stream."""
         events = [_event(name, began, duration, row=1) for name, began, duration in self._spans]
         at = next((began for name, began, _ in self._spans if name == "timing"), 0.0)
         for block in blocks:

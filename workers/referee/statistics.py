@@ -1,4 +1,4 @@
-"""From blocks to a speedup with a confidence interval."""
+"""Statistics from blocks to a speedup with a confidence interval."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SHARE = 3
-"""One in so many blocks, the fastest, says what a call takes."""
+"""One in so many blocks, the fastest, gives the time of a call."""
 
 LEAST_VALUES = 12
 TWO_SIDED_95 = 1.96
 """Standard deviations of a normal distribution on each side of 95 % of it."""
 
 FACTOR_OF_TWO = 6.4
-"""On the range of two values: Student's t for what two values say of their mean (12.7 / 2)."""
+"""Factor on the range of two values: Student's t for the mean of two values (12.7 / 2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,13 @@ class Interval:
 
 
 def undisturbed(times: Sequence[float]) -> Interval:
-    """Logarithm of what is taken where nothing disturbs: the mean of the fastest third, of two values at the least.
+    """Logarithm of the undisturbed time: the mean of the fastest third, of two values at the least.
 
     On a shared host something is added to one block in ten, or to every second, and nothing is ever taken away: so the
-    fastest are alike, whatever befell the others.  The half-width is their range, with a factor: the difference of two
-    such estimates then holds zero in 95 % or more, be what varies normal, exponential, uniform, log-normal, or a delay
-    of half of the values (tests/unit/test_statistics.py).  Raises ValueError for fewer than two values."""
+    fastest are alike, whatever the disturbance of the others.  The half-width is their range, with a factor: the
+    difference of two such estimates then holds zero in 95 % or more, be the variation normal, exponential, uniform,
+    log-normal, or a delay of half of the values (tests/unit/test_statistics.py).  Raises ValueError for fewer than two
+    values."""
     if len(times) < 2:
         raise ValueError(f"expected at least 2 values, got {len(times)}")
     fastest = _fastest(times, least=2)
@@ -57,21 +58,21 @@ def _fastest(times: Sequence[float], *, least: int) -> list[float]:
 
 
 def _factor(count: int) -> float:
-    """On the range of so many values, the fastest third of a sample: the more there are, the further apart its ends,
-    and the nearer its mean."""
+    """Factor on the range of so many values, the fastest third of a sample: the more there are, the further apart its
+    ends, and the nearer its mean."""
     return FACTOR_OF_TWO if count == 2 else max(4 / count, 1.1 / math.sqrt(count))
 
 
 def widened(found: Interval, half_width: float) -> Interval:
-    """With an independent uncertainty of another kind added in quadrature, on each side."""
+    """The interval with an independent uncertainty of another kind added in quadrature, on each side."""
     below = math.hypot(found.centre - found.low, half_width)
     above = math.hypot(found.high - found.centre, half_width)
     return Interval(centre=found.centre, low=found.centre - below, high=found.centre + above)
 
 
 def difference(left: Interval, right: Interval) -> Interval:
-    """Of two estimates of log-ratios that were made independently: with ratios, `left` over `right`.  What each may be
-    off by is added in quadrature, on each side."""
+    """Difference of two estimates of log-ratios that were made independently: with ratios, `left` over `right`.  Their
+    errors are added in quadrature, on each side."""
     centre = left.centre - right.centre
     below = math.hypot(left.centre - left.low, right.high - right.centre)
     above = math.hypot(left.high - left.centre, right.centre - right.low)
@@ -79,8 +80,8 @@ def difference(left: Interval, right: Interval) -> Interval:
 
 
 def middle(values: Sequence[float]) -> Interval:
-    """The median, with the two order statistics between which it lies in 95 % or more: whatever the values are drawn
-    from, a share of them may be anything.  Raises ValueError for fewer than `LEAST_VALUES`.
+    """The median, with the two order statistics between which it lies in 95 % or more, for any distribution of the
+    values: a share of them may be anything.  Raises ValueError for fewer than `LEAST_VALUES`.
 
     Source: Hahn and Meeker, Statistical Intervals, 5.2, by the normal approximation of the binomial."""
     if len(values) < LEAST_VALUES:

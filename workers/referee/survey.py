@@ -1,4 +1,4 @@
-"""Before a contest on a GPU: where outputs come to lie, so that timed blocks need not copy them."""
+"""Survey before a contest on a GPU: places of outputs, so that timed blocks need not copy them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from workers.wire import POINTERS_BYTES, Delivering
 
 
 def survey(trials: Trials, wanted: Sequence[tuple[Seat, int]], *, alike: bool = True) -> None:
-    """Find out where the outputs of so many calls come to lie, and map that, so that timed blocks need not copy
-    them; afterwards the process has as much memory as such a block needs.
+    """Find out where the outputs of so many calls come to lie, and map that, so that timed blocks need not copy them;
+    afterwards the process has as much memory as such a block needs.
 
-    Outputs of which one overwrites another (a model that returns the same buffer again and again), or that do not
-    lie in one piece, are copied in timed blocks, too; and so are those of a candidate that gives a wrong answer.
-    What one side has to do the other has to do, too (`alike`): a copy is a tenth to half of a short call."""
+    Outputs of which one overwrites another (a model that returns the same buffer again and again), or that do not lie
+    in one piece, are copied in timed blocks, too; and so are those of a candidate that gives a wrong answer.  A copy
+    that one side has to make the other has to make, too (`alike`): a copy is a tenth to half of a short call."""
     leaves = len(trials.place.outputs.leaves)
     fit = [(seat, count) for seat, count in wanted if count * leaves * 8 <= POINTERS_BYTES]
     if not trials.surveys or not fit:
@@ -34,7 +34,7 @@ def survey(trials: Trials, wanted: Sequence[tuple[Seat, int]], *, alike: bool = 
 
 
 def _level(trials: Trials) -> None:
-    """Where one side has to copy its outputs, both do."""
+    """Make both sides copy their outputs where one has to."""
     sides = (trials.reference, trials.candidate)
     if any(seat.delivering == Delivering.COPY for seat in sides):
         for seat in sides:
@@ -42,7 +42,7 @@ def _level(trials: Trials) -> None:
 
 
 def survey_again(trials: Trials) -> None:
-    """Of the reference, which has given memory back since."""
+    """Survey the reference, which has given memory back since."""
     trials.gave_back = False
     if trials.reference.delivering != Delivering.HOLD:
         return
@@ -68,7 +68,7 @@ def _survey(trials: Trials, seat: Seat, batch: Batch, count: int) -> None:
 
 
 def _map(trials: Trials, seat: Seat, spans: list[tuple[int, int]]) -> bool:
-    """Whether everything at these addresses could be mapped."""
+    """Map everything at these addresses; False where a part could not be mapped."""
     try:
         for start, end in spans:
             at = start

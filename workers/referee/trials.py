@@ -29,28 +29,28 @@ from workers.variants import Variant
 from workers.wire import Command, Delivering
 
 FLUSH_CACHES = 4
-"""On a GPU, so many times its second-level cache is read before every block.  Read, not written: a cache full of bytes
-that still have to go to memory costs the first call of a block 150 µs (H200), which is nobody's time per call."""
+"""Times that a GPU's second-level cache is read before every block.  Read, not written: a cache full of bytes that
+still have to go to memory costs the first call of a block 150 µs (H200), which belongs to no side's time per call."""
 
 LATER_S = 10.0
-"""On a GPU, after a first call, the candidate has so long beyond ten times what its calls took so far, and never more
-than was allowed: whoever hangs keeps the device from all others, who are in the middle of their evaluations."""
+"""Seconds that a candidate on a GPU has after a first call, beyond ten times its calls' time so far, and never more
+than was allowed: one that hangs keeps the device from all others, which are in the middle of their evaluations."""
 
 LINGER_S = 0.001
-"""After *done* the candidate runs on for a random while up to this, so that a late write can show itself.  Not where
-the time counts: there the stopwatch stops it, and what is late does not come at all."""
+"""Longest random time in seconds that the candidate runs on after *done*, so that a late write can show itself.  Not
+where the time counts: there the stopwatch stops it, and late writes do not come at all."""
 
 TURN_US = 500.0
-"""An answer of the device that takes longer has waited for somebody else's turn."""
+"""Longest answer of the device without a wait for another process's turn."""
 
 SETTLING_S = 0.1
-"""Longer than that nobody waits for the device to come to rest; what it still does makes answers wrong, or late."""
+"""Longest wait in seconds for the device to come to rest; work that goes on makes answers wrong, or late."""
 
 IDLE_US, RESTING_S = 100.0, 0.005
-"""The same before a block, where nobody has reason to work: an answer of an idle device takes a fifth of that."""
+"""The same before a block, where no process has reason to work: an answer of an idle device takes a fifth of that."""
 
 NULL_ELEMENTS = 1 << 26
-"""Of an output: as many are compared with answers that nobody computed."""
+"""Elements of an output that are compared with null answers."""
 
 WARMED_NS = 2_000_000
 """Calls that seem to take less are warmed up for before each block; of longer ones a launch is nothing."""
@@ -60,12 +60,12 @@ LINGER_WRONG_S = 0.15
 
 
 class ReferenceFailedError(Exception):
-    """The problem's process could not go on: the job is invalid, and no candidate is blamed."""
+    """The problem's process could not go on: the job is invalid, and this counts against no candidate."""
 
 
 @contextmanager
 def reference_side() -> Iterator[None]:
-    """What goes wrong in it is no fault of a candidate: ReferenceFailedError."""
+    """Context in which a failure is no fault of a candidate: ReferenceFailedError."""
     try:
         yield
     except (FailedError, Ended, TimedOut, ValueError) as error:
@@ -87,10 +87,10 @@ class Trials:
         quickest_s: float | None = None,
     ) -> None:
         """Both seats have their arenas; `seed` is the master seed; `rule`: when an output counts as right;
-        `quickest_s`: what a call has taken, where some went before.
+        `quickest_s`: shortest time of a call, where some went before.
 
-        The lease is held by who has calls made.  Only what is not one thing, or not done at once, takes it for itself:
-        `first_call`, `survey`, `try_variants`."""
+        The lease is held by the caller of a method that makes calls.  Only methods of several steps, or long ones, take
+        it themselves: `first_call`, `survey`, `try_variants`."""
         assert reference.place is not None
         self.lease = lease
         self.reference = reference
@@ -103,23 +103,23 @@ class Trials:
         self.slots = layout.inputs if layout.together else 2 * layout.inputs
         """Input sets of a batch, at the most: a group takes two blocks of the candidate."""
         self.bytes_per_call = agreed.slot_bytes if layout.together else agreed.input_bytes + agreed.output_bytes
-        """The referee's memory for one input set with its delivered outputs, and with what is expected of them where
-        that is made beforehand."""
+        """The referee's memory for one input set with its delivered outputs, and with its expected outputs where those
+        are made beforehand."""
         self.streams = layout.streamed
-        """Whether memory holds a single call."""
+        """True where memory holds a single call."""
         self.record = Record(agreed, reference.place, self.truth, rule)
         self.record.excuses = Excuses(self.excuse)
         self.stopwatch: Stopwatch | None = None
-        """What takes the time, while it counts."""
+        """The process that takes the time, while it counts."""
         self.quickest_s = quickest_s
-        """Of the candidate's calls so far."""
+        """Shortest time of the candidate's calls so far."""
         self.reading_s = 0.0
-        """What it took to read what the candidate's last timed block delivered, while nobody ran."""
+        """Time to read the outputs of the candidate's last timed block, while no process ran."""
         self.draw_us = math.inf
-        """What making one input set takes, in microseconds: the least so far, because others only add to it."""
+        """Time to make one input set, in microseconds: the least so far, because others only add to it."""
         self._device = reference.party.device
         self.surveys = self._device.type == "cuda"
-        """Whether outputs can be read where they lie: the memory of a process on the CPU cannot be mapped."""
+        """True where outputs can be read in place: the memory of a process on the CPU cannot be mapped."""
         self._flush = _flusher(self._device)
         self._tiny = torch.zeros(1, device=self._device)
         self._seed = seed
@@ -130,13 +130,13 @@ class Trials:
         """Inputs of an earlier call, uint8 (1, slot_bytes); none where calls are long."""
         self._truth_bytes = max(agreed.peaks.call_bytes, agreed.peaks.truth_bytes)
         self._expected: memory.Kept | None = None
-        """Memory for what is expected of one call, where the arena has none."""
+        """Memory for the expected outputs of one call, where the arena has none."""
         self.gave_back = False
-        """Whether the reference has given memory back: its outputs come to lie elsewhere then."""
+        """True where the reference has given memory back: its outputs come to lie elsewhere then."""
         self.warmed = 0
         """Calls of the candidate that were made to warm up."""
         self._on_show: tuple[int, int] | None = None
-        """Batch and row whose inputs lie in the reference's only slot, where there is one."""
+        """Batch and row of the inputs in the reference's only slot, where there is one."""
 
     @contextmanager
     def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
@@ -153,7 +153,7 @@ class Trials:
         return self.record.failed
 
     def step_aside(self) -> None:
-        """In between, where timers may wait for us."""
+        """Let waiting timers go first, between steps."""
         if self.lease.obstructed:
             self.candidate.process.freeze()
             self.lease.step_aside()
@@ -248,10 +248,10 @@ class Trials:
         return at if self.place.slots.together else at % (self.in_block - count + 1)
 
     def truth(self, parts: Sequence[Part]) -> Truth:
-        """What is expected of some calls, of several batches one after the other.
+        """Expected outputs of some calls, of several batches one after the other.
 
-        Where that is made only now, there are no more calls than slots for expected outputs, and it lies there until
-        this is asked again."""
+        Where they are made only now, there are no more calls than slots for expected outputs, and they lie there until
+        the next request."""
         if self.place.slots.together:
             leaves = range(len(self.place.outputs.leaves))
             rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
@@ -310,8 +310,8 @@ class Trials:
             return outputs.clone(), text, busy_ns / 1e9
 
     def _make_room(self, need_bytes: int) -> None:
-        """Where so much of the device's memory is not free, have this process and the reference's give back what they
-        keep for later."""
+        """Make this process and the reference's give back the memory that they keep for later, where so much of the
+        device's is not free."""
         if self._device.type != "cuda" or torch.cuda.mem_get_info(self._device)[0] > need_bytes:
             return
         torch.cuda.empty_cache()
@@ -319,7 +319,7 @@ class Trials:
             return
         with reference_side():
             self.reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
-        self.reference.party.close_windows()  # a mapping keeps what it shows
+        self.reference.party.close_windows()  # a mapping keeps its memory
         self.gave_back = True
 
     def _next_seed(self) -> bytes:
@@ -337,7 +337,7 @@ class Trials:
         )  # fmt: skip
 
     def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
-        """What lies in the reference's slots now."""
+        """The batch that lies in the reference's slots now."""
         place, reference = self.place, self.reference
         inputs = reference.region(place.inputs, 0, count).clone()
         if place.slots.together:
@@ -355,7 +355,8 @@ class Trials:
 
     def _make_poisons(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold.  And
-        the bytes with every bit turned, for every second batch: what holds either of them was never written."""
+        the bytes with every bit turned, for every second batch: an element that holds each of them in its turn was
+        never written."""
         poison = torch.frombuffer(bytearray(os.urandom(64)), dtype=torch.uint8).to(self._device)
         return poison, ~poison
 
@@ -380,11 +381,11 @@ class Trials:
         return means[0], means[1]
 
     def hand_over(self, seat: Seat) -> Times:
-        """Of a block of no calls, which begins as every block does.
+        """Times of a block of no calls, which begins as every block does.
 
         On a GPU that includes its turning from the referee's context, which has just written inputs, to another
         process's: some 170 µs on an H200, which the first launch of a block pays and a block without any does not.  So
-        the shim launches something tiny where there is no call."""
+        the shim makes a tiny launch where there is no call."""
         with nullcontext() if seat is self.candidate else reference_side(), seat.party.lock:
             seat.process.freeze()
             self._flush_caches()
@@ -394,15 +395,15 @@ class Trials:
         return Times(*times)
 
     def let_go(self) -> None:
-        """Before sides are timed: of memory that they may need, where there is little."""
+        """Let go of memory that the sides may need, where there is little, before they are timed."""
         if self._expected is None or self._device.type != "cuda":
             return
         if torch.cuda.mem_get_info(self._device)[0] < self._truth_bytes:
             self._expected = None
 
     def warm(self, seat: Seat) -> None:
-        """One call that does not count, on inputs that both sides have seen, where calls are short: what launches the
-        calls of a block is in the caches of its core then."""
+        """Make one call that does not count, on inputs that both sides have seen, where calls are short: code and data
+        that launch the calls of a block are in the caches of its core then."""
         if self._seen is None:
             return
         with nullcontext() if seat is self.candidate else reference_side(), seat.party.lock:
@@ -414,15 +415,15 @@ class Trials:
         self.warmed += seat is self.candidate
 
     def _settled_ns(self) -> int | None:
-        """Ask something tiny of the device the moment that a process has said that it is done: where its work goes on
-        all the same, ours waits for it."""
+        """Make a tiny request to the device the moment that a process has said that it is done: where its work goes on
+        all the same, the referee's waits for it."""
         if self._flush is None or self.stopwatch is None:
             return None
         return self._answer_ns(TURN_US, SETTLING_S)
 
     def _answer_ns(self, at_once_us: float, within_s: float) -> int:
-        """Until something tiny was done.  As processes take turns at the device, ours may come after one turn of the
-        other's: so we ask again until an answer comes at once."""
+        """Time until a tiny request was done.  As processes take turns at the device, the referee's may come after one
+        turn of the other's: so it asks again until an answer comes at once."""
         began = asked = time.perf_counter_ns()
         while True:
             self._tiny.zero_()
@@ -433,15 +434,15 @@ class Trials:
             asked = now
 
     def _flush_caches(self) -> None:
-        """What was just written would otherwise be found in the second-level cache."""
+        """Read the second-level cache full: bytes just written would otherwise be found there."""
         if self._flush is not None:
             torch.sum(self._flush)
 
     def fill(self, seat: Seat, batch: Batch, first: int, count: int) -> int | None:
         """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
 
-        The process is frozen meanwhile: what it could see before the clock starts it could answer before.  For what is
-        returned where the time counts see `_before`."""
+        The process is frozen meanwhile: inputs that it could see before the clock starts it could answer before.  The
+        value returned where the time counts is that of `_before`."""
         seat.process.freeze()
         at, given = self.slot(batch, first, count), self._given(batch, first, count)
         target = seat.region(self.place.inputs, at, count)
@@ -453,10 +454,10 @@ class Trials:
         return self._before(seat) if self.stopwatch is not None else None
 
     def _before(self, seat: Seat) -> int | None:
-        """Between a timed block's inputs and its clock nobody runs, neither a thread nor anything on the device.
+        """Wait for rest between a timed block's inputs and its clock: neither a thread nor anything on the device runs.
 
-        No signal stops what a process has left there: a stream that waits for a value, for the last byte of an input.
-        The nanoseconds until the device has nothing to do, which such work makes longer; None on the CPU."""
+        No signal stops work that a process has left there: a stream that waits for a value, for the last byte of an
+        input.  The nanoseconds until the device has nothing to do, which such work makes longer; None on the CPU."""
         before_ns = None
         if self._flush is not None:
             began = time.perf_counter_ns()
@@ -491,8 +492,8 @@ class Trials:
         return times
 
     def first_call(self) -> None:
-        """A call on its own, which compiles kernels and takes its time: it may do so while others are timed, what the
-        referee does before and after may not.
+        """Make a call on its own, which compiles kernels and takes its time: it may do so while others are timed; the
+        referee's work before and after may not.
 
         Where the output is wrong, the candidate gets some time more to show that it was merely late."""
         with self.lease.shared():
@@ -524,7 +525,7 @@ class Trials:
         return delivery
 
     def try_nulls(self, batch: Batch) -> None:
-        """Would an answer that nobody computed have been right?"""
+        """Test whether a null answer, computed from nothing, would have been right."""
         layout = self.place.slots
         calls = batch.slots if layout.together else min(batch.slots, max(1, layout.expected))
         expected, baseline = self.truth([(batch, 0, calls)])
@@ -533,12 +534,12 @@ class Trials:
         )
 
     def look_twice(self, before: Delivery) -> None:
-        """Does it give the same bytes for the same inputs?"""
+        """Test whether the candidate gives the same bytes for the same inputs."""
         again = self.run_candidate(before.batch, before.first, 1)
         self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.place.outputs))
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
-        """`count` calls of the candidate on inputs that it has not seen; what it delivered is still to be verified."""
+        """`count` calls of the candidate on inputs that it has not seen; its outputs are still to be verified."""
         before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         at, timeout_s = self.slot(batch, first, count), self.patience(self.candidate, count)
@@ -553,8 +554,8 @@ class Trials:
         return delivery
 
     def _settled(self, times: Times) -> Times:
-        """Of a timed block, once the candidate stands still.  What it started in the block the stopwatch does not know
-        and cannot stop: then the block lasts until all of it has been found."""
+        """Times of a timed block, once the candidate stands still.  Processes that it started in the block the
+        stopwatch does not know and cannot stop: then the block lasts until all of them have been found."""
         done = time.perf_counter_ns()
         settled_ns = self._settled_ns()
         started_more = self.candidate.process.freeze()
@@ -562,9 +563,9 @@ class Trials:
         return Times(times.wall_ns + beyond_ns, times.claimed_ns, settled_ns)
 
     def delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
-        """What the candidate has delivered by now, and what changes while it runs on for a moment."""
+        """Outputs that the candidate has delivered by now, and those that change while it runs on for a moment."""
         at = self.slot(batch, first, count)
-        snapshot = self.candidate.delivered(at, count, pointers)  # at once: what is late is not there
+        snapshot = self.candidate.delivered(at, count, pointers)  # at once: late writes are not in it
         if self.stopwatch is None:  # else it stands still already
             settle(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)

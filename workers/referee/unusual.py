@@ -18,8 +18,8 @@ from workers.variants import CHECKED, REACHED, TIED, Variant
 from workers.wire import Command, Delivering, Pretence
 
 STREAMED_KINDS = 3
-"""Kinds of unusual inputs, chosen at random, that a problem is tried on whose calls are streamed: each takes the device
-for a quarter of a second (6 GB, H200)."""
+"""Kinds of unusual inputs, chosen at random, on which a problem with streamed calls is tried: each takes the device for
+a quarter of a second (6 GB, H200)."""
 
 
 def usual(trials: Trials, batch: Batch) -> list[compare.Usual]:
@@ -31,7 +31,7 @@ def usual(trials: Trials, batch: Batch) -> list[compare.Usual]:
 def try_variants(trials: Trials, before: list[compare.Usual]) -> None:
     """A call on each kind of unusual inputs that the reference itself survives; `before`: usual outputs.
 
-    Only what is plainly wrong counts there (compare.Rule.gross)."""
+    Only plainly wrong outputs count there (compare.Rule.gross)."""
     wanted = secrets.SystemRandom().sample(CHECKED, STREAMED_KINDS) if trials.streams else CHECKED
     for start in range(0, len(wanted), trials.in_block):
         with trials.lease.shared():
@@ -42,9 +42,9 @@ def try_variants(trials: Trials, before: list[compare.Usual]) -> None:
 
 
 def try_nonfinite(trials: Trials) -> None:
-    """What becomes of NaN and infinity is noted and held against nobody: `max` of Triton ignores a NaN that torch's
-    hands on, an iteration never converges, an index that was made of one lies anywhere.  So it is the last that a
-    candidate's process is asked, and nobody is kept from the device meanwhile."""
+    """Note the treatment of NaN and infinity, which is held against no candidate: `max` of Triton ignores a NaN that
+    torch's hands on, an iteration never converges, an index that was made of one lies anywhere.  So it is the last
+    request to a candidate's process, and the device stays open to others meanwhile."""
     if not trials.deadline.left_s:
         return
     candidate = trials.candidate
@@ -99,7 +99,7 @@ def _try_some(
 
 
 def _objections(trials: Trials, batch: Batch, before: list[compare.Usual], *, ceiling: bool = True) -> list[str]:
-    """Why the reference cannot be asked about an input set, one by one; nothing where it can."""
+    """Reasons why the reference cannot be asked about an input set, one by one; empty where it can."""
     found: list[str] = []
     at_once = trials.record.calls_at_once
     for start in range(0, batch.slots, at_once):

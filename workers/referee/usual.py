@@ -1,7 +1,7 @@
-"""What references took in contests of late: whoever slows the reference makes itself look fast.
+"""Times of references in recent contests: a candidate that slows the reference makes itself look fast.
 
-The referee keeps the times itself, by problem and for as long as it lives, so that nothing that one candidate does can
-change what is known from others."""
+The referee keeps the times itself, by problem and for as long as it lives, so that no candidate can change the times
+known from others."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Usual:
         self._times_us: OrderedDict[str, deque[float]] = OrderedDict()
 
     def compared(self, job: Job, timing: Timing) -> Timing:
-        """The timing with what its reference took in earlier contests, after which it is one of them."""
+        """The timing, with the reference's time in earlier contests, to which this one is then added."""
         key = _key(job)
         with self._lock:
             before = self._times_us.setdefault(key, deque(maxlen=KEPT_CONTESTS))
             self._times_us.move_to_end(key)
-            # The shortest, because it takes one contest that was left alone to show what many others were not.
+            # The shortest, because it takes one contest that was left alone to show the time that many others did not.
             usual_us = min(before) if len(before) >= CONTESTS else None
             before.append(timing.reference_us)
             if len(self._times_us) > KEPT_PROBLEMS:
@@ -42,7 +42,7 @@ class Usual:
         return replace(timing, reference_usual_us=usual_us)
 
     def last_us(self, job: Job) -> float | None:
-        """What a call of the reference took in the last contest."""
+        """Time of a call of the reference in the last contest."""
         with self._lock:
             known = self._times_us.get(_key(job))
             return known[-1] if known else None

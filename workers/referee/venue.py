@@ -1,4 +1,4 @@
-"""Where a contest is held, and how it is made quiet there."""
+"""The venue of a contest: its cores and the interpreter, made quiet."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from workers.sandbox.confined import Stopwatch
 from workers.sandbox.wakeful import Wakeful
 
 SWITCH_S = 0.0005
-"""While somebody is timed, how long another thread may keep the interpreter from the one that times.  Else it is as
+"""During timing, the time that another thread may keep the interpreter from the thread that times.  Otherwise it is as
 long as usual, ten times that: of eight evaluations in flight each waits for the others less often (240 a minute, and
 267 with it, on one H200)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Venue:
-    """Where a contest is held."""
+    """Venue of a contest."""
 
     wakeful: Wakeful
     health: Health
@@ -31,7 +31,7 @@ class Venue:
 
     @contextmanager
     def alone(self, trials: Trials) -> Iterator[None]:
-        """Cores awake, the two sides on quiet ones, and the interpreter ours when we need it."""
+        """Keep cores awake, the two sides on quiet ones, and the interpreter available to the timing thread."""
         with ExitStack() as stack:
             stack.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_S)

@@ -1,6 +1,6 @@
-"""How long an evaluation has waited for others: for the device's lease and for its memory.
+"""Time that an evaluation has waited for others: for the device's lease and for its memory.
 
-That time is nobody's fault, so it is added to every deadline that runs meanwhile, and the worker is told of it."""
+That time is no side's fault, so it is added to every deadline that runs meanwhile, and the worker is told of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Waits:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While this thread waits for others.  A wait within another one counts once."""
+        """Count the time that this thread waits for others.  A wait within another one counts once."""
         thread = threading.get_ident()
         if thread in self._since:
             yield

@@ -1,4 +1,4 @@
-"""Device memory of another process, as the referee maps it: what lies in one piece there lies in one piece here.
+"""Device memory of another process, as the referee maps it: memory that lies in one piece there lies in one piece here.
 
 torch's expandable segments grow piece by piece, by 64 MB, or by 2 MiB for tensors of up to 1 MiB, and each piece has a
 descriptor of its own.  Were each mapped wherever there is room, then outputs of a hundred calls would be fifty pieces,
@@ -19,21 +19,22 @@ AREA_BYTES = 1 << 38
 its segments as the device has memory, and an eighth."""
 
 MOST_AREAS = 16
-"""Which a process may have.  It says itself where its memory lies, and our addresses are for all."""
+"""Most areas that a process may have.  It says itself where its memory lies, and the referee's addresses are for
+all."""
 
 
 class Stretch(NamedTuple):
     """Memory in one piece."""
 
     base: int
-    """Where it begins in the process."""
+    """Address at which it begins in the process."""
     pieces: tuple[memory.DeviceMemory, ...]
     shown: torch.Tensor
     """uint8, all of it."""
 
     @property
     def end(self) -> int:
-        """Where it ends in the process."""
+        """Address at which it ends in the process."""
         return self.base + len(self.shown)
 
 
@@ -45,14 +46,14 @@ class Windows:
         self._device = device
         self._areas: dict[int, memory.Addresses] = {}
         self._stretches: list[Stretch] = []
-        """By where they begin."""
+        """Stretches, by their first address."""
 
     def __len__(self) -> int:
         """Pieces."""
         return sum(len(stretch.pieces) for stretch in self._stretches)
 
     def add(self, base: int, size: int, fd: int) -> None:
-        """Map what lies from `base` on in the process.  Raises CudaDriverError where it cannot be mapped, or where
+        """Map the memory from `base` on in the process.  Raises CudaDriverError where it cannot be mapped, or where
         something is already."""
         piece = memory.attach_at(self._device, fd, size, self._place(base, size))
         index = bisect.bisect(self._stretches, base, key=_base)
@@ -66,7 +67,7 @@ class Windows:
         bisect.insort(self._stretches, found, key=_base)
 
     def _place(self, base: int, size: int) -> memory.Place | None:
-        """Where to map it; nowhere in particular what lies across, or has too many addresses of its own."""
+        """Place to map it at; none in particular for memory that lies across, or has too many addresses of its own."""
         area, offset = divmod(base, AREA_BYTES)
         if offset + size > AREA_BYTES or (area not in self._areas and len(self._areas) >= MOST_AREAS):
             return None
@@ -83,7 +84,7 @@ class Windows:
         return shown[address - base : address - base + size]
 
     def clear(self) -> None:
-        """Unmap all, as soon as nobody uses it any more."""
+        """Unmap all, as soon as they are in use no more."""
         self._stretches.clear()
         self._areas.clear()
 

@@ -1,11 +1,11 @@
-"""What the driver reports of the device: Xids, asked for without waiting (NVML's events).
+"""The driver's reports on the device: Xids, asked for without waiting (NVML's events).
 
-A candidate can cause many an Xid: whatever reads where it must not has a page fault, and whoever is killed in the
-middle of a kernel leaves a channel to be cleaned up.  Those say nothing about the device, and must not: a candidate
-could put every device out of service.  What no program should be able to cause is held against the device.
+A candidate can cause many an Xid: a process that reads where it must not has a page fault, and one that is killed in
+the middle of a kernel leaves a channel to be cleaned up.  Those say nothing about the device, and must not: a candidate
+could put every device out of service.  Faults that no program should be able to cause are held against the device.
 
-Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors), by what it says is to
-be done: restart the application, or reset the GPU and beyond; and the list of application errors in NVIDIA's
+Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors), by the action that it
+recommends: restart the application, or reset the GPU and beyond; and the list of application errors in NVIDIA's
 k8s-device-plugin (internal/rm/health.go)."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import threading
 from typing import Any
 
 APPLICATION = frozenset({8, 11, 13, 25, 31, 32, 43, 45, 68, 69, 80, 109})
-"""What programs cause: exceptions, page faults, bad commands, preemptive clean-up.  109, a context switch that took too
-long, may want a reset, but a kernel without an end is enough to cause it; what is left of it, the canary shows."""
+"""Xids that programs cause: exceptions, page faults, bad commands, preemptive clean-up.  109, a context switch that
+took too long, may want a reset, but a kernel without an end is enough to cause it; its remains show in the canary."""
 
 DEVICE = {
     46: "the GPU stopped processing (timeout)",
@@ -43,8 +43,8 @@ DEVICE = {
     171: "uncorrectable error of the GPU's memory",
     172: "uncorrectable error of the GPU's caches",
 }
-"""What is the hardware's, and its meaning.  After 63, 92 and 94 NVIDIA would let programs go on for the time being; a
-device that is repairing its memory is not the one on which the others were measured."""
+"""Xids of hardware faults, with their meaning.  After 63, 92 and 94 NVIDIA would let programs go on for the time being;
+a device that is repairing its memory is not the one on which the others were measured."""
 
 CRITICAL_ERROR = 0x8
 """nvmlEventTypeXidCriticalError, which is every Xid."""
@@ -109,7 +109,7 @@ class XidWatch:
             return [fault for number in self._numbers() if (fault := self._fault(number))] if self._watching else []
 
     def _numbers(self) -> list[int]:
-        """Of the Xids that have come; what NVML says of a lost device counts as one."""
+        """Numbers of the Xids that have come; NVML's report of a lost device counts as one."""
         numbers: list[int] = []
         event = EventData()
         while len(numbers) < MOST:
