@@ -73,7 +73,7 @@ class Baselines:
     """Recent measurements, by reference, entry point and name.  For any number of threads."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        """Nothing yet."""
+        """A store without measurements as yet."""
         self._kept = kept
         self._lock = threading.Lock()
         self._places: OrderedDict[str, _Place] = OrderedDict()

@@ -20,7 +20,7 @@ class Batch:
     inputs: torch.Tensor | None
     """uint8 (slots, slot_bytes); None where each is drawn when it is needed, for want of memory."""
     expected: list[torch.Tensor]
-    """One a leaf of the outputs: (slots, elements); none where they are made when outputs are verified."""
+    """Expected outputs, one tensor a leaf: (slots, elements); none where they are made when outputs are verified."""
     baseline: list[torch.Tensor]
     """The same in the reference's own precision."""
     poison: torch.Tensor
@@ -73,7 +73,7 @@ class Delivery:
     changed: list[tuple[int, ...]]
     """Inputs whose bytes each call changed."""
     late: list[tuple[int, ...]]
-    """Per call, the outputs that changed after it had said that it was done."""
+    """Outputs that changed, per call, after it had said that it was done."""
 
     def part(self, start: int, stop: int) -> Delivery:
         """Some of the calls, one after the other."""
@@ -106,7 +106,7 @@ class Truth(NamedTuple):
     """Expected outputs of some calls."""
 
     expected: list[torch.Tensor]
-    """One a leaf of the outputs, (calls, elements): in fp64, or exact by its type."""
+    """Expected outputs, one tensor a leaf, (calls, elements): in fp64, or exact by its type."""
     baseline: list[torch.Tensor]
     """The same in the reference's own precision."""
 

@@ -30,7 +30,7 @@ from workers.referee.host import Host
 GOES_ON = frozenset({Status.PASSED, Status.INCORRECT})
 
 KEPT_TRIALS = 64
-"""Stored in full, of all cases together: wrong ones first."""
+"""Trials stored in full, of all cases together: wrong ones first."""
 
 SHARING = 20
 """Number of cases that share one deadline: 100 cases have five.  A right Triton softmax took 1.9 s a case on the CPU
@@ -194,7 +194,7 @@ def _testimony(words: Sequence[Testimony]) -> Testimony:
 
 
 def _summed(stages: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Milliseconds by stage."""
+    """Sum of milliseconds by stage."""
     sums: dict[str, float] = {}
     for name, taken_ms in (item for each in stages for item in each.items()):
         sums[name] = sums.get(name, 0.0) + taken_ms

@@ -11,7 +11,7 @@ class Cancellation:
     """Cancellation of one evaluation; asked for in one thread, obeyed in another."""
 
     def __init__(self) -> None:
-        """Not asked for."""
+        """A cancellation that is not asked for as yet."""
         self._lock = threading.Lock()
         self._process: Confined | None = None
         self.asked = False

@@ -61,7 +61,7 @@ class Rule:
     tolerance: tuple[float, float] | None = None
     """(rtol, atol) in place of the referee's limits: every |x − R| ≤ atol + rtol·|R|."""
     spread: tuple[tuple[float, float], ...] = ()
-    """Per output, the least that the reference counts as erring, where it adds up in any order (spec.Spec.spread)."""
+    """Least error that is held against the reference, per output, where it adds up in any order (spec.Spec.spread)."""
 
 
 OURS = Rule()
@@ -98,14 +98,14 @@ class Compared:
     got: torch.Tensor
     poison: torch.Tensor
     rows: list[tuple[float, ...]]
-    """Per call the errors of the candidate, those of the reference in its own precision, and, where the rule has a
-    tolerance, how many elements are beyond it."""
+    """Errors per call: those of the candidate, those of the reference in its own precision, and, where the rule has a
+    tolerance, the number of elements beyond it."""
     excused: Mapping[int, Excused] = field(default_factory=dict)
     """Excuses by call, for calls that were looked at once more."""
 
     @functools.cached_property
     def ok(self) -> list[bool]:
-        """Per call, whether it counts as right."""
+        """Verdicts per call: whether it counts as right."""
         return [self._is_right(*row) for row in self.rows]
 
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:

@@ -27,7 +27,7 @@ WORTHWHILE = 2.0
 """A contest that ended with a wide interval is repeated where so many times as long as it took is left."""
 
 PATIENCE = 2.0
-"""Making inputs and verifying outputs may take so many times the budget; from then on six groups are enough.  On the
+"""Multiple of the budget that making inputs and verifying outputs may take; from then on six groups are enough.  On the
 CPU device, where a reference's fp64 twin is no faster than the reference, that is most of a contest."""
 
 

@@ -42,12 +42,12 @@ class Cores:
 
     @contextmanager
     def quiet(self, pids: list[int]) -> Iterator[None]:
-        """These processes run on the quiet cores meanwhile, with all their threads, and their first ones, which launch,
+        """Run these processes on the quiet cores meanwhile, with all their threads, and their first ones, which launch,
         on the same one: only one side runs at a time, and one core is as fast as another only by chance.
 
         Ratios of a kernel of 30 µs, which is mostly launching, varied by 7 % in 24 evaluations, by 16 % where the first
-        threads ran on any of the quiet cores, by 42 % where each had one of its own (H200, a noisy host; of calls of
-        20 µs by 4, 10 and 11 %, of 300 µs by 0.5, 0.4 and 0.8 %; tests/bench/gpu_cores.py)."""
+        threads ran on any of the quiet cores, by 42 % where each had one of its own (H200, a noisy host; of calls of 20
+        µs by 4, 10 and 11 %, of 300 µs by 0.5, 0.4 and 0.8 %; tests/bench/gpu_cores.py)."""
         for pid in pids:
             _move(pid, self.timed)
             if self.timed != self.others:

@@ -138,7 +138,7 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
 
 
 def _spares(slots: int, memory: float) -> int:
-    """One for each evaluation in flight and some that are being raised, as cores and memory allow."""
+    """Number of spares: one for each evaluation in flight and some that are being raised, as cores and memory allow."""
     room = int(memory * CONTEXTS_SHARE / CONTEXT_BYTES) - slots
     return max(1, min(slots + 4, len(os.sched_getaffinity(0)), room))
 

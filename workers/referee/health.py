@@ -55,7 +55,7 @@ class Health:
     """Health of one device; on the CPU it has nothing to say."""
 
     def __init__(self, device: torch.device) -> None:
-        """Measures nothing yet."""
+        """Health without a measurement as yet."""
         self._on_gpu = device.type == "cuda"
         self._device = device
         self._operand: torch.Tensor | None = None

@@ -34,7 +34,7 @@ class OwnTime(NamedTuple):
     """The mean of the fastest third of all blocks (statistics.py)."""
     low: float
     high: float
-    """95 % confidence interval of it."""
+    """The mean's 95 % confidence interval."""
 
 
 class Taken(NamedTuple):
@@ -45,7 +45,7 @@ class Taken(NamedTuple):
     """Wall time, and the device's further work for the block."""
 
     def call_us(self, score: Score) -> float:
-        """Per call, as far as hand-overs are known."""
+        """Time per call, as far as hand-overs are known."""
         return per_call(self.wall_us, score.handover.us, self.calls)
 
 

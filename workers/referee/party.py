@@ -30,7 +30,7 @@ SLOW_S = 5.0
 """A request to a reference, or the wait for another evaluation's request, that takes longer keeps no timer waiting."""
 
 Slow = Callable[[], None]
-"""Called once a request has taken `SLOW_S`, or twice."""
+"""Function that is called once a request has taken `SLOW_S`, or twice."""
 
 SPIN_S = 0.05
 """Seconds for which a stopwatch stays awake for the end of a block; a longer block can bear a late waking."""
@@ -426,8 +426,8 @@ class Seat:
 
 
 def _runs(party: Party, addresses: list[int], size: int) -> Iterator[tuple[int, int, torch.Tensor | None]]:
-    """One after another, calls from one up to another and where their outputs of `size` bytes lie: (calls, size), of
-    equally spaced ones within a window; None where there are too few of them."""
+    """Runs of calls, one after another: first and last call, and the memory where their outputs of `size` bytes lie:
+    (calls, size), of equally spaced ones within a window; None where there are too few of them."""
     begin = 0
     while begin < len(addresses):
         address, end, step = addresses[begin], *_equally_spaced(addresses, begin)

@@ -100,7 +100,7 @@ def _profiled(trials: Trials, by_profiler: int) -> int:
 
 
 def _calls_to_profile(trials: Trials) -> int:
-    """1, 3 … PROFILED_CALLS."""
+    """Number of calls to profile: 1, 3 … PROFILED_CALLS."""
     fit = int(min(PROFILED_CALLS, trials.in_block, PROFILED_S / max(1e-6, trials.quickest_s or PROFILED_S)))
     return max(1, fit - 1 + fit % 2)
 

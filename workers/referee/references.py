@@ -45,7 +45,7 @@ class References:
         """id of a party → evaluations that sit there."""
         self._sessions = itertools.count(1)
         self._stuck: dict[str, float] = {}
-        """Problem → when its reference gave no answer in time (time.monotonic)."""
+        """Time (time.monotonic) at which a problem's reference gave no answer in time, by problem."""
 
     def sit(
         self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None

@@ -38,7 +38,7 @@ SPREAD = 0.2
 norm's answer by a fifth, and leaves a deep model in its range."""
 
 THEIRS = (FailedError, Ended, TimedOut, ValueError)
-"""Faults of a process."""
+"""Errors that are faults of a process."""
 
 
 def names(agreed: spec.Spec, candidate: Seat) -> tuple[str, ...]:
@@ -73,15 +73,15 @@ def reweigh(
 
 
 class _UnfitError(Exception):
-    """These weights say nothing."""
+    """Error for weights that say nothing."""
 
 
 def _by_a_new_model(
     job: Job, host: Host, trials: Trials, agreed: spec.Spec, seed: bytes, cancellation: Cancellation,
     chosen: tuple[str, ...], drawn_under: bytes, ways: tuple[Pretence, ...],
 ) -> tuple[tuple[OutputCheck, ...], bool | None]:  # fmt: skip
-    """Answers of its own process, nothing where it does not; and whether it would be wrong with these ways in place of
-    its kernels.  Raises ReferenceFailedError, _UnfitError.
+    """Answers of the candidate's own process, nothing where it gives none; and whether it would be wrong with these
+    ways in place of its kernels.  Raises ReferenceFailedError, _UnfitError.
 
     A constructor may take long, so the device stays open to others meanwhile.  The call is short: its kernels are
     compiled; where something else may have to be compiled again, it is made as a first call is."""
@@ -112,7 +112,7 @@ def doubts(ablation: Ablation | None) -> tuple[Pretence, ...]:
 
 
 def _kernels_matter(alone: Trials, ways: tuple[Pretence, ...]) -> bool | None:
-    """None where it does not answer."""
+    """Test whether the kernels matter; None where the process does not answer."""
     try:
         return not any(is_right(alone, way, alone.draw(1)) for way in ways)
     except THEIRS:

@@ -149,7 +149,7 @@ class Room:
         return False
 
     def _may_be_overtaken(self, turn: Turn) -> bool:
-        """One that fits goes itself, as soon as it looks."""
+        """Test whether others may go first: one that fits goes itself, as soon as it looks."""
         return turn.need > self._free and turn.overtaken < OVERTAKINGS
 
 

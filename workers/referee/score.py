@@ -79,7 +79,7 @@ class Score:
     clocks: Clocks = field(default_factory=Clocks)
     """Last reading of the clocks, no older than this round's beginning."""
     beside_s: float = 0.0
-    """Spent on making inputs and on verifying outputs."""
+    """Time spent on making inputs and on verifying outputs."""
     repeats: int = 0
     """Times that all was thrown away: the device was not the referee's alone, or the outcome said nothing."""
     corrected: bool = False
@@ -205,7 +205,7 @@ class Score:
         self.groups.clear()
 
     def start_again(self) -> None:
-        """Nothing so far counts."""
+        """Throw away all measurements so far."""
         self.repeats += 1
         self.groups.clear()
         self.handovers.clear()

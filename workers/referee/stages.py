@@ -15,7 +15,7 @@ class Stages:
     """A stopwatch with names."""
 
     def __init__(self) -> None:
-        """Starts now."""
+        """A record that starts now."""
         self._began = time.perf_counter_ns()
         self._spans: list[tuple[str, float, float]] = []
 

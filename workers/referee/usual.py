@@ -14,7 +14,7 @@ from app.domain.ids import sha256
 from app.domain.job import Job
 
 CONTESTS = 3
-"""Fewer say nothing."""
+"""Number of contests below which they say nothing."""
 
 KEPT_CONTESTS = 15
 KEPT_PROBLEMS = 1000
@@ -24,7 +24,7 @@ class Usual:
     """Times per call of references.  For any number of threads."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """A store without contests as yet."""
         self._lock = threading.Lock()
         self._times_us: OrderedDict[str, deque[float]] = OrderedDict()
 

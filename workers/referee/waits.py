@@ -14,7 +14,7 @@ class Waits:
     """The waits of one referee's threads, each of which is at one evaluation at a time."""
 
     def __init__(self) -> None:
-        """None as yet."""
+        """A record without waits as yet."""
         self._seconds: dict[int, float] = {}
         self._since: dict[int, float] = {}
 

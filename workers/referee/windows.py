@@ -39,17 +39,17 @@ class Stretch(NamedTuple):
 
 
 class Windows:
-    """Onto one process's memory."""
+    """Windows onto one process's memory."""
 
     def __init__(self, device: torch.device) -> None:
-        """None as yet."""
+        """Windows without a mapping as yet."""
         self._device = device
         self._areas: dict[int, memory.Addresses] = {}
         self._stretches: list[Stretch] = []
         """Stretches, by their first address."""
 
     def __len__(self) -> int:
-        """Pieces."""
+        """Number of mapped pieces."""
         return sum(len(stretch.pieces) for stretch in self._stretches)
 
     def add(self, base: int, size: int, fd: int) -> None:
