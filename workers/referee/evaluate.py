@@ -25,7 +25,7 @@ from app.domain.evaluation import (
     Testimony,
     Timing,
     Trial,
-)  # fmt: skip
+)
 from app.domain.job import Job
 from app.domain.profile import Profile
 from workers import memory, numerics, sizes, spec, wire
@@ -144,7 +144,7 @@ def _attempt(
     among_others = host.room.total_bytes is not None and not alone
     progress = Progress(
         seed=seed or os.urandom(32), stages=Stages(), cancellation=cancellation, among_others=among_others
-    )  # fmt: skip
+    )
     try:
         _measure(job, host, progress, alone=alone)
     except Fault as fault:
@@ -230,7 +230,7 @@ def _try(
                 seating.load(seat, job, reference, agreed, progress.seed, deadline, host.lease)
             trials = progress.trials = Trials(
                 reference, seat, agreed, progress.seed, deadline, host.lease, _rule(job, agreed)
-            )  # fmt: skip
+            )
             _contest(job, host, progress, trials, agreed)
             with progress.stages.stage("profile"), host.lease.shared():
                 on_gpu = not host.device.precompiles
@@ -421,7 +421,7 @@ def _change_weights(job: Job, host: Host, progress: Progress, trials: Trials, ag
     with progress.stages.stage("weights"):
         progress.fresh_weights = reweigh.reweigh(
             job, host, trials, agreed, progress.seed, progress.cancellation, progress.ablation
-        )  # fmt: skip
+        )
 
 
 def _conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:

@@ -111,7 +111,7 @@ def guess(trials: Trials, few: Delivery, reference_us: float | None) -> Guess:
     times = trials.run_reference(few.batch, few.first, few.count)
     return Guess(
         reference_us=_seeming_us(times, few.count), candidate_us=_seeming_us(few.times, few.count), known=False
-    )  # fmt: skip
+    )
 
 
 def _seeming_us(times: Times, calls: int) -> float:

@@ -61,7 +61,7 @@ def reweigh(
     try:
         outputs, matter = _by_a_new_model(
             job, host, trials, agreed, seed, cancellation, chosen, drawn_under, doubts(ablation)
-        )  # fmt: skip
+        )
         if _are_right(outputs) or (outputs and job.backend == "cuda"):  # the compiler takes a minute there
             return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter)
         return _by_a_new_process(job, host, trials, agreed, seed, cancellation, unsaid)
