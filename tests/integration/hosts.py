@@ -63,8 +63,8 @@ class Network:
         ip("-n", space, "link", "set", "lo", "up")
 
     def start_worker(self, host: str, *, device_class: str, device_index: int, module: str) -> Popen[bytes]:
-        """A worker on that host."""
-        own = replace(self.settings, device_class=device_class, device_index=device_index)
+        """A worker on that host, with one slot: which host runs a job says then what the others do."""
+        own = replace(self.settings, device_class=device_class, device_index=device_index, slots=1)
         script = 'hostname "$1" && shift && exec "$@"'
         inside = ["unshare", "--uts", "sh", "-c", script, "sh", host, *embedded.worker_command(own, module)]
         ours = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
