@@ -22,7 +22,7 @@ from app.store.session import Connection
 THRESHOLDS = (0.0, 1.0, 1.2, 1.5, 2.0)
 OPERATOR = metrics.Operator.MORE
 RESAMPLES = 500
-"""Of the cluster bootstrap: its ends move by about 4 % of the interval's width."""
+"""Resamples of the cluster bootstrap: its ends move by about 4 % of the interval's width."""
 CURVE_TURNS = 20
 """Turns that the curves go to."""
 ECDF_POINTS = 200
@@ -60,7 +60,7 @@ class Figures:
     hack_rates: metrics.HackRates
     geometric_mean: metrics.Centre
     geometric_interval: Interval | None
-    """By resampling problems: attempts on one problem are alike."""
+    """Interval by resampling problems: attempts on one problem are alike."""
     levels: tuple[LevelLine, ...]
     best_by_turn: tuple[tuple[int, Share, Share], ...]
     """Turn, share correct, share faster than 1×, of the best up to that turn, over all trajectories."""

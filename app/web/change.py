@@ -13,7 +13,7 @@ SAME = 1.005
 """Figures that differ by less than this factor are shown as the same: they look the same, rounded."""
 
 FAR = 1000
-"""From this factor on the factor itself says nothing."""
+"""Factor from which on the factor itself says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Figure:
     before: str
     after: str
     change: str
-    """In words or as a ratio; empty where there is nothing to compare."""
+    """Change in words or as a ratio; empty where there is nothing to compare."""
     tone: str
     """`good`, `bad` or empty; the words say the same."""
 
@@ -44,7 +44,7 @@ class KernelChange:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster it became; None unless it is on both sides and took time."""
+        """Speedup of the kernel; None unless it is on both sides and took time."""
         return self.before_us / self.after_us if self.before_us and self.after_us else None
 
 

@@ -55,9 +55,9 @@ class Row:
     device: str = ""
     """Its clock, temperature and power when the block ended, where they were read."""
     before_us: float | None = None
-    """How long it took to come to rest before the clock, and the referee's asking."""
+    """Time to come to rest before the clock, and the referee's asking."""
     settled_us: float | None = None
-    """How long it went on working, and the referee's asking."""
+    """Time for which it went on working, and the referee's asking."""
 
 
 @dataclass(frozen=True, kw_only=True)

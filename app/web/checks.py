@@ -21,7 +21,7 @@ VARIANTS = {
     "redrawn": "integers drawn anew that never vary",
     "reaching": "values beyond limits in the reference's code",
 }
-"""What was done to the inputs of a call, in words."""
+"""Changes made to the inputs of a call, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Line:
     span: int
     """Lines of this call on its first one, else 0."""
     notes: tuple[str, ...]
-    """What is notable, in words."""
+    """Notable facts, in words."""
 
 
 def grid(correctness: Correctness) -> list[GridRow]:
@@ -94,7 +94,7 @@ def _cell(trial: Trial) -> Cell:
 
 
 def _shares(output: OutputCheck) -> list[float]:
-    """Of our limits, where those decided."""
+    """Shares of Assay's limits, where those decided."""
     if output.beyond is not None:
         return []
     errors = ((output.rel_l2, output.rel_l2_limit), (output.max_norm, output.max_norm_limit))

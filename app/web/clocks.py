@@ -17,7 +17,7 @@ class Strip:
     """The device's clock at the end of each block."""
 
     points: str
-    """Of a polyline."""
+    """Points of a polyline."""
     ticks: tuple[charts.Tick, ...]
     low_mhz: int
     high_mhz: int

@@ -17,7 +17,7 @@ from app.domain import source
 from app.web import text as texts
 
 SHOWN_BYTES = 128 << 10
-"""Source beyond this is offered as a download: a page of 5 MB helps nobody."""
+"""Source beyond this is offered as a download: a page of 5 MB is of no use."""
 
 HIGHLIGHTED_BYTES = 32 << 10
 """Longer source is shown without colours: unclosed string escapes take Pygments quadratic time (10 s at 128 KiB)."""
@@ -61,7 +61,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Diff:
-    """What changed from one source to the next."""
+    """Changes from one source to the next."""
 
     lines: tuple[DiffLine, ...]
     added: int
@@ -101,7 +101,7 @@ def listing(data: bytes) -> Listing:
 
 @lru_cache(maxsize=256)
 def _highlighted(data: bytes) -> tuple[Markup, ...]:
-    """Lines of markup.  Whatever the source holds, Pygments escapes it."""
+    """Lines of markup.  Pygments escapes any source."""
     if len(data) > HIGHLIGHTED_BYTES:
         return tuple(escape(line) for line in _lines(data))
     formatter = HtmlFormatter(nowrap=True, classprefix="k-")
@@ -131,7 +131,7 @@ def diff(old: bytes, new: bytes, *, ignore_space: bool = False) -> Diff:
 
 
 def _lines(data: bytes) -> list[str]:
-    """As an editor counts them: not `splitlines`, which also splits at form feeds and Unicode separators."""
+    """Lines as an editor counts them: not `splitlines`, which also splits at form feeds and Unicode separators."""
     text = shown(data)
     return text.removesuffix("\n").split("\n") if text else []
 

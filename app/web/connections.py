@@ -1,4 +1,4 @@
-"""BROWSE: connections of the web server, and what one of them may cost.
+"""BROWSE: connections of the web server, and the limits of one.
 
 A client that opens connections and says nothing, half a header, or a body byte by byte holds a place among the
 server's; so each step has a time, and each address a share of the places.  An ambiguous request (two lengths, a length
@@ -35,11 +35,12 @@ SEND_S = 60.0
 PER_ADDRESS = 2_000
 """A trainer with its rollouts on one host holds hundreds."""
 DISCARDED_BYTES = 64 << 20
-"""Of a body that nothing reads, so that its sender gets to read the answer; past it the connection is closed."""
+"""Limit on an unread body that is discarded, so that its sender gets to read the answer; past it the connection is
+closed."""
 REFUSAL_S = 1.0
-"""For a refused connection to take its answer."""
+"""Seconds for a refused connection to take its answer."""
 RETRY_S = 5
-"""When to come back after a 503, in seconds."""
+"""Seconds after which to come back after a 503."""
 
 _access = logging.getLogger("app.web.access")
 _QUIET = ("/healthz", "/static/")
@@ -63,7 +64,7 @@ _REFUSALS = {
     "408": _refusal(408, "request_timeout", f"expected the whole header within {HEADER_S:g} s"),
     "414": _refusal(414, "uri_too_long", f"expected a request line of at most {pywsgi.MAX_REQUEST_LINE} bytes"),
 }
-"""What gevent refuses before the application sees it."""
+"""Errors with which gevent refuses a request before the application sees it."""
 
 
 class AmbiguousError(ValueError):
@@ -82,7 +83,7 @@ class _Timed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """What has arrived.  Raises TimeoutError after the deadline, where nothing has."""
+        """Read the bytes that have arrived.  Raises TimeoutError after the deadline, where nothing has."""
         self._socket.settimeout(max(0.001, self.deadline - time.monotonic()))
         count = self._socket.recv_into(buffer)
         self.received += count
@@ -111,7 +112,7 @@ class _Input(pywsgi.Input):  # type: ignore[misc]
         return data
 
     def _discard(self) -> None:
-        """Read what the application did not, up to DISCARDED_BYTES."""
+        """Read the rest that the application did not, up to DISCARDED_BYTES."""
         if self.socket is not None:  # the sender waits for a word before the body, and got the answer in its place
             self.broken = True
             return
@@ -135,7 +136,7 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         super().__init__(sock, address, server, rfile=io.BufferedReader(self._timed))
 
     def handle_one_request(self) -> Any:
-        """As gevent's, with errors that programs can read."""
+        """Same as gevent's, with errors that programs can read."""
         result = super().handle_one_request()
         return (result[0], _REFUSALS[result[0]]) if isinstance(result, tuple) and result[0] in _REFUSALS else result
 
@@ -155,7 +156,7 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         return headers
 
     def get_environ(self) -> dict[str, Any]:
-        """As gevent's, with a body that has a time."""
+        """Same as gevent's, with a body that has a time."""
         environ: dict[str, Any] = super().get_environ()
         given = self.wsgi_input
         self.wsgi_input = _Input(given.rfile, given.content_length, given.socket, given.chunked_input)
@@ -206,7 +207,7 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
 
 
 class Busy:
-    """How many requests are being answered."""
+    """Number of requests that are being answered."""
 
     def __init__(self) -> None:
         self.count = 0

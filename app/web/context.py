@@ -1,4 +1,4 @@
-"""BROWSE: what a request needs from the application it is served by, and from its own URL."""
+"""BROWSE: a request's access to its application and its own URL."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings() -> Settings:
 
 
 def watch() -> Watch:
-    """Wakes whoever waits for a job."""
+    """Wakes the threads that wait for a job."""
     found = flask.current_app.extensions["assay"]["watch"]
     assert isinstance(found, Watch)
     return found
@@ -49,7 +49,7 @@ def intake() -> Intake:
 
 
 def broker() -> Celery:
-    """What messages leave by."""
+    """Celery app that publishes the messages."""
     return intake().broker
 
 
@@ -85,7 +85,7 @@ def with_arguments(endpoint: str, **arguments: str) -> str:
 
 
 def missing(noun: str, identifier: UUID) -> NoReturn:
-    """Answer 404, saying what was looked for."""
+    """Answer 404, naming the missing thing."""
     raise NotFound(f"There is no {noun} {identifier}.")
 
 

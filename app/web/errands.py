@@ -1,4 +1,5 @@
-"""BROWSE: what the web has counted by another process, because its event loop must not stop (`app.export.errands`)."""
+"""BROWSE: counts that the web delegates to another process, because its event loop must not stop
+(`app.export.errands`)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from app.settings import Settings
 
 MODULE = "app.export.errands"
 PATIENCE_S = 120.0
-"""How long a page waits for an answer, in seconds."""
+"""Seconds for which a page waits for an answer."""
 
 
 class ErrandError(RuntimeError):
@@ -45,5 +46,5 @@ def ask(settings: Settings, errand: str, asked: dict[str, Any]) -> dict[str, Any
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """That of this process, with its settings."""
+    """Environment of this process, with its settings."""
     return {**os.environ, **settings.to_env()}

@@ -1,4 +1,4 @@
-"""BROWSE: what went wrong: a page in the look of the others for people, one JSON shape for programs.
+"""BROWSE: errors: a page in the look of the others for people, one JSON shape for programs.
 
     {"error": {"kind": "not_found", "message": "There is no job …", "details": {}}}
 
@@ -19,7 +19,7 @@ from app.web.identity import guard
 from app.web.waiting import StoppingError
 
 RETRY_S = 5
-"""When to come back after a 503, in seconds: PostgreSQL restarts faster."""
+"""Seconds after which to come back after a 503: PostgreSQL restarts faster."""
 
 _KEPT = frozenset({"Allow", "Retry-After", "WWW-Authenticate"})
 
@@ -41,7 +41,7 @@ def as_json(status: int, kind: str, message: str, **details: object) -> flask.Re
 
 
 def for_programs() -> bool:
-    """Return whether whoever sent this request reads JSON."""
+    """Return whether the sender of this request reads JSON."""
     accepted = flask.request.accept_mimetypes
     return (
         flask.request.path.startswith("/v1/")
@@ -93,7 +93,7 @@ def _unavailable(error: DatabaseUnavailableError) -> flask.Response:
 
 
 def _stopping(error: StoppingError) -> flask.Response:
-    """For whoever waited for a job: it goes on, and the same request finds it again."""
+    """Answer a client that waited for a job: it goes on, and the same request finds it again."""
     page = as_json(503, "stopping", f"{error}: the job goes on, send the same request again", retry_after_s=RETRY_S)
     page.headers["Retry-After"] = str(RETRY_S)
     return page

@@ -73,7 +73,7 @@ def words(value: object) -> str:
 
 
 def fingerprint(value: dict[str, Any]) -> str:
-    """What tells one device from another, on one line; all of it is in every evaluation's environment."""
+    """Properties that tell one device from another, on one line; all are in every evaluation's environment."""
     versions = [
         f"{words(name)} {value[name]}" for name in ("torch", "triton", "python", "driver", "cuda") if value.get(name)
     ]
@@ -95,7 +95,7 @@ def clock(moment: datetime) -> str:
 
 
 def since(moment: datetime) -> str:
-    """How long something has lasted."""
+    """Duration since a moment."""
     return quantities.span(datetime.now(UTC) - moment)
 
 
@@ -106,12 +106,12 @@ def share_ends(share: Share) -> str:
 
 
 def share_note(share: Share) -> str:
-    """What a share rests on: `31.0–44.4 %, 90 of 240`."""
+    """Interval and counts behind a share: `31.0–44.4 %, 90 of 240`."""
     return f"{share_ends(share)}, {quantities.count(share.count)} of {quantities.count(share.of)}"
 
 
 def signed(value: float) -> str:
-    """With its sign and one decimal."""
+    """A number with its sign and one decimal."""
     return f"{value:+.1f}".replace("-", "−")
 
 

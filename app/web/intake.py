@@ -25,12 +25,12 @@ MOST = 1_000
 
 
 Named: TypeAlias = Callable[[Sequence[Receipt]], Sequence[Task]]
-"""From the receipts of a caller's requests to the names by which its client asks for them."""
+"""Function from the receipts of a caller's requests to the names by which its client asks for them."""
 
 
 @dataclass(kw_only=True)
 class _Brought:
-    """What one caller brought, and what became of it."""
+    """Requests of one caller, and their outcome."""
 
     requests: Sequence[Request]
     tasks: Named | None = None
@@ -46,7 +46,7 @@ class Intake:
     def __init__(self, database: Database, broker: Celery) -> None:
         self._database = database
         self.broker = broker
-        """What messages leave by."""
+        """Celery app that publishes the messages."""
         self._lock = threading.Lock()
         self._turn = threading.Lock()
         self._waiting: list[_Brought] = []
@@ -54,7 +54,8 @@ class Intake:
     def accept(
         self, requests: Sequence[Request], *, tasks: Named | None = None, within: Within | None = None
     ) -> Sequence[Receipt]:
-        """Receipts in the order of the requests; raises what `enqueue.accept` raises, and then stores nothing of these.
+        """Receipts in the order of the requests; raises the errors of `enqueue.accept`, and then stores nothing of
+        these.
 
         `tasks` gives jobs names of the KernelGYM protocol, `within` stores other rows, in the same transaction.  A bad
         request is found out before it meets those of others."""
@@ -71,7 +72,7 @@ class Intake:
         return brought.receipts
 
     def _carry_out(self) -> None:
-        """Everything that waits, this caller's own among it: what was brought first is taken first."""
+        """Everything that waits, this caller's own among it: first in, first out."""
         with self._lock:
             taken, self._waiting = self._waiting, []
         while taken:

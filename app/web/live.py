@@ -35,17 +35,17 @@ BEAT_S = 15.0
 PACE_S = 0.25
 """Least time between two events of a stream: a busy system would otherwise keep every page fetching."""
 LOOK_S = 2.0
-"""How long a fragment counts as new where nothing was announced: minutes pass and leases end unannounced."""
+"""Seconds for which a fragment counts as new without an announcement: minutes pass and leases end unannounced."""
 FRAGMENTS = 200
 QUIET_S = 5.0
-"""How long the listener goes on after the last stream has ended, in seconds."""
+"""Seconds for which the listener goes on after the last stream has ended."""
 RETRY_S = 1.0
 FOLD_S = 20.0
-"""How often the roll-ups' deltas are looked at."""
+"""Seconds between two folds of the roll-ups' deltas."""
 
 
 class Feed:
-    """The process's one listener, a count of changes per topic.  It listens as long as somebody has a stream open."""
+    """The process's one listener, a count of changes per topic.  It listens as long as a stream is open."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -62,7 +62,7 @@ class Feed:
             self._changed.notify_all()
 
     def version(self, topics: tuple[str, ...]) -> int | None:
-        """Grows whenever one of the topics is announced; None where nobody listens."""
+        """Grows whenever one of the topics is announced; None without a listener."""
         with self._changed:
             return self._sum(topics) if self._listening else None
 

@@ -1,4 +1,4 @@
-"""BROWSE: what a measurement looks like, for every page that shows one: parts are computed when a page asks."""
+"""BROWSE: presentation of a measurement, for every page that shows one: parts are computed when a page asks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STAGES = (
     "reference", "room", "arena", "spawn", "compile", "correctness", "timing", "events", "profile", "ablation",
     "precompile", "weights", "nonfinite",
 )  # fmt: skip
-"""Of an evaluation, in the order in which they happen: JSONB does not keep it."""
+"""Stages of an evaluation, in the order in which they happen: JSONB does not keep it."""
 _PLACES = {name: place for place, name in enumerate((*STAGES, "baselines", "total"))}
 
 TOLERANCE = (
@@ -20,7 +20,7 @@ TOLERANCE = (
     "times a margin: a fixed tolerance passes wrong kernels where values are small and fails right ones where sums are "
     "long. Both errors have to stay under their limits: relative (‖x − R‖ / ‖R‖), and largest over root mean square."
 )
-"""Why the limits are what they are, in words."""
+"""Reasons for the limits, in words."""
 
 
 class Measured:
@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def tolerance(self) -> str:
-        """Which rule decided, and why it is like that."""
+        """The rule that decided, and its reason."""
         asked = self.evaluation.correctness.tolerance if self.evaluation.correctness else "fp64"
         if self.evaluation.cases and asked != "fp64":
             return f"Each case has a tolerance of its own ({asked}); fp64 is our rule, for those that ask for none."
@@ -75,17 +75,17 @@ class Measured:
 
     @property
     def cases_passed(self) -> int:
-        """Those that it passed."""
+        """Number of cases passed."""
         return sum(case.status is Status.PASSED for case in self.evaluation.cases)
 
     @property
     def cases_untried(self) -> int:
-        """Those that never had their turn."""
+        """Number of cases not tried."""
         return self.cases_of - len(self.evaluation.cases)
 
     @property
     def why_untried(self) -> str:
-        """Why they had not, from how the last one that had its turn came out."""
+        """Reason for untried cases, from how the last one that had its turn came out."""
         last = self.evaluation.cases[-1].status
         if last in (Status.PASSED, Status.INCORRECT):
             return "the deadline left no time for more"

@@ -28,7 +28,7 @@ class Series:
     band: Sequence[tuple[float, float] | None] = ()
     """(low, high) for each point, where there is an interval."""
     url: str | None = None
-    """Where its name leads."""
+    """Link of its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,7 @@ NARROW = 1e-9
 
 
 class _Axis:
-    """From values to SVG units."""
+    """Scale from values to SVG units."""
 
     def __init__(self, low: float, high: float, start: float, end: float, *, log: bool = False) -> None:
         self.low, self.high, self.start, self.end, self.log = low, high, start, end, log
@@ -208,7 +208,7 @@ class _Axis:
 
 
 def _spaced(ticks: Sequence[Tick]) -> list[Tick]:
-    """Those that have room for their labels, from the left."""
+    """Ticks that have room for their labels, from the left."""
     kept: list[Tick] = []
     for tick in ticks:
         if not kept or tick.at - kept[-1].at >= CHARACTER * (len(tick.label) + len(kept[-1].label) + 2) / 2:

@@ -68,7 +68,7 @@ def count(value: int | None) -> str:
 
 
 def ago(moment: datetime, now: datetime | None = None) -> str:
-    """How long ago, coarsely: `12 s ago`, `3 min ago`, `5 h ago`, `8 d ago`."""
+    """Time since a moment, coarsely: `12 s ago`, `3 min ago`, `5 h ago`, `8 d ago`."""
     return f"{span((now or datetime.now(UTC)) - moment)} ago"
 
 

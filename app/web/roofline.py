@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 38
 """Size and margins in SVG units."""
 
 DECADES = 2.0
-"""How far the chart reaches to either side of the problem's intensity, in powers of ten."""
+"""Reach of the chart to either side of the problem's intensity, in powers of ten."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Point:
     """Bytes that must move over the time."""
     gflop_s: float | None
     share: float | None
-    """Of the limit."""
+    """Share of the limit."""
     x: float
     y: float | None
 

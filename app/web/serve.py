@@ -31,7 +31,7 @@ MODULE = "app.web.serve"
 CONNECTIONS = 4_000
 """Connections at once; further ones wait in the kernel's queue."""
 STOP_S = 10.0
-"""What is under way when the server is stopped may take this long to end, in seconds."""
+"""Seconds that running requests have to end when the server is stopped."""
 LINGER_S = 1.0
 """A server that stops goes on answering on open connections for at least this long, in seconds: a client that has just
 sent a request down one would take its end for the answer."""
@@ -46,7 +46,7 @@ def main(host: str, port: int) -> None:
     """Serve the web UI and the API until interrupted.  Settings come from ASSAY_* variables; without
     ASSAY_DATABASE_URL the embedded services must be running.
 
-    On an address that others can reach, somebody must be able to log in: without users this does not start."""
+    On an address that others can reach, a user must exist who can log in: without users this does not start."""
     try:
         settings = located(Settings.from_env())
         logs.configure(settings.log_format)

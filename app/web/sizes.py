@@ -1,4 +1,4 @@
-"""BROWSE: how long a request's body may be: a few megabytes, and more where sources of kernels come in.
+"""BROWSE: size limits of request bodies: a few megabytes, and more where sources of kernels come in.
 
 Decoding holds up every other request of this process, some 0.1 s for each megabyte of the worst JSON; so a route that
 takes ids or a form takes no more than those can be."""
@@ -12,7 +12,7 @@ import flask
 
 USUAL_BODY_BYTES = 2 << 20
 LARGEST_BODY_BYTES = 64 << 20
-"""Where sources come in: two of the largest size (app.domain.request) fit.  More is answered with 413."""
+"""Limit for bodies with sources: two of the largest size (app.domain.request) fit.  More is answered with 413."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.domain.verdict import Finding
 
 MAX_DEPTH = 6
-"""How deep in a finding's evidence spans are looked for."""
+"""Depth to which a finding's evidence is searched for spans."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,10 @@ from uuid import UUID
 import flask
 
 KINDS = "any(json,csv)"
-"""For routes: `/runs.<any(json,csv):kind>`."""
+"""Route converter: `/runs.<any(json,csv):kind>`."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for a formula at the beginning of a cell."""
+"""Characters that begin a formula in a spreadsheet's cell."""
 
 
 def answer(kind: str, name: str, rows: Iterable[Any]) -> flask.Response:

@@ -1,6 +1,6 @@
 """BROWSE: text that a language model or a kernel under test wrote, made safe and legible for people.
 
-Escaping is Jinja's work; this guards what escaping does not: characters that hide, reorder or move text."""
+Escaping is Jinja's work; this guards against the rest: characters that hide, reorder or move text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from app.domain import source
 
 SHOWN_CHARACTERS = 96 << 10
-"""What is longer is cut, says so, and is offered as a download."""
+"""Limit on shown text; longer text is cut, says so, and is offered as a download."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\))")
 """Terminal escape sequences (ECMA-48 CSI; OSC with its end, lest an open one swallow what a person should read)."""
@@ -80,5 +80,5 @@ class Capped:
 
 
 def capped(text: str, limit: int = SHOWN_CHARACTERS) -> Capped:
-    """At most `limit` characters of a text."""
+    """Return at most `limit` characters of a text."""
     return Capped(text=text[:limit], total=len(text), hidden=max(0, len(text) - limit))

@@ -47,7 +47,7 @@ Result = dict[str, Any]
 
 
 class Asked(msgspec.Struct, kw_only=True):
-    """What OpenRLHF sends: texts that begin with their prompts, and labels."""
+    """Request body of OpenRLHF: texts that begin with their prompts, and labels."""
 
     query: list[str]
     prompts: list[str]
@@ -55,7 +55,7 @@ class Asked(msgspec.Struct, kw_only=True):
 
 
 class Sample(msgspec.Struct, kw_only=True):
-    """What slime sends."""
+    """Request body of slime."""
 
     response: str
     label: Any
@@ -92,7 +92,7 @@ def openrlhf() -> flask.Response:
 @requires("submit")
 @large
 def slime() -> flask.Response:
-    """One score, with what it was made of."""
+    """One score, with its components."""
     sample = _read(Sample)
     (score,), (result,) = _scored("slime", [sample.response], [sample.prompt], [sample.label], SLIME_HOLD_S)
     names = ("status", "compiled", "correct", "speedup", "coverage_time", "verdict", "url")

@@ -1,8 +1,9 @@
 """BROWSE: many requests wait for jobs over one connection that listens.
 
 PostgreSQL announces every job that comes to its end (app.store.notices).  One thread of this process hears it and
-wakes whoever waits for that job, so that 500 clients cost 500 greenlets and one connection.  What an announcement
-lost on the way would have said is looked up every LOOK_S seconds, for all that is waited for in one query."""
+wakes the clients that wait for that job, so that 500 clients cost 500 greenlets and one connection.  What an
+announcement lost on the way would have said is looked up every LOOK_S seconds, for all that is waited for in one
+query."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from app.store.notices import Notices
 from app.store.session import Database, DatabaseUnavailableError
 
 LOOK_S = 2.0
-"""How often to look at the jobs themselves, in seconds."""
+"""Seconds between two looks at the jobs themselves."""
 HEAR_S = 0.5
 """Longest time in which a new waiter's connection is not yet looked after, in seconds."""
 LINGER_S = 5.0
@@ -29,7 +30,7 @@ RETRY_S = 0.5
 
 
 class StoppingError(RuntimeError):
-    """This server is about to stop: whoever waits asks again, and another one answers."""
+    """This server is about to stop: waiting clients ask again, and another one answers."""
 
 
 class Ended:
@@ -55,7 +56,7 @@ class Ended:
 
 
 class Watch:
-    """Wakes whoever waits for a job.  Safe for threads; one per process."""
+    """Wakes the threads that wait for a job.  Safe for threads; one per process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -95,7 +96,7 @@ class Watch:
                         del self._waiters[job_id]
 
     def stop(self) -> None:
-        """Wake everybody who waits, now and from here on: they get a StoppingError."""
+        """Wake all waiting threads, now and from here on: they get a StoppingError."""
         with self._lock:
             self._stopping = True
             for waiters in self._waiters.values():
@@ -103,14 +104,14 @@ class Watch:
                     ended.put(None)
 
     def close(self) -> None:
-        """Stop listening.  Who still waits is woken by their own time limit."""
+        """Stop listening.  A thread that still waits is woken by its own time limit."""
         self._closed.set()
         thread = self._thread
         if thread is not None:
             thread.join()
 
     def _listen(self) -> None:
-        """Until nobody has waited for LINGER_S."""
+        """Listen until LINGER_S after the last waiting thread."""
         look_at = 0.0
         idle_since = time.monotonic()
         with Notices(self._database) as notices:
@@ -134,7 +135,7 @@ class Watch:
                     look_at = 0.0
 
     def _looked(self, job_ids: list[UUID]) -> set[UUID]:
-        """Those that are over, or not there."""
+        """Jobs that are over, or not there."""
         if not job_ids:
             return set()
         with self._database.read() as connection:

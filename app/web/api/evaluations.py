@@ -223,7 +223,7 @@ def idempotency_conflicts(requests: Sequence[Request]) -> set[str]:
 
 
 def described(receipt: Receipt, request: Request) -> dict[str, Any]:
-    """What a submitter is told."""
+    """Answer to a submitter."""
     url = flask.url_for("api.evaluations_read", job_id=receipt.job_id)
     told: dict[str, Any] = {"job_id": receipt.job_id, "state": "queued", "known": receipt.known}
     if receipt.known:
@@ -266,7 +266,7 @@ def _own_key(key: str) -> str:
 
 
 def _fingerprint(request: Request) -> str:
-    """What the key stands for: everything that is evaluated, and on what.  What came later counts where it is not
+    """Content that the key stands for: candidate, problem, options and device.  What came later counts where it is not
     as it always was, so that a key that was used before an upgrade stands for the same after it."""
     options = msgspec.to_builtins(request.options)
     for name in schemas.SET_BY_WORKFLOWS:

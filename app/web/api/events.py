@@ -94,7 +94,7 @@ def _events(database: Database, watch: Watch, job_ids: list[UUID]) -> Iterator[s
 
 
 def _changes(database: Database, job_ids: list[UUID], told: dict[UUID, JobState]) -> Iterator[str]:
-    """What has changed since it was told."""
+    """Changes since the last event."""
     open_ids = [job_id for job_id in job_ids if told.get(job_id) not in TERMINAL]
     with database.read() as connection:
         states = jobs.states(connection, open_ids)
@@ -107,7 +107,7 @@ def _changes(database: Database, job_ids: list[UUID], told: dict[UUID, JobState]
 
 
 def _next(ended: Ended) -> None:
-    """Until a job has ended, or it is time to look which have begun; ends that come together are told together."""
+    """Wait until a job has ended, or it is time to look which have begun; ends that come together are told together."""
     timeout_s = LOOK_S
     while ended.next(timeout_s) is not None:
         timeout_s = 0.0

@@ -1,4 +1,4 @@
-"""BROWSE: what a JSON schema of the API says beyond the types: patterns, bounds, and which fields go together.
+"""BROWSE: constraints in the API's JSON schemas beyond the types: patterns, bounds, and which fields go together.
 
 A reader of the document that generates requests from it gets 2xx for what the schema allows and 400 for what it does
 not (tests/integration/test_api_schema.py asks some thousand of each).  Types say most of it; here is the rest.  Outside

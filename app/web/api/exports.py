@@ -27,12 +27,12 @@ from app.web.api.operation import answer, operation, refuse
 from app.web.identity import current_user
 
 RETRY_S = 30
-"""When to ask again while as many are being made as may be, in seconds."""
+"""Seconds after which to ask again while the limit of exports is reached."""
 _SOURCE_SET = re.compile(exact.SOURCE_SET)
 
 
 class ExportBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What the dataset holds: fields of app.domain.selection.Spec, as `assay export --spec` and manifests have them."""
+    """Content of the dataset: fields of app.domain.selection.Spec, as `assay export --spec` and manifests have them."""
 
     spec: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""BROWSE: one operation of the API: who may, what comes in, what goes out.  The OpenAPI document is made of these.
+"""BROWSE: one operation of the API: scope, body, query and answers.  The OpenAPI document is made of these.
 
 @operation("POST", "/runs", Scope.SUBMIT, body=RunBody, answers={201: RunAnswer})
 def create(body: RunBody) -> flask.Response: …"""
@@ -32,11 +32,11 @@ View = Callable[..., flask.Response]
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What the document says of one."""
+    """One operation, as the document describes it."""
 
     method: str
     path: str
-    """As in Flask: `/runs/<uuid:run_id>`."""
+    """Path as in Flask: `/runs/<uuid:run_id>`."""
     scope: Scope
     summary: str
     body: Any | None

@@ -1,4 +1,4 @@
-"""BROWSE: how much waits: refused before it is too much, told to whoever joins the line."""
+"""BROWSE: backpressure: 429 when a queue is full; queue position and ETA in the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.web import context
 from app.web.api.operation import refuse
 
 LINE_S = 1.0
-"""How old the look at a line may be, in seconds."""
+"""Seconds for which a queue's cached length is used."""
 PATIENCE_S = (1, 60)
 """Least and most for Retry-After, in seconds."""
 

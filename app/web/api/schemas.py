@@ -1,4 +1,4 @@
-"""BROWSE: what the API takes and gives, as types: they decode, and the OpenAPI document is made of them."""
+"""BROWSE: request and answer types of the API: they decode, and the OpenAPI document is made of them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from app.domain.request import BACKENDS, MAX_SOURCE_BYTES, Request, RequestError
 from app.web.api import exact
 
 MOST_ITEMS = 1_000
-"""Of a batch."""
+"""Items of a batch at most."""
 MOST_TURNS = 200
 WORKFLOW = Request.workflow
-"""Where none is named."""
+"""Default workflow."""
 LONGEST_WAIT_S = 60.0
-"""Of a long poll: what sits between us and the client often cuts at this."""
+"""Limit of a long poll: proxies often cut at this."""
 
 Text: TypeAlias = Annotated[str, Meta(max_length=500, pattern=exact.NO_NUL)]
-"""What a column of text holds: no NUL, no lone surrogate."""
+"""Content of a text column: no NUL, no lone surrogate."""
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=exact.NO_NUL)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Backend: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(BACKENDS)})]
@@ -141,7 +141,7 @@ class Accepted(Struct, kw_only=True):
 
 
 class ErrorPart(Struct, kw_only=True):
-    """What went wrong."""
+    """The error."""
 
     kind: str
     message: str
@@ -155,7 +155,7 @@ class ErrorAnswer(Struct, kw_only=True):
 
 
 class BatchItem(Struct, kw_only=True):
-    """What became of one item: a job or an error."""
+    """Outcome of one item: a job or an error."""
 
     index: int
     accepted: Accepted | None
@@ -163,7 +163,7 @@ class BatchItem(Struct, kw_only=True):
 
 
 class BatchAnswer(Struct, kw_only=True):
-    """What became of a batch, in its order."""
+    """Outcomes of a batch, in its order."""
 
     accepted: int
     refused: int
@@ -192,7 +192,7 @@ class StateAnswer(Struct, kw_only=True):
 
 
 class OverAnswer(Struct, kw_only=True):
-    """Those that are over."""
+    """Jobs that are over."""
 
     over: list[StateAnswer]
 

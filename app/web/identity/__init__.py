@@ -1,4 +1,4 @@
-"""BROWSE: who asks, and whether they may.
+"""BROWSE: authentication and authorisation.
 
     from app.web.identity import current_user, requires
 

@@ -1,4 +1,4 @@
-"""BROWSE: no other site may act with a reader's cookie, or with the rights of whoever sits at this machine.
+"""BROWSE: no other site may act with a reader's cookie, or with the rights of a person at this machine.
 
 What changes something (every method but GET, HEAD and OPTIONS) is refused where the browser says that another site
 sent it (`Sec-Fetch-Site`, else `Origin`).  A form, and every request that is admitted by a cookie, needs the token
@@ -28,7 +28,7 @@ COOKIE = "assay_form"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME = frozenset({"same-origin", "none"})
 _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""What a form of another site can send."""
+"""Content types that a form of another site can send."""
 
 
 class ForgedError(Forbidden):
@@ -36,14 +36,14 @@ class ForgedError(Forbidden):
 
 
 def install(app: flask.Flask) -> None:
-    """Have `app` check whatever changes something; `csrf_field()` and `csrf_token()` in every template."""
+    """Have `app` check every request that changes something; `csrf_field()` and `csrf_token()` in every template."""
     app.before_request(_check)
     app.after_request(_remember)
     app.jinja_env.globals.update(csrf_field=field, csrf_token=token)
 
 
 def field() -> Markup:
-    """For inside a form."""
+    """Hidden field with the token, for a form."""
     return Markup('<input type="hidden" name="{}" value="{}">').format(FIELD, token())
 
 

@@ -78,7 +78,7 @@ def requires(needed: Role | Scope | str) -> Callable[[Callable[P, R]], Callable[
 
 
 def by_session(view: Callable[P, R]) -> Callable[P, R]:
-    """A view for whoever is logged in, about their own account: no token is good for it, whatever its scopes."""
+    """A view for any logged-in user, about their own account: no token is good for it, whatever its scopes."""
 
     @wraps(view)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -91,7 +91,7 @@ def by_session(view: Callable[P, R]) -> Callable[P, R]:
 
 
 def wants(view: Callable[..., object]) -> str | None:
-    """What a view says that it wants: `public`, `session`, a scope or a role; None where it says nothing."""
+    """Requirement declared by a view: `public`, `session`, a scope or a role; None where none is declared."""
     if getattr(view, "assay_public", False):
         return "public"
     wanted = getattr(view, "assay_wants", None)
@@ -108,7 +108,7 @@ def _check_may(wanted: Role | Scope) -> None:
 
 
 def current_user() -> User:
-    """Who sent this request.  Only for views that are not `public`."""
+    """The user of this request.  Only for views that are not `public`."""
     found = flask.g.get("user")
     if found is None:
         raise LoginRequiredError

@@ -58,7 +58,7 @@ def log_out() -> Response:
 @blueprint.get("/account")
 @guard.requires(Scope.READ)
 def page() -> str:
-    """Who I am, what I may do, my tokens."""
+    """The page of one's own account: role, rights and tokens."""
     return _page()
 
 
@@ -161,7 +161,7 @@ def _with_cookie(response: Response, secret: str) -> Response:
 
 
 def _next() -> str:
-    """Where to go afterwards: a path of ours, never another site."""
+    """Path to go to after login: one of this server's own, never another site."""
     asked = flask.request.values.get("next", "")
     ours = asked.startswith("/") and not asked.startswith(("//", "/\\")) and asked.isprintable() and "\\" not in asked
     return asked if ours else flask.url_for("overview.page")

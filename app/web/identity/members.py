@@ -75,7 +75,7 @@ def revoke_token(token_id: UUID) -> Response:
 @blueprint.get("/audit")
 @guard.requires(Scope.ADMINISTER)
 def events() -> str:
-    """Who did what, newest first."""
+    """Log of users' actions, newest first."""
     context.known_arguments("before", "subject")
     subject, before = context.argument("subject"), context.id_argument("before")
     with context.database().snapshot() as connection:

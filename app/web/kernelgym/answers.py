@@ -1,4 +1,4 @@
-"""BROWSE: from a result of ours to the answers of the KernelGYM protocol.  Pure.
+"""BROWSE: from Assay's result to the answers of the KernelGYM protocol.  Pure.
 
 Times are milliseconds there, −1 where there is none, and `speedup` is always a number.  `status` is `failed` for what
 did not load, ran out of time, or failed by our fault; what is wrong or crashes is `completed`, `correctness` false.
@@ -166,7 +166,7 @@ def _metadata(task_id: str, asked: Mapping[str, Any], result: Result, compared: 
 
 
 class Compared(NamedTuple):
-    """With what the candidate is compared in an answer."""
+    """Baseline with which the candidate is compared in an answer."""
 
     reference_us: float | None
     speedup: float | None
@@ -204,7 +204,7 @@ def _halves(task_id: str) -> dict[str, str]:
 
 
 def _by_cases(asked: Mapping[str, Any], result: Result) -> dict[str, Any]:
-    """Which cases there were, and those that did not pass; what was not tried, after the worst, is not among them."""
+    """The cases, and those that did not pass; a case not tried, after the worst, is not among them."""
     tried = result["cases"]
     found: dict[str, Any] = {
         "cases_source": asked["cases_source"],
@@ -219,7 +219,7 @@ def _by_cases(asked: Mapping[str, Any], result: Result) -> dict[str, Any]:
 
 
 def _runtime_stats(case: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the case that is timed, in milliseconds: undisturbed (the mean of the fastest third of its blocks), with a
+    """Time of the timed case, in milliseconds: undisturbed (the mean of the fastest third of its blocks), with a
     95 % interval.  The four words that the protocol has are there and null: that is no mean of all calls, and nobody
     measured a deviation."""
     times = {
@@ -287,7 +287,7 @@ def _profiling(profile: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _summed(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[Any, Any]:
-    """Of all rows, and of the candidate's own."""
+    """Sum over all rows, and over the candidate's own."""
     return sum(row[name] for row in rows), sum(row[name] for row in rows if row["custom"])
 
 
@@ -296,7 +296,7 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _failure(result: Result) -> dict[str, Any]:
-    """Why it is not right, where the protocol's readers look for it."""
+    """Reason for a wrong result, in the field that the protocol's readers look at."""
     error = result["error"]
     if not error:
         return {}

@@ -30,7 +30,8 @@ def get_cases():
 
 
 def source_of(cases: Any, code: str | None) -> str:
-    """The problem: a module that defines get_cases().  Raises ValueError with what was expected and what came."""
+    """The problem: a module that defines get_cases().  Raises ValueError with the expected form and the one
+    received."""
     if cases is not None and code:
         raise ValueError("cases, cases_code: expected one of them, got both")
     if cases is not None:
@@ -55,7 +56,7 @@ def checked(cases: Any) -> list[dict[str, Any]]:
 
 
 def count(cases: list[Any] | dict[str, Any]) -> int:
-    """How many there are of what was `checked`."""
+    """Number of `checked` cases."""
     return 1 if isinstance(cases, dict) else len(cases)
 
 
@@ -74,7 +75,7 @@ def _case(case: Any, where: str) -> dict[str, Any]:
 
 
 def _either(case: Mapping[str, Any], name: str) -> Any:
-    """Under its name, or in the singular, as the protocol takes both."""
+    """The field under its name, or in the singular, as the protocol takes both."""
     found = case.get(name)
     return case.get(name.removesuffix("s")) if found is None else found
 
@@ -94,7 +95,7 @@ def _module(cases: list[dict[str, Any]]) -> str:
 
 
 def _kind(value: Any) -> str:
-    """What came, in the words of JSON."""
+    """Kind of a value, in the words of JSON."""
     if isinstance(value, list):
         return f"a list of {len(value)}"
     names = {dict: "an object", str: "text", bool: "a boolean", int: "a number", float: "a number"}

@@ -14,7 +14,7 @@ from app.web.kernelgym import answers
 from app.web.kernelgym.requests import BodyError, UnknownWorkflowError
 
 RETRY_S = 5
-"""When to come back after a 503, in seconds."""
+"""Seconds after which to come back after a 503."""
 
 
 def install(blueprint: flask.Blueprint) -> None:
@@ -28,8 +28,8 @@ def install(blueprint: flask.Blueprint) -> None:
 
 
 def infrastructure(task_id: str, result: answers.Result) -> Response:
-    """503 for what failed by our fault: the published client posts it again, which evaluates it again.  A reward it is
-    not: whoever gives up finds `failed` and SYSTEM_ERROR at /status, never a result."""
+    """503 for a failure of Assay's own: the published client posts it again, which evaluates it again.  A reward it is
+    not: a client that gives up finds `failed` and SYSTEM_ERROR at /status, never a result."""
     message = result["error"]["message"] if result["error"] else "the evaluation failed by our fault"
     return _shaped(503, "InfrastructureError", message, answers.SYSTEM_ERROR, task_id)
 

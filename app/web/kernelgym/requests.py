@@ -23,7 +23,7 @@ WORKFLOWS = (WORKFLOW, CASES_WORKFLOW)
 """Both by the protocol's names and by ours (app.workflows)."""
 BATCH_TASKS = 100
 CALL_TIMEOUT_S = 30.0
-"""For one call, as for every other submitter; a task's own timeout is for all of it."""
+"""Seconds for one call, as for every other submitter; a task's own timeout is for all of it."""
 
 USUAL_TRIALS = 100
 """Timed calls that the protocol's clients ask for."""
@@ -32,14 +32,14 @@ SPELLINGS = {
     "eager": frozenset({"eager", "torch", "pytorch"}),
     "compile": frozenset({"compile", "torch_compile", "torch-compile"}),
 }
-"""How the protocol's clients write a baseline of ours in `reference_backend`."""
+"""Assay's baselines by the names of the protocol's `reference_backend`."""
 
 Text = Annotated[str, Meta(max_length=100_000)]
 T = TypeVar("T")
 
 
 class BodyError(ValueError):
-    """A body that does not say what it must: the message says where and what was expected."""
+    """A body that does not say what it must: the message states the field and the expected value."""
 
 
 class UnknownWorkflowError(ValueError):
@@ -112,8 +112,8 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def kernel_class(self) -> str:
-        """What the candidate must define.  `entry_point` is the reference's class; with cases, which have none, it is
-        the candidate's own, where the schema's default stands for `ModelNew`."""
+        """Name that the candidate must define.  `entry_point` is the reference's class; with cases, which have none, it
+        is the candidate's own, where the schema's default stands for `ModelNew`."""
         return self.entry_point if self.by_cases and self.entry_point != "Model" else f"{self.entry_point}New"
 
     @property
@@ -123,12 +123,13 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def _budget_s(self) -> float:
-        """For timing: as long as for any trainer's reward, and longer where more trials are asked for than usual."""
+        """Budget for timing: as long as for any trainer's reward, and longer where more trials are asked for than
+        usual."""
         return REWARD_BUDGET_S * max(1.0, self.num_perf_trials / USUAL_TRIALS) if self.measured else 0.0
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What the answer repeats."""
+        """Fields that the answer repeats."""
         names = ("backend", "num_correct_trials", "num_perf_trials", "timeout", "priority", "device_preference")
         others = ("force_refresh", "workflow", "reference_backend", "uuid", "entry_point")
         asked = {name: getattr(self, name) for name in (*names, *others)}
@@ -255,7 +256,7 @@ def convert(data: Any, kind: type[T]) -> T:
 
 
 def _without_null(data: Any) -> Any:
-    """Of fields; what is in inline cases is values, which stay as they are."""
+    """Fields without null ones; the values in inline cases stay as they are."""
     if isinstance(data, dict):
         return {
             name: value if name == "cases" else _without_null(value)

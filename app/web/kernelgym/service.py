@@ -1,4 +1,5 @@
-"""BROWSE: what monitoring scripts of the KernelGYM protocol ask: health, queues, workers; and `/debug/validate`."""
+"""BROWSE: endpoints for monitoring scripts of the KernelGYM protocol: health, queues, workers; and
+`/debug/validate`."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _started = time.monotonic()
 @mounted.get("/")
 @requires("read")
 def about() -> Response:
-    """Who answers."""
+    """Name and version of this service."""
     about = {"name": "KernelGym", "version": "1.0.0", "description": "GPU Kernel Evaluation Service (kernel-assay)"}
     return flask.jsonify(**about, timestamp=answers.timestamp())
 
@@ -91,7 +92,7 @@ def health() -> Response:
 @blueprint.get("/queue/status")
 @requires("read")
 def queues() -> Response:
-    """How many wait, and how many of them for one device."""
+    """Number of waiting jobs, in all and per device."""
     with context.database().snapshot() as connection:
         waiting = jobs.backlog(connection, 0.0)
     pending = sum(each.jobs for each in waiting)
@@ -225,7 +226,7 @@ def validate() -> Response:
 
 
 def _check(text: str, entry_point: str, kind: type[ast.ClassDef | ast.FunctionDef] = ast.ClassDef) -> dict[str, Any]:
-    """What can be said of a source without running it: whether it defines a class, or a function, of that name."""
+    """Check a source without running it: does it define a class, or a function, of that name?"""
     error = None
     try:
         tree = ast.parse(text)
@@ -259,7 +260,7 @@ def _worker(device: Device) -> dict[str, Any]:
 
 
 def _gpu(device: Device) -> dict[str, Any]:
-    """What we know of a GPU: nobody here asks the driver."""
+    """Stored facts about a GPU: the driver is not asked here."""
     unknown = dict.fromkeys(("memory_total", "memory_allocated", "memory_reserved", "memory_used_percent"))
     name = device.fingerprint.get("device_name", device.device_class)
     return {"name": name, **unknown, "available": device.state == "online", "worker_id": _worker_id(device)}
@@ -273,7 +274,7 @@ def _argument(name: str) -> str:
 
 
 def _known(*names: str) -> Device:
-    """The device that the query names; 409 for one that no worker of ours serves."""
+    """The device that the query names; 409 for one that no worker serves."""
     worker_id, *_ = (_argument(name) for name in names)
     for device in _devices():
         if _worker_id(device) == worker_id:

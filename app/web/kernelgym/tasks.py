@@ -30,7 +30,7 @@ from app.web.waiting import StoppingError
 blueprint = flask.Blueprint("tasks", __name__)
 
 HOLD_S = 600.0
-"""Longest that a request is held open where it does not say.  Whoever is still waiting then gets `processing`, and
+"""Longest that a request is held open where it does not say.  A client still waiting then gets `processing`, and
 the result from /results; the published client polls anyway."""
 LONGEST_HOLD_S = 3600.0
 GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
@@ -93,7 +93,7 @@ def submit_workflow() -> Response:
 @blueprint.get("/workflow/results/<task_id>")
 @requires("read")
 def workflow_result(task_id: str) -> Response:
-    """What has become of it."""
+    """Outcome of a task."""
     task = _task(task_id)
     return flask.jsonify(answers.workflow(task.task_id, task.asked, _result(task)))
 
@@ -101,14 +101,14 @@ def workflow_result(task_id: str) -> Response:
 @blueprint.get("/status/<task_id>")
 @requires("read")
 def status(task_id: str) -> Response:
-    """Return whether it is over, and what went wrong."""
+    """Return whether it is over, and its error."""
     return flask.jsonify(answers.progress(task_id, _result(_task(task_id))))
 
 
 @blueprint.get("/results/<task_id>")
 @requires("read")
 def result(task_id: str) -> Response:
-    """What has become of it, whole."""
+    """Outcome of a task, in full."""
     task = _task(task_id)
     return flask.jsonify(answers.evaluation(task.task_id, task.asked, _result(task)))
 
@@ -116,7 +116,7 @@ def result(task_id: str) -> Response:
 @blueprint.delete("/tasks/<task_id>")
 @requires("submit")
 def cancel(task_id: str) -> Response:
-    """Stop it, also while it runs.  A job that somebody else asked for as well goes on for them."""
+    """Stop it, also while it runs.  A job that another client asked for as well goes on."""
     task = _task(task_id)
     with context.database().begin() as connection:
         state = jobs.states(connection, [task.job_id])[task.job_id]
@@ -166,7 +166,7 @@ def _named(owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[R
 
 
 def _owner() -> str:
-    """Whose names are meant: those of the user, so that two users may use the same."""
+    """Owner of the task names: the user, so that two users may use the same."""
     return str(current_user().user_id or "")
 
 
@@ -178,7 +178,7 @@ def _is_new(wanted: EvaluationRequest, known: dict[str, Task], states: dict[UUID
 
 
 def _hold_s() -> float:
-    """How long to hold this request, in seconds."""
+    """Seconds for which to hold this request."""
     text = flask.request.args.get("wait", str(HOLD_S))
     try:
         hold_s = float(text)

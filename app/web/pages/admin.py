@@ -54,7 +54,7 @@ def index() -> str:
 @blueprint.get("/admin/storage.<any(json,csv):kind>")
 @requires(Scope.OPERATE)
 def storage(kind: str) -> flask.Response:
-    """How much room each table takes, as data."""
+    """Size of each table, as data."""
     with context.database().snapshot() as connection:
         return tabular.answer(kind, "tables", admin.storage(connection))
 

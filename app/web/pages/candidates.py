@@ -71,7 +71,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the URL asks for."""
+    """The selection in the URL."""
 
     form: dict[str, str]
     """Filter fields as they were sent."""

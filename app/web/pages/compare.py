@@ -22,7 +22,7 @@ blueprint = flask.Blueprint("compare", __name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Contest:
-    """Which is faster, and why nothing may be said where nothing may."""
+    """The faster candidate, or the reason for which no order may be stated."""
 
     ratio: comparison.Ratio | None
     why_not: str

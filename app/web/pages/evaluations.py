@@ -26,7 +26,7 @@ from app.web.identity import current_user, requires
 blueprint = flask.Blueprint("evaluations", __name__, url_prefix="/evaluations")
 
 PIECE_BYTES = 1 << 18
-"""Of a compressed timeline in memory at a time: a 50 MB profile costs the server no more than a small one."""
+"""Piece of a compressed timeline in memory at a time: a 50 MB profile costs the server no more than a small one."""
 
 
 @blueprint.get("")
@@ -45,7 +45,7 @@ def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
 @blueprint.get("/<uuid:evaluation_id>")
 @requires("read")
 def page(evaluation_id: UUID) -> str:
-    """Everything that was measured, and what is believed of it."""
+    """All measurements, and the verdict."""
     with context.database().snapshot() as connection:
         found = evaluation.read(connection, evaluation_id) or context.missing("evaluation", evaluation_id)
         others = evaluation.others(connection, found)
@@ -161,7 +161,7 @@ def _pieces(evaluation_id: UUID, stored_bytes: int) -> Iterator[bytes]:
 
 
 class _Source:
-    """What a decompressor reads from: whatever piece comes next, however much is asked for."""
+    """Source for a decompressor: returns the next piece, for any size asked for."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

@@ -67,7 +67,7 @@ def index() -> str:
 @blueprint.get("/exports/live")
 @requires("read")
 def live_part() -> flask.Response:
-    """What changes on it."""
+    """The live part of the page."""
     return live.answer(f"exports {flask.request.query_string.decode()}", TOPICS, _listed)
 
 
@@ -150,7 +150,7 @@ def make() -> Response:
 @blueprint.get("/exports/jobs/<uuid:export_job_id>")
 @requires("read")
 def job(export_job_id: UUID) -> str:
-    """How far a dataset is."""
+    """Progress of a dataset."""
     body, etag = live.fragment(f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id))
     return flask.render_template(
         "export_job.html", export_job_id=export_job_id, body=body, etag=etag, topics=",".join(TOPICS)
@@ -160,7 +160,7 @@ def job(export_job_id: UUID) -> str:
 @blueprint.get("/exports/jobs/<uuid:export_job_id>/live")
 @requires("read")
 def job_live(export_job_id: UUID) -> flask.Response:
-    """What changes on it."""
+    """The live part of the page."""
     return live.answer(f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id))
 
 
@@ -224,7 +224,7 @@ def file(export_id: UUID, name: str) -> Response:
 @blueprint.get("/exports/<uuid:export_id>/diff")
 @requires("read")
 def diff(export_id: UUID) -> str:
-    """How this dataset differs from an earlier one."""
+    """Differences between this dataset and an earlier one."""
     context.known_arguments("against")
     ours = _read(export_id)
     other = context.id_argument("against")
@@ -309,6 +309,6 @@ def _as_json(spec: Spec) -> dict[str, Any]:
 
 
 def _arguments(spec: dict[str, Any]) -> dict[str, str]:
-    """What of a selection differs from the usual, as arguments of the form."""
+    """Fields of a selection that differ from the default, as arguments of the form."""
     usual = _as_json(Spec())
     return {name: str(spec[name]) for name in FIELDS if spec.get(name) not in (None, "") and spec[name] != usual[name]}

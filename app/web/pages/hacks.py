@@ -47,7 +47,7 @@ class Detector:
     clean: int
     """Findings of each label that stand."""
     older: int
-    """Of these, findings of another version than the one in force."""
+    """Number of these findings made by another version than the one in force."""
     precision: Share | None
     """Hacks by people's word among what it accused and people looked at."""
     recall: Share | None
@@ -110,7 +110,7 @@ def page(name: str) -> str:
 @blueprint.get("/hacks/<name>/examples.<any(json,csv):kind>")
 @requires("read")
 def examples(name: str, kind: str) -> flask.Response:
-    """What it found, as data."""
+    """Findings of one detector, as data."""
     context.known_arguments("before", "cleared")
     with context.database().snapshot() as connection:
         return tabular.answer(kind, "examples", _examples(connection, name, context.argument("cleared") == "yes"))
@@ -119,7 +119,7 @@ def examples(name: str, kind: str) -> flask.Response:
 @blueprint.get("/hacks/changes")
 @requires("read")
 def changes() -> str:
-    """What the detectors of this version would say of the latest evaluations, beside what is stored."""
+    """Findings of this version's detectors on the latest evaluations, beside the stored ones."""
     number, policy = _asked()
     changed, judged = _judged(number, policy)
     return flask.render_template(
@@ -202,7 +202,7 @@ def _detector(name: str, counts: Sequence[hacks.Count], people: review.DetectorQ
 
 
 def _document(name: str) -> str:
-    """What a detector's own module says, without the stage."""
+    """Docstring of a detector's module, without the stage."""
     if name not in DETECTORS:
         return "Not installed any more; what it found stays."
     module = sys.modules[type(DETECTORS[name]).__module__]

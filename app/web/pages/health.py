@@ -1,4 +1,4 @@
-"""BROWSE: whether this server can do its work, for whatever restarts it."""
+"""BROWSE: health of this server, for its supervisor."""
 
 from __future__ import annotations
 

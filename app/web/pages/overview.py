@@ -31,7 +31,7 @@ BARS = 48
 TOPICS = ("evaluations", "jobs", "devices")
 TABLES = ("queues", "devices", "stages", "hours")
 STAGES = ("queue", *measured.STAGES)
-"""In the order in which they happen; others, and the total, come last."""
+"""Stages in the order in which they happen; others, and the total, come last."""
 DETECTORS = 5
 """Detectors with a line of their own."""
 
@@ -51,7 +51,7 @@ def page() -> str:
 @blueprint.get("/overview/live")
 @requires("read")
 def live_part() -> flask.Response:
-    """What changes on it; 304 where nothing has."""
+    """The live part of the page; 304 where nothing has."""
     return live.answer(_key(), TOPICS, _body)
 
 

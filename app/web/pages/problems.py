@@ -45,7 +45,7 @@ class ProblemLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What the heat map may show: a share of attempts."""
+    """Measure shown by the heat map: a share of attempts."""
 
     name: str
     count: Callable[[Counts], int]
@@ -165,7 +165,7 @@ def page(problem_id: UUID) -> str:
 @blueprint.get("/problems/<uuid:problem_id>/live")
 @requires("read")
 def live_part(problem_id: UUID) -> flask.Response:
-    """What changes on it."""
+    """The live part of the page."""
     return live.answer(f"problem {problem_id}", TOPICS, lambda: _body(problem_id))
 
 

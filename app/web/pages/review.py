@@ -26,7 +26,7 @@ VERDICTS = (
     (Opinion.BUG, "ours: this measurement is not to be believed"),
     (Opinion.UNSURE, "somebody else should look"),
 )
-"""In the order of their keys, 1 to 5."""
+"""Labels in the order of their keys, 1 to 5."""
 
 COUNTED = 1_000
 
@@ -43,7 +43,7 @@ class Share:
 @blueprint.get("/review")
 @requires("read")
 def index() -> str:
-    """What waits, the most important first, and the latest verdicts."""
+    """Waiting items, the most important first, and the latest verdicts."""
     context.known_arguments("done", "problem")
     with context.database().snapshot() as connection:
         items = review.items(connection, context.PAGE_ROWS)
@@ -80,7 +80,7 @@ def latest_table(kind: str) -> flask.Response:
 @blueprint.get("/review/quality")
 @requires("read")
 def quality() -> str:
-    """How far people agree, and each detector's precision and recall by their word."""
+    """Agreement between people, and each detector's precision and recall by their word."""
     with context.database().snapshot() as connection:
         found = review.quality(connection)
     detectors = [
@@ -100,7 +100,7 @@ def quality_table(kind: str) -> flask.Response:
 @blueprint.post("/review/next")
 @requires("reviewer")
 def start() -> Response:
-    """Take the most important item that nobody else holds."""
+    """Take the most important item that no other person holds."""
     return _next(current_user())
 
 
@@ -143,7 +143,7 @@ def item(evaluation_id: UUID) -> str:
 @blueprint.post("/review/<uuid:evaluation_id>/lock")
 @requires("reviewer")
 def lock(evaluation_id: UUID) -> Response:
-    """Hold this item, so that nobody else does the same work."""
+    """Hold this item, so that no other person does the same work."""
     with context.database().begin() as connection:
         try:
             reviews.lock(connection, current_user(), evaluation_id)

@@ -102,14 +102,14 @@ def page(run_id: UUID) -> str:
 @blueprint.get("/runs/<uuid:run_id>/live")
 @requires("read")
 def live_part(run_id: UUID) -> flask.Response:
-    """What changes on it."""
+    """The live part of the page."""
     return live.answer(f"run {run_id}", TOPICS, lambda: _body(run_id))
 
 
 @blueprint.get("/runs/<uuid:run_id>/problems.<any(json,csv):kind>")
 @requires("read")
 def problems(run_id: UUID, kind: str) -> flask.Response:
-    """How the run fared on each problem."""
+    """Results of the run on each problem."""
     with context.database().snapshot() as connection:
         _read(connection, run_id)
         lines = _problem_lines(connection, campaigns.figures(connection, run_id))

@@ -25,7 +25,7 @@ TABS = ("prompt", "response", "code", "diff", "compile", "correctness", "timing"
 TITLES = {"compile": "Compile log"}
 VIEWS = ("unified", "split")
 CHARACTERS_A_TOKEN = 4
-"""Nobody sends a token count; this is what source code comes to."""
+"""Characters per token, as in source code; no client sends a token count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class DiffView:
 
     other: trajectories.TurnPage
     why: str
-    """How the other was chosen, in words."""
+    """Reason for the choice of the other, in words."""
     edits: code.Diff
     figures: list[change.Figure]
     kernels: list[change.KernelChange]
@@ -174,7 +174,7 @@ def _jumps(rail: list[RailLine]) -> list[tuple[str, int]]:
 
 
 def _against(found: trajectories.TrajectoryPage, at: int) -> tuple[int | None, str]:
-    """Which turn to compare with, and why; None where no other turn has code."""
+    """Turn to compare with, and the reason; None where no other turn has code."""
     asked = context.argument("against") or "previous"
     coded = [turn for turn in found.turns if turn.job_id is not None and turn.turn_index != at]
     if asked == "previous":
@@ -197,7 +197,7 @@ def _shown(
     why: str,
     found: trajectories.TrajectoryPage,
 ) -> dict[str, Any]:
-    """What the tab needs, and no more."""
+    """Data of the tab, and no more."""
     shown: dict[str, Any] = {
         "m": measured.Measured(turn.evaluation, turn.baseline or "") if turn.evaluation else None,
         "label": turn.believed.label,
