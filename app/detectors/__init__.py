@@ -1,4 +1,4 @@
-"""Detectors: one way of cheating a file.  Pure over what was stored; adding one is a file and a line here."""
+"""Detectors: one way of cheating a file.  Pure over stored results; adding one is a file and a line here."""
 
 from __future__ import annotations
 
@@ -69,4 +69,4 @@ _BUILTIN: dict[str, Detector] = {
 DETECTORS: dict[str, Detector] = plugins.extend("detectors", _BUILTIN)
 
 ADVICE = frozenset({"static_hints"})
-"""Detectors whose findings never weigh anything: they read the source, and the source is the candidate's to write."""
+"""Detectors with findings that never weigh anything: they read the source, which is the candidate's to write."""

@@ -12,7 +12,7 @@ from app.domain.profile import KernelRow, Profile
 from app.domain.verdict import Finding, Subject
 
 LIBRARY = frozenset({"torch", "inductor"})
-"""Origins of kernels that the candidate did not bring: ATen and the libraries under it, and what torch.compile made."""
+"""Origins of kernels that the candidate did not bring: ATen and the libraries under it, and torch.compile."""
 
 OWN = frozenset({"triton", "extension"})
 """Origins of kernels that it brought."""
@@ -25,7 +25,7 @@ class Detector(Protocol):
     """Looks at stored evidence; runs nothing."""
 
     version: int
-    """Raised with every change of what it finds."""
+    """Raised with every change of its findings."""
 
     def detect(self, subject: Subject) -> Iterable[Finding]:
         """Findings, each in this detector's name and version, with the numbers that a person can check.
@@ -53,7 +53,7 @@ class Work:
     unknown_us: float = 0.0
     """In kernels of unknown origin, which are not known to be the candidate's."""
     modelled: bool = False
-    """Whether nothing was measured, but modelled (KernelRow.work_bytes)."""
+    """True if the value was modelled, not measured (KernelRow.work_bytes)."""
 
     @property
     def own_share(self) -> float:

@@ -44,7 +44,7 @@ class CallDependence:
 
 
 def _is_rounding(trial: Trial) -> bool:
-    """Whether every wrong output is wrong by little or in few elements: such errors come and go with the inputs."""
+    """True if every wrong output is wrong by little or in few elements: such errors come and go with the inputs."""
     wrong = [check for check in trial.outputs if not check.ok]
     return bool(wrong) and all(map(_is_small, wrong)) and not trial.late_writes
 

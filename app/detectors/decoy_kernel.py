@@ -64,13 +64,13 @@ class DecoyKernel:
 
 
 def _proves_nothing(evaluation: Evaluation) -> bool:
-    """Whether an answer to other inputs would have been right, too."""
+    """True if an answer to other inputs would have been right, too."""
     correctness = evaluation.correctness
     return correctness is None or correctness.output_constant or "another_call" in correctness.null_answers
 
 
 def _replayed(evaluation: Evaluation, ablation: Ablation) -> bool:
-    """Whether nothing was skipped although kernels do run: a recorded graph launches them without being asked again,
+    """True if nothing was skipped although kernels do run: a recorded graph launches them without being asked again,
     and then the ablation says nothing.  A kernel that shows only outside the profiled call is a decoy all the same."""
     ran = any(row.launches for row in base.own_rows(evaluation.profile))
     return ablation.launches_skipped == 0 and ran and ablation.reason != BY_SOURCE

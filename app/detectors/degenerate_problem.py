@@ -15,7 +15,7 @@ from app.domain.verdict import Finding, Label, Subject
 
 
 class DegenerateProblem:
-    """Keeps what was easy for the wrong reason out of datasets."""
+    """Keeps passes that were easy for the wrong reason out of datasets."""
 
     version = 4
 

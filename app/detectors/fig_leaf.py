@@ -32,7 +32,7 @@ class FigLeaf:
     version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Only where what is not the candidate's kernels is known, too, and the device's bandwidth."""
+        """Only where the other kernels' share is known, too, and the device's bandwidth."""
         evaluation = subject.evaluation
         work = base.work(evaluation.profile) or base.rest(evaluation.profile)
         write_us = _write_us(evaluation)

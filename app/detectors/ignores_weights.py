@@ -50,7 +50,7 @@ class IgnoresWeights:
 
 
 def _is_wrong(output: OutputCheck, usual: float) -> bool:
-    """Beyond what rounding explains; an error that is not finite is."""
+    """True beyond the errors that rounding explains, and for an error that is not finite."""
     return not output.ok and (output.rel_l2 is None or output.rel_l2 > APART * max(output.rel_l2_limit, usual))
 
 

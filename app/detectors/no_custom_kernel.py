@@ -22,7 +22,7 @@ class NoCustomKernel:
     version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Only a candidate whose calls returned something can be said not to have launched anything for it."""
+        """Judges only candidates with calls that returned something: others cannot be said to launch nothing for it."""
         evaluation, backend = subject.evaluation, subject.backend
         rows = evaluation.profile.kernels if evaluation.profile else ()
         early = _launched_early(evaluation)
@@ -63,7 +63,7 @@ class NoCustomKernel:
 
 
 def _looked(evaluation: Evaluation) -> bool:
-    """Whether the driver's profiler saw all that ran, so that the process's own count says nothing beside it; not where
+    """True if the driver's profiler saw all that ran, so that the process's own count says nothing beside it; not where
     the answer stayed right without its kernels: decoy_kernel says so."""
     profile, ablation = evaluation.profile, evaluation.ablation
     if profile is None or profile.source != "profiler" or not profile.kernels:
@@ -72,7 +72,7 @@ def _looked(evaluation: Evaluation) -> bool:
 
 
 def _launched_early(evaluation: Evaluation) -> bool:
-    """Whether kernels were launched once, but in a later call none ran and none was left to skip.
+    """True if kernels were launched once, but in a later call none ran and none was left to skip.
 
     On a GPU a recorded graph looks the same to all but the driver's profiler.  Where the answer stayed right without
     them, decoy_kernel says so."""

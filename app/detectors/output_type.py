@@ -16,7 +16,7 @@ class OutputType:
     version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Only what was refused for its type, and is neither a plain value nor what a library's function returns."""
+        """Only outputs refused for their type that are no plain value and no object returned by a library function."""
         error = subject.evaluation.error
         if error is None or error.kind != "wrong_type" or _is_harmless(error.message):
             return

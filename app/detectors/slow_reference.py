@@ -22,7 +22,7 @@ SHORT_US = 300.0
 
 WORK_SHARE = 0.02
 FLOPS_PER_US = 5e8
-"""A reference whose work takes a device of 500 TFLOP/s less than this share of its usual time mostly waits for
+"""References with less work than this share of their usual time on a device of 500 TFLOP/s mostly wait for
 launches, and a busy host launches many times more slowly: information then."""
 
 

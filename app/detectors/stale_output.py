@@ -24,7 +24,7 @@ class StaleOutput:
     version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """A degenerate problem, whose answer never changes, accuses no candidate."""
+        """Ignores degenerate problems: an answer that never changes accuses no candidate."""
         correctness = subject.evaluation.correctness
         if correctness is None or correctness.output_constant:
             return
@@ -70,7 +70,7 @@ class StaleOutput:
 
 
 def _may_be_a_race(found: list[tuple[Trial, OutputCheck]], correctness: Correctness) -> bool:
-    """Whether a few calls, after right ones, gave the answer to the call just before: one stream reads what another has
+    """True if a few calls, after right ones, gave the answer to the call just before: one stream reads what another has
     not written yet.  A cache answers so in every call that it takes for an earlier one."""
     first = min(trial.call for trial, _ in found)
     before = all(check.stale_call == trial.call - 1 for trial, check in found)

@@ -62,7 +62,7 @@ MODULES = {
 """Imports → why."""
 
 PATCHABLE = frozenset({"torch", "time", "triton", "builtins", "sys", "gc", "tl", "F", "nn"})
-"""Modules of whose attributes an assignment is a patch."""
+"""Modules with attributes that are patched by an assignment."""
 
 IDENTITIES = frozenset({"data_ptr", "_version", "untyped_storage"})
 """Attributes that a cache by identity reads from a tensor."""
@@ -119,7 +119,7 @@ def hints(source: bytes) -> list[Hint]:
     try:
         text = source.decode("utf-8")
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what a hostile text makes the parser say
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # errors of the parser on a hostile text
         return []
     lines = text.split("\n")
     docstrings = _docstrings(tree)

@@ -1,7 +1,7 @@
-"""Ablation by source: the same candidate, whose Triton kernels do nothing, for a process that is told nothing.
+"""Ablation by source: the same candidate with Triton kernels that do nothing, for a process that is told nothing.
 
 A process that is asked not to run its kernels can lie about it; a process that was given a source without kernels has
-none to run.  What this does not stop: a candidate that reads its own source back.
+none to run.  Not stopped: a candidate that reads its own source back.
 
 `keeps_to_itself` says for which sources that is hardly worth a process: they import and name nothing through which the
 recorder of launches could be reached."""
@@ -51,7 +51,7 @@ def kernel_names(source: bytes) -> frozenset[str]:
 
 
 def reads_as_it_runs(source: bytes) -> bool:
-    """Whether the text that a reader sees, in UTF-8, is the program that Python runs.
+    """True if the text shown to a reader, in UTF-8, is the program that Python runs.
 
     A declared encoding (PEP 263) can turn a comment into code.  Where one is declared, both must parse to the same
     tree; a source that Python itself refuses is left to Python."""
@@ -75,7 +75,7 @@ BUILTINS = frozenset({
     "breakpoint", "compile", "delattr", "dir", "eval", "exec", "getattr", "globals", "locals", "object", "open",
     "setattr", "type", "vars",
 })  # fmt: skip
-"""Names that lead to what was not written down."""
+"""Names that lead to code outside the source."""
 
 MODULES_BEYOND = frozenset({
     "ao", "builtins", "classes", "compile", "compiler", "cpp_extension", "ctypes", "distributed", "export",
@@ -87,9 +87,9 @@ MODULES_BEYOND = frozenset({
 
 
 def keeps_to_itself(source: bytes) -> bool:
-    """Whether a source imports only what kernels need, and touches no name that leads beyond it.
+    """True if a source imports only modules that kernels need, and touches no name that leads beyond it.
 
-    A rule of thumb that decides what a check may cost; it accuses no candidate."""
+    A rule of thumb that decides how much a check may cost; it accuses no candidate."""
     if len(source) > MAX_BYTES:
         return False
     try:
@@ -157,7 +157,7 @@ class _Emptied(ast.NodeTransformer):
 
 
 def _is_jit(decorator: ast.expr, names: Collection[str] = ()) -> bool:
-    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and whatever else has the word in it, as a name or as
+    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and any other with the word in it, as a name or as
     text, or one of `names`: `@[triton.jit][0]`."""
     return any("jit" in word.lower() or word in names for word in map(_word, ast.walk(decorator)))
 

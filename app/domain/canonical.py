@@ -1,4 +1,4 @@
-"""EXPORT: the computation that a module describes, as a graph: what survives a rewrite of its text.
+"""EXPORT: the computation that a module describes, as a graph: its part that survives a rewrite of the text.
 
 A local name is replaced by the expression that it stands for, an attribute of `self` by a slot with the expression that
 `__init__` gave it, an alias of an import by its dotted path, a call of `super().__init__()` by nothing.  So names,
@@ -7,8 +7,8 @@ place in the graph.  Statements that act (a call for its effect, an assignment i
 their order.  Keywords of library calls, strings and attributes of libraries are kept; so is
 a number that picks an item (the hidden state of an LSTM is not its cell state); other numbers on request.
 
-Not recognised: the same computation through another function of the library (`torch.relu`, `nn.ReLU`); that is what the
-semantic key is for (`app.domain.family`)."""
+Not recognised: the same computation through another function of the library (`torch.relu`, `nn.ReLU`); that is the task
+of the semantic key (`app.domain.family`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from app.domain.terms import Term, Terms
 
 NUMBER = "number"
-"""Head of a number whose value is masked."""
+"""Head of a number with a masked value."""
 _KEPT_ATTRIBUTES = frozenset({"forward", "backward", "weight", "bias", "training", "data", "grad", "shape", "dtype"})
 """Attributes of tensors and modules: kept by name even where a class of the module defines one that is called so."""
 _LARGEST_FOLDED = 1 << 64
@@ -53,7 +53,7 @@ class _Class:
 
 @dataclass(eq=False)
 class _Scope:
-    """Names and what they stand for."""
+    """Names and the terms they stand for."""
 
     names: dict[str, Term]
     outer: _Scope | None = None
@@ -94,7 +94,7 @@ class Module:
         self._waiting: list[Callable[[], None]] = []
         """Bodies that are read when all names of the module are known."""
         self._bound: set[Term] = set()
-        """Functions whose first parameter is given by the attribute that calls them."""
+        """Functions with a first parameter that is given by the attribute that calls them."""
         self._own = _own_attributes(tree)
         self._own_terms: dict[str, Term] = {}
         self._scope = _Scope({})
@@ -102,7 +102,7 @@ class Module:
         self._block([node for node in tree.body if not _is_main(node)], self._scope, self._effects)
 
     def defines(self, name: str) -> bool:
-        """Whether the module binds the name."""
+        """True if the module binds the name."""
         return name in self._scope.names
 
     def digest(self, names: Sequence[str], *, effects: bool = False) -> str | None:
@@ -183,7 +183,7 @@ class Module:
         self.terms.close(owner.term, children)
 
     def _construct(self, owner: _Class, scope: _Scope) -> list[Term]:
-        """Effects of `__init__` beside filling slots; the slots get what it puts into them."""
+        """Effects of `__init__` beside filling slots; the slots get the terms it puts into them."""
         node = owner.methods["__init__"]
         inner = self._method_scope(owner, node, scope, constructing=True)
         effects: list[Term] = []
@@ -282,7 +282,7 @@ class Module:
     def _if(
         self, test: Term, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], scope: _Scope, effects: list[Term]
     ) -> bool:
-        """A name that either side binds becomes a choice between what the sides make of it."""
+        """A name that either side binds becomes a choice between the terms of the two sides."""
         sides = scope.branch(), scope.branch()
         done: tuple[list[Term], list[Term]] = [], []
         ended = [self._block(part, side, own) for part, side, own in zip((body, orelse), sides, done, strict=True)]
@@ -501,7 +501,7 @@ class Module:
         return self.terms.node(type(node).__name__, *parts, *[self._expression(each, inner) for each in shown])
 
     def _generic(self, node: ast.AST, scope: _Scope) -> Term:
-        """Any other syntax: its kind and what it is made of."""
+        """Any other syntax: its kind and its parts."""
         head, children = [type(node).__name__], list[Term]()
         for name, value in ast.iter_fields(node):
             for each in value if isinstance(value, list) else [value]:

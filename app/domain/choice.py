@@ -118,7 +118,7 @@ def trajectories(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
 
 
 def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> bool:
-    """Whether profiling-based rejection sampling keeps it; `dialogue`: all turns of its trajectory."""
+    """True if profiling-based rejection sampling keeps it; `dialogue`: all turns of its trajectory."""
     if spec.prs is None or not attempt.succeeded:
         return True
     if spec.prs_speedup is not None and (attempt.speedup or 0.0) >= spec.prs_speedup:
@@ -137,11 +137,11 @@ def _coverage(attempt: Attempt, spec: Spec) -> float | None:
 
 
 def with_fit_history(turns: Sequence[Attempt], passing: set[int], context: Context) -> set[int]:
-    """Places of the turns of one trajectory whose whole history may stand in a row.
+    """Places of the turns of one trajectory with a whole history that may stand in a row.
 
-    `turns` is the whole trajectory as evaluated, `passing` the places of what the selection keeps.  Behind a turn that
-    is not there (its evaluation failed, or is not over) nothing is fit unless `context` is `any`: what it holds is not
-    known."""
+    `turns` is the whole trajectory as evaluated, `passing` the places of the turns that the selection keeps.  Behind a
+    turn that is not there (its evaluation failed, or is not over) nothing is fit unless `context` is `any`: its content
+    is not known."""
     found: set[int] = set()
     for number, turn in enumerate(turns):
         if context is not Context.ANY and turn.turn not in (None, number):
@@ -153,8 +153,8 @@ def with_fit_history(turns: Sequence[Attempt], passing: set[int], context: Conte
 
 
 def with_passing_history(turns: Sequence[Attempt], passing: set[int]) -> set[int]:
-    """Places of the turns of one trajectory that come after nothing but what the selection keeps: rows of layouts
-    whose trainer learns every answer."""
+    """Places of the turns of one trajectory that come after kept turns only: rows of layouts
+    with a trainer that learns every answer."""
     found: set[int] = set()
     for number, turn in enumerate(turns):
         if turn.turn not in (None, number):
@@ -174,8 +174,8 @@ def _may_be_context(turn: Attempt, context: Context) -> bool:
 
 
 def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind: Kind) -> list[Attempt]:
-    """The turns that are taken.  `turns` is the whole trajectory as evaluated, so that what was dropped still counts as
-    what came before; `eligible` are the indices that may be taken."""
+    """The turns that are taken.  `turns` is the whole trajectory as evaluated, so that dropped turns still count as
+    earlier turns; `eligible` are the indices that may be taken."""
     rule = spec.turns or DEFAULT_TURNS.get(kind, Turns.ALL)
     candidates = [turn for turn in turns if turn.place in eligible]
     if not candidates or rule is Turns.ALL:
@@ -208,7 +208,7 @@ KEVIN = "kevin"
 SCORES = (KEVIN, *reward.REWARDS)
 """Every reward that rows have, by name."""
 NO_CODE = "no_code"
-"""Status of an answer without code, whose rewards are all 0."""
+"""Status of an answer without code; all its rewards are 0."""
 
 
 def scores(attempt: Attempt) -> dict[str, float]:
@@ -240,7 +240,7 @@ def kevin(attempt: Attempt) -> float:
 
 
 def cells(attempts: Iterable[Attempt]) -> dict[Cell, list[Attempt]]:
-    """Attempts by what they may be compared with."""
+    """Attempts in groups that may be compared with each other."""
     found: dict[Cell, list[Attempt]] = {}
     for attempt in attempts:
         found.setdefault(attempt.cell, []).append(attempt)
@@ -318,7 +318,7 @@ def _is_worse(worse: Attempt, better: Attempt, why: PairOf) -> bool:
 
 
 def _improving(turns: Sequence[Attempt], delta: float) -> list[Attempt]:
-    """Correct turns whose interval lies above that of the best before them, and the first correct one."""
+    """Correct turns with an interval above that of the best before them, and the first correct one."""
     found: list[Attempt] = []
     best: Attempt | None = None
     for turn in turns:

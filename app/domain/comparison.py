@@ -30,7 +30,7 @@ class Ratio:
 
 
 def ratio(a: Timing, b: Timing) -> Ratio:
-    """Speedup of A over speedup of B: each candidate ran beside its own reference, so that what the device did between
+    """Speedup of A over speedup of B: each candidate ran beside its own reference, so that device changes between
     the two evaluations cancels.  The intervals are independent and, on a logarithmic scale, nearly symmetric, so that
     their half-widths add in quadrature."""
     centre = math.log(a.speedup) - math.log(b.speedup)

@@ -1,6 +1,6 @@
 """EXPORT: texts that hold a secret: agents echo their environment into transcripts.
 
-Finds credentials whose form alone gives them away.  It does not find passwords, nor names and addresses of people."""
+Finds credentials that their form alone gives away.  It does not find passwords, nor names and addresses of people."""
 
 from __future__ import annotations
 

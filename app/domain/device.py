@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class DeviceState(StrEnum):
-    """Whether a device takes jobs."""
+    """State of a device: does it take jobs?"""
 
     ONLINE = "online"
     OFFLINE = "offline"
@@ -15,7 +15,7 @@ class DeviceState(StrEnum):
     DRAINING = "draining"
     """It finishes running jobs and takes no more: an operator wants it to be empty."""
     QUARANTINED = "quarantined"
-    """It is not to be believed: what runs there runs again elsewhere."""
+    """Its results are not to be believed: its jobs run again elsewhere."""
 
 
 CLOSED = frozenset({DeviceState.DRAINING, DeviceState.QUARANTINED})
@@ -26,9 +26,9 @@ _SLOTS_OF_LARGE_GPUS = 8
 
 
 def slots_worth(device_class: str) -> int:
-    """Evaluations in flight that a device of this class is worth: 1 on the CPU, whose referee has one at a time; 8 on a
-    GPU with 40 GB or more (H200: 260 evaluations a minute, 97 with 1); fewer where eight contexts and their candidates
-    take too much of its memory (not measured)."""
+    """Evaluations in flight that a device of this class is worth: 1 on the CPU, where a referee has one at a time; 8 on
+    a GPU with 40 GB or more (H200: 260 evaluations a minute, 97 with 1); fewer where eight contexts and their
+    candidates take too much of its memory (not measured)."""
     return _SLOTS.get(device_class, _SLOTS_OF_LARGE_GPUS)
 
 

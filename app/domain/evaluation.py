@@ -56,7 +56,7 @@ class OutputCheck:
     unwritten: int
     """Elements that still hold the poison written before the call."""
     stale_call: int | None
-    """Earlier call whose answer this is, if it is one."""
+    """Earlier call that this answer belongs to, if to one."""
     beyond: int | None = None
     """Elements that differ from R by more than the tolerance allows that decided here (Correctness.tolerance); None
     where the default rule did, with the limits above."""
@@ -66,7 +66,7 @@ class OutputCheck:
     ties: int = 0
     """Elements that point at another place of an equal value, which is right."""
     close: int = 0
-    """Elements that rounding decides, and that are what the reference gives when it errs by roundings: right, too."""
+    """Elements decided by rounding, equal to a reference that errs by roundings: right, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +79,9 @@ class Trial:
     ok: bool
     outputs: tuple[OutputCheck, ...]
     inputs_changed: tuple[int, ...] = ()
-    """Inputs whose bytes differ after the call although the reference leaves them alone."""
+    """Inputs with bytes that differ after the call although the reference leaves them alone."""
     late_writes: tuple[int, ...] = ()
-    """Outputs whose bytes changed after the candidate had said that it was done."""
+    """Outputs with bytes that changed after the candidate had said that it was done."""
     case: str = ""
     """Its name, of a problem by cases."""
     variant: str = "own"
@@ -113,11 +113,11 @@ class Correctness:
     output_constant: bool = False
     """The reference gave the same output for every seed: the problem is degenerate."""
     deterministic: bool | None = None
-    """Whether the candidate gave the same bytes twice for the same inputs; None where it was not asked."""
+    """True if the candidate gave the same bytes twice for the same inputs; None where it was not asked."""
     propagates_nonfinite: bool | None = None
-    """Whether NaN and infinities came out where the reference has them; never counted against the candidate."""
+    """True if NaN and infinities came out where the reference has them; never counted against the candidate."""
     precision_class: str | None = None
-    """Narrowest dtype whose rounding explains the candidate's error: `float64`, `float32`, `tf32`, `bfloat16` …"""
+    """Narrowest dtype with roundings that explain the candidate's error: `float64`, `float32`, `tf32`, `bfloat16` …"""
     peer_rules: tuple[PeerRule, ...] = ()
     tolerance: str = "fp64"
     """`fp64` (our rule), or `rtol=…,atol=…` where the submitter asked for one."""
@@ -207,8 +207,8 @@ class Timing:
     """reference_us / candidate_us."""
     ci_low: float
     ci_high: float
-    """95 % confidence interval of the speedup: what the fastest third of each side's blocks differ by, and what one
-    process differs by from another (workers/referee/outcome.py)."""
+    """95 % confidence interval of the speedup: the spread of the fastest third of each side's blocks, and that of one
+    process from another (workers/referee/outcome.py)."""
     groups: int
     calls_per_side: int
     handover_us: float
@@ -239,15 +239,15 @@ class Ablation:
 
     attempted: bool
     reason: str
-    """Why it was not attempted, or how else than with an answer it ended; `by source` where what counts is a fresh
-    process that was given the source without its kernels (app.domain.ablation).  Else empty."""
+    """Why it was not attempted, or how else than with an answer it ended; `by source` where the result of a fresh
+    process counts that was given the source without its kernels (app.domain.ablation).  Else empty."""
     launches_skipped: int = 0
     still_correct: bool | None = None
     """True means that the kernels do not matter."""
     copies_still_correct: bool | None = None
     """The same with plain copies in place of the kernels; None where it was not tried."""
     replays_still_correct: bool | None = None
-    """The same with what the kernels wrote in an earlier call, for other inputs; None where it was not tried."""
+    """The same with the kernels' outputs in an earlier call, for other inputs; None where it was not tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +264,7 @@ class FreshWeights:
     outputs: tuple[OutputCheck, ...] = ()
     """Checks of the call that counts."""
     second_process: bool = False
-    """Whether that is one of a second process, because the answer of the first one's new model was wrong."""
+    """True if that is a call of a second process, made because the answer of the first one's new model was wrong."""
     reason: str = ""
     """Why nothing can be said, or how else than with an answer it ended."""
     kernels_matter: bool | None = None
@@ -303,7 +303,7 @@ class CaseOutcome:
     """Rule of the comparison, as in Correctness: the case's own `rtol=…,atol=…`, the submitter's, or our rule."""
     candidate_us: float | None = None
     """Median time per call by the referee's clock, in microseconds.  There is no reference that it could be compared
-    with: what is left over after a block counts in full, so that it is never too short."""
+    with: the rest after a block counts in full, so that it is never too short."""
     candidate_us_low: float | None = None
     candidate_us_high: float | None = None
     """95 % confidence interval of it."""
@@ -403,12 +403,12 @@ class Evaluation:
 
     @property
     def valid(self) -> bool:
-        """Whether it says anything about the candidate."""
+        """True if it says anything about the candidate."""
         return self.status is not Status.INVALID
 
     @property
     def correct(self) -> bool:
-        """Whether every verified call was right."""
+        """True if every verified call was right."""
         return self.status is Status.PASSED
 
     @property
@@ -420,5 +420,5 @@ class Evaluation:
 
     @property
     def compiled(self) -> bool:
-        """Whether the candidate loaded (its kernels compile when first launched)."""
+        """True if the candidate loaded (its kernels compile when first launched)."""
         return self.status not in {Status.COMPILE_ERROR, Status.INVALID}

@@ -1,4 +1,4 @@
-"""EXPORT: from a chosen attempt to what a dataset row shows.
+"""EXPORT: from a chosen attempt to the content of a dataset row.
 
 An attempt that belongs to a recorded trajectory shows the messages as they were exchanged, up to its answer.  A
 candidate that came alone was never prompted: it is shown under a built-in prompt with its name and version
@@ -127,7 +127,7 @@ class Facts(NamedTuple):
     coverage_time: float | None
     coverage_count: float | None
     sample: str | None = None
-    """Label of its trajectory: what its source calls the sample."""
+    """Label of its trajectory: the sample's name in its source."""
 
 
 class Beside(NamedTuple):
@@ -186,7 +186,7 @@ class Exchange(NamedTuple):
     said: tuple[Said, ...]
     """Its messages, its answer last."""
     recorded: bool
-    """Whether there were messages: code without a prompt is shown under a built-in prompt."""
+    """True if there were messages: code without a prompt is shown under a built-in prompt."""
     fault: str | None
     """Why no conversation can show it."""
     sanitized: bool
@@ -239,9 +239,9 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     prompt_source: str
     """`recorded` or the name and version of our template."""
     answered: tuple[int, ...] = ()
-    """Places in the history of the answers of earlier turns, in order; what a prompt quotes as an answer is none."""
+    """Places in the history of the answers of earlier turns, in order; an answer quoted in a prompt is none."""
     sanitized: bool = False
-    """Whether characters had to be replaced by U+FFFD."""
+    """True if characters had to be replaced by U+FFFD."""
     rejected: Said | None = None
     """Worse answer, for a pair."""
     rejected_facts: Facts | None = None
@@ -276,7 +276,7 @@ class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
 
 
 def shows_source(turns: Sequence[Exchange], kind: Kind) -> bool:
-    """Whether the conversation holds the source itself, in place of an answer as it was recorded."""
+    """True if the conversation holds the source itself, in place of an answer as it was recorded."""
     return kind is Kind.SINGLE or _is_unprompted(turns)
 
 
@@ -372,7 +372,7 @@ def template_prompt(facts: Facts, reference: str) -> tuple[str, str]:
 
 
 def fence(code: str) -> str:
-    """A Markdown code block whose fence is longer than any run of backticks inside."""
+    """A Markdown code block with a fence longer than any run of backticks inside."""
     ticks = "```"
     if ticks in code:
         ticks = "`" * (1 + max(len(run) for run in re.findall(r"`+", code)))
@@ -380,7 +380,7 @@ def fence(code: str) -> str:
 
 
 def without_thought(text: str) -> str:
-    """The answer without what was thought before it; all of it where no thought was closed."""
+    """The answer without the thought before it; all of it where no thought was closed."""
     _, closed, shown = text.rpartition(THOUGHT_END)
     return shown.lstrip() if closed else text
 
@@ -395,7 +395,7 @@ def _without_thought(message: Said) -> Said:
 
 
 def _parsed(messages_json: str | bytes) -> list[dict[str, str]]:
-    """A quarter of the time of `json.loads`, which is there for what only Python takes: lone surrogates."""
+    """A quarter of the time of `json.loads`, which is there for input that only Python takes: lone surrogates."""
     try:
         found: list[dict[str, str]] = msgspec.json.decode(messages_json)
     except (msgspec.DecodeError, UnicodeEncodeError):

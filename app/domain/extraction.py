@@ -1,7 +1,7 @@
-"""EXPORT: whether an answer shows the code that was evaluated, whole and in the place where code is looked for.
+"""EXPORT: check that an answer shows the evaluated code, whole and in the place where code is looked for.
 
-An answer that was cut off, that shows two models, or whose last block is not what was measured would teach something
-that was never measured."""
+An answer that was cut off, that shows two models, or that ends in a block other than the measured one would teach
+something never measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEVERAL_MODELS = "several_models"
 OTHER_LANGUAGE = "other_language"
 """The prompt asks for a language, or for kernels, and the code is written in another, or brings none."""
 OTHER_SOURCE = "other_source"
-"""The last complete block is not what was evaluated, blanks aside."""
+"""The last complete block is not the evaluated source, blanks aside."""
 
 _FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)$", re.MULTILINE)
 THOUGHT_END = "</think>"
@@ -30,7 +30,7 @@ _THOUGHT_START = "<think>"
 
 
 def check(response: str, source: str, entry_point: str, *, prompt: str = "") -> str:
-    """`ok`, or why the answer is not fit to learn from; `prompt`: what opened the conversation."""
+    """`ok`, or why the answer is not fit to learn from; `prompt`: the conversation's opening."""
     outcome = _shows(response, source, entry_point)
     if outcome == OK and not language.answers(encode(source), language.asked(prompt)):
         return OTHER_LANGUAGE

@@ -1,7 +1,7 @@
-"""Free-form JSON that somebody sends: how deep it may be, and which values PostgreSQL keeps.
+"""Free-form JSON from clients: how deep it may be, and which values PostgreSQL keeps.
 
-A value that is stored is read again by every list that shows it, so one that cannot be written as JSON, or whose
-nesting exhausts the interpreter's stack, breaks those lists for everybody.  It is refused where it comes in, and cut
+A value that is stored is read again by every list that shows it, so one that cannot be written as JSON, or with a
+nesting that exhausts the interpreter's stack, breaks those lists for all.  It is refused where it comes in, and cut
 where an older version has stored it."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MOST_BODY_DEPTH = 40
 """The same for a whole body: a free-form field lies at most five levels below its beginning."""
 MOST_VALUES = 8_000_000
 """Brackets, braces and commas of a body, those in its texts among them: 64 MB of sources have some four million.  A
-body of nothing else takes ten seconds to decode, in which a server answers nobody."""
+body of nothing else takes ten seconds to decode, in which a server answers no request."""
 CUT = "… (nested too deep)"
-"""Stands for what lies below MOST_DEPTH levels in a value that is shown."""
+"""Stands for the part of a shown value below MOST_DEPTH levels."""
 
 
 def load(body: bytes) -> Any:
@@ -39,8 +39,8 @@ def load(body: bytes) -> Any:
 
 
 def check(value: object, where: str) -> None:
-    """Raise RequestError for what JSONB cannot hold or lists cannot show: NUL, lone surrogates, NaN and infinities, and
-    more than MOST_DEPTH levels."""
+    """Raise RequestError for values that JSONB cannot hold or lists cannot show: NUL, lone surrogates, NaN and
+    infinities, and more than MOST_DEPTH levels."""
     check_depth(value, where)
     _check_values(value, where)
 
@@ -56,7 +56,7 @@ def check_depth(value: object, where: str, *, most: int = MOST_DEPTH) -> None:
 
 
 def cut(value: Any, most: int = MOST_DEPTH) -> Any:
-    """The value with CUT in place of what lies deeper than `most` levels."""
+    """The value with CUT in place of all parts deeper than `most` levels."""
     if not isinstance(value, (dict, list)):
         return value
     if most == 0:

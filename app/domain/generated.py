@@ -17,7 +17,7 @@ class PlannedProblem:
     name: str
     level: int
     difficulty: float
-    """0 is easy, 2 is hard: what a model's skill has to exceed, as log-odds."""
+    """Log-odds that a model's skill has to exceed: 0 is easy, 2 is hard."""
     reference: bytes
 
 
@@ -38,7 +38,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTurn:
-    """One turn: what is asked, what is answered, what comes of it."""
+    """One turn: its prompt, its answer, and the outcome."""
 
     messages_json: str
     response: bytes

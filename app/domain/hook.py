@@ -38,7 +38,7 @@ class Label:
 def candidate(answer: str) -> str:
     """The code of an answer: its last complete block, else all of it, after any thought.
 
-    What has no code at all is a candidate, too, and gets what it deserves."""
+    An answer without any code is a candidate, too, and is scored like one."""
     _thought, closed, shown = answer.rpartition(extraction.THOUGHT_END)
     text = shown if closed else answer
     block, _ = extraction.last_block(text)

@@ -21,7 +21,7 @@ class Interval:
     level: float
 
     def holds(self, value: float) -> bool:
-        """Whether `value` lies in it, ends included."""
+        """True if `value` lies in it, ends included."""
         return self.low <= value <= self.high
 
 
@@ -49,7 +49,7 @@ def cluster_bootstrap(
     """Interval of Σ numerators / Σ denominators: clusters are drawn with replacement, then samples within each.
 
     Samples of one problem share its difficulty, so that resampling them as if independent gives intervals that are too
-    narrow.  Draws whose denominators sum to zero are left out; ValueError where nothing is left."""
+    narrow.  Draws with denominators that sum to zero are left out; ValueError where nothing is left."""
     draw = random.Random(seed)  # noqa: S311 (statistics, not secrets)
     members = [list(cluster) for _, cluster in sorted(clusters.items()) if cluster]
     return _percentile(_ratios([_draw(members, draw) for _ in range(resamples if members else 0)]), level)

@@ -43,7 +43,7 @@ class Limits:
     """Attempts that ended by an infrastructure fault although every Assay process survived."""
     interruptions: int = 15
     """Attempts that were cut short by the death of an Assay process.  More than the former, because such deaths come in
-    numbers (a host out of memory, a restart); not without end, because a candidate may be what kills them."""
+    numbers (a host out of memory, a restart); not without end, because a candidate may cause them."""
 
 
 PROTOCOLS = ("assay", "kernelgym")
@@ -107,7 +107,7 @@ class JobOptions:
     correctness_calls: int = 5
     """Calls on the problem's own inputs, each with a seed of its own, before variants and timing."""
     variants: bool = True
-    """Whether the candidate is also called on changed inputs: scaled, heavy-tailed, sparse …"""
+    """True also calls the candidate on changed inputs: scaled, heavy-tailed, sparse …"""
     rtol: float | None = None
     """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of our rule."""
     atol: float | None = None
@@ -124,8 +124,8 @@ class JobOptions:
     """The problem is a list of cases with their answers, `get_cases()`, and has no model that one could time.  The
     workflow `kernel_simple` says so."""
     check: bool = False
-    """The candidate is the problem's own reference: what comes out is stored as a check of the problem, not as an
-    attempt.  The workflow `problem_check` says so, and nobody else may."""
+    """The candidate is the problem's own reference: the result is stored as a check of the problem, not as an
+    attempt.  The workflow `problem_check` sets this, and nothing else may."""
 
     def __post_init__(self) -> None:
         if (self.rtol is None) != (self.atol is None):
@@ -156,7 +156,7 @@ class JobOptions:
 
     @property
     def patience_s(self) -> float:
-        """Seconds from claim to result at the most.  What is looked at after the deadline has limits of its own, and
+        """Seconds from claim to result at the most.  Checks after the deadline have limits of their own, and
         a baseline may have to wait for another evaluation's attempt at the same one, and then attempt it itself."""
         baselines_s = 2 * len(self.baselines) * (BASELINE_DEADLINE_S + BASELINE_GRACE_S)
         return self.deadline_s + LAST_CALLS * self.last_call_s + LAST_S + baselines_s
@@ -177,7 +177,7 @@ class Job:
     candidate: bytes
     """Python source of the candidate."""
     backend: str
-    """`triton`, `cuda` or `torch`: what the candidate claims to be written in."""
+    """Language that the candidate claims to be written in: `triton`, `cuda` or `torch`."""
     entry_point: str = "Model"
     device_class: str = "cpu"
     """Which kind of device: `cpu`, `h200` …"""
@@ -189,13 +189,13 @@ class Job:
 
     @property
     def wants_profiler(self) -> bool:
-        """Whether the driver's profiler is needed on a GPU: it alone sees whose kernels do the work, wherever they are
+        """True if a GPU needs the driver's profiler: it alone sees whose kernels do the work, wherever they are
         launched, so that nothing which claims kernels, and nothing under a policy that asks for them, goes without."""
         return self.options.profile == "full" or self.backend != "torch" or self.policy_asks_for_kernels
 
     @property
     def policy_asks_for_kernels(self) -> bool:
-        """Whether the work of a library weighs anything under the policy."""
+        """True if the work of a library weighs anything under the policy."""
         return policies.find(self.options.policy).weigh("library_work", Label.CLEAN) is not Label.CLEAN
 
 
@@ -212,7 +212,7 @@ def idempotency_key(
 ) -> str:
     """Hash of content and options: the same submission twice is one job, unless the nonces differ.
 
-    Options that are as they always were are left out, so that a new one changes no key of what is stored."""
+    Options at their defaults are left out, so that a new one changes no stored key."""
     usual = asdict(JobOptions())
     chosen = {name: value for name, value in asdict(options).items() if value != usual[name]}
     fields = [

@@ -29,7 +29,7 @@ _WRITTEN: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
         ("cuda", rb"cpp_extension|\bload_inline\b|__global__|\b_compile_kernel\b|^\s*from cuda\b|\bpycuda\b"),
     )
 )
-"""Language → what shows it, the surest first."""
+"""Language → its signs in a source, the surest first."""
 
 BACKENDS = {"triton": "triton", "helion": "triton", TORCH: "torch"}
 """Language → backend that evaluates it; every other language makes CUDA kernels (`cuda`)."""
@@ -73,7 +73,7 @@ def asked(prompt: str) -> frozenset[str]:
 
 
 def answers(source: bytes, wanted: frozenset[str]) -> bool:
-    """Whether a candidate is written in a language that was asked for."""
+    """True if a candidate is written in a language that was asked for."""
     if not wanted:
         return True
     own = written(source)

@@ -1,4 +1,4 @@
-"""EXPORT: source text as tokens, for comparing solutions and for n-grams.  Never fails, whatever the text is.
+"""EXPORT: source text as tokens, for comparing solutions and for n-grams.  Never fails, on any text.
 
 A regular expression, not `tokenize`: candidates need not be Python that parses, and a hundred thousand of them are
 read at a time.  String literals that hold code (CUDA sources live in them) are read as C, so that two kernels that

@@ -33,7 +33,7 @@ class Operator(StrEnum):
     """Dr. Kernel, flashinfer-bench."""
 
     def holds(self, value: float, threshold: float) -> bool:
-        """Whether `value` passes."""
+        """True if `value` passes."""
         return value > threshold if self is Operator.MORE else value >= threshold
 
 
@@ -54,10 +54,10 @@ class Counted(StrEnum):
     evaluated (status `invalid`), is a failure.  An evaluation that is still to come, and a job that ended by a fault
     of the service, is no answer yet."""
     EVALUATED = "evaluated"
-    """Answers with code whose evaluation is valid and judged."""
+    """Answers with code and an evaluation that is valid and judged."""
 
     def counts(self, *, has_code: bool, valid: bool) -> bool:
-        """Whether an attempt is in the denominator."""
+        """True if an attempt is in the denominator."""
         return self is Counted.KERNELBENCH or (has_code and valid)
 
 
@@ -185,7 +185,7 @@ def unbiased_best_at_k(values: Sequence[float], k: int) -> float:
 
 
 def best_at_k(outcomes: Iterable[Outcome], k: int) -> Estimate:
-    """Mean over problems of the expected best speedup among `k` samples; what is not correct counts as 0."""
+    """Mean over problems of the expected best speedup among `k` samples; incorrect ones count as 0."""
     return _over_problems(outcomes, k, lambda each: unbiased_best_at_k([one.speedup or 0.0 for one in each], k))
 
 
@@ -278,7 +278,7 @@ class TurnChanges:
     first_correct: Share
     last_correct: Share
     improved: int
-    """Trajectories whose first turn is not correct and whose last is."""
+    """Trajectories with a first turn that is not correct and a last one that is."""
     worsened: int
     """The reverse."""
     gains: tuple[float, ...]
@@ -306,7 +306,7 @@ class HackRates:
     """How often success is false, and how often cheating is tried at all."""
 
     of_passed: Share
-    """Hacks among what passed the comparison."""
+    """Hacks among the attempts that passed the comparison."""
     of_evaluated: Share
 
 

@@ -4,7 +4,7 @@ Four levels, each containing the one before:
 
     raw          the same bytes
     normalised   the same tokens: comments, docstrings and blanks aside
-    renamed      the same tokens after renaming what the source binds; numbers and strings kept
+    renamed      the same tokens after renaming the names the source binds; numbers and strings kept
     minhash      an estimated Jaccard similarity of 5-token shingles of at least a threshold, within one family
 
 String literals count at every level: the CUDA source of a `load_inline` kernel lives in one.
@@ -121,7 +121,7 @@ class Search:
     """The solutions of one family that stay: give the best first.
 
     `raw` asks within one problem, the others within the whole family.  A solution is only ever compared with those that
-    stay, so that a chain of small changes does not swallow what is far from its start."""
+    stay, so that a chain of small changes does not swallow solutions far from its start."""
 
     def __init__(self, *, level: Similarity, jaccard: float = 0.8) -> None:
         self._level = level

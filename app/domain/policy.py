@@ -45,7 +45,7 @@ KERNELBENCH = Policy(
 )
 """Labels as the detectors propose them.  A library product beside one fused epilogue is no cheat: it gains as much as
 the epilogue does, if that takes a tenth of the time (app/detectors/lazy_optimisation.py).  A candidate without a kernel
-that matters does not do what it says, and is a hack."""
+that matters does not keep its claim, and is a hack."""
 
 TRITON_ONLY = Policy(
     name="triton-only",

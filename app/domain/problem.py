@@ -17,7 +17,7 @@ _DEFINES = r"^(?:class {name}\b|{name}\s*=)"
 
 
 def is_by_cases(reference: bytes, entry_point: str = _USUAL) -> bool:
-    """Whether a source gives cases and no model, so that only the workflow `kernel_simple` can do something with it."""
+    """True if a source gives cases and no model, so that only the workflow `kernel_simple` can do something with it."""
     if b"get_cases" not in reference or not _CASES.search(reference):  # nearly always, and in no time
         return False
     model = re.compile(_DEFINES.format(name=re.escape(entry_point)).encode(), re.MULTILINE)
@@ -55,5 +55,5 @@ class Problem:
 
     @property
     def is_by_cases(self) -> bool:
-        """Whether it gives cases and no model."""
+        """True if it gives cases and no model."""
         return is_by_cases(self.reference, self.entry_point)

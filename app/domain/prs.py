@@ -4,7 +4,7 @@ random.  Source: Dr. Kernel, eq. 9.
     keep with probability  clip((PR − τ) / s, 0, 1)          PR: coverage by time
 
 Only correct turns are ever dropped: taken literally the equation would drop every failure (PR = 0) too, and failures
-are what pairs and advantages are made of."""
+are needed for pairs and advantages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Draw(StrEnum):
 
 
 def probability(coverage: float | None, *, ramp: Ramp = Ramp.SOFT, tau: float = TAU, scale: float = SCALE) -> float:
-    """Chance to keep a correct turn.  Without a profile its coverage counts as 0: what was not seen is not credited."""
+    """Chance to keep a correct turn.  Without a profile its coverage counts as 0: unseen kernels are not credited."""
     ratio = coverage or 0.0
     if ramp is Ramp.HARD:
         return float(ratio >= tau)
@@ -72,7 +72,7 @@ def geometric(coverages: Sequence[float | None]) -> float:
 
 def uniform(seed: int, key: str) -> float:
     """A number in [0, 1) that depends on nothing but the seed and the key: the same draw whenever it is made, in
-    whatever order."""
+    any order."""
     return int.from_bytes(hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()) / 2**64
 
 
@@ -85,5 +85,5 @@ def keeps(
     tau: float = TAU,
     scale: float = SCALE,
 ) -> bool:
-    """Whether the correct turn named `key` stays."""
+    """True if the correct turn named `key` stays."""
     return uniform(seed, key) < probability(coverage, ramp=ramp, tau=tau, scale=scale)

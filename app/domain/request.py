@@ -13,7 +13,7 @@ BACKENDS = ("triton", "cuda", "torch")
 PRIORITIES = tuple(Priority)
 
 MAX_SOURCE_BYTES = 16 << 20
-"""Longest source that is stored at all; what is long but storable is judged by the evaluation."""
+"""Longest source that is stored at all; storable but long sources are judged by the evaluation."""
 
 
 class RequestError(ValueError):
@@ -21,7 +21,7 @@ class RequestError(ValueError):
 
 
 class ConflictError(RequestError):
-    """A request that contradicts what is stored under the same name."""
+    """A request that contradicts the one stored under the same name."""
 
 
 class MissingError(RequestError):

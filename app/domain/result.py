@@ -20,7 +20,7 @@ class Result(TypedDict):
     state: str
     """`queued`, `running`, `finished`, `failed` or `cancelled` (app.domain.job.JobState)."""
     valid: bool
-    """Whether it says something about the candidate."""
+    """True if it says something about the candidate."""
     status: str | None
     """`passed`, `incorrect`, `compile_error` … (app.domain.evaluation.Status)."""
     compiled: bool | None
@@ -43,7 +43,7 @@ class Result(TypedDict):
     score: float | None
     """The reward that the service calls its score; None where the candidate was not judged, which is not zero."""
     error: dict[str, Any] | None
-    """`kind`, `message` and `log`: of the candidate, or ours where `state` is `failed`."""
+    """`kind`, `message` and `log`: of the candidate, or Assay's where `state` is `failed`."""
     correctness: dict[str, Any] | None
     profile: dict[str, Any] | None
     compiled_kernels: list[dict[str, Any]]
@@ -74,8 +74,8 @@ def build(
     """The result of a job.  Before it is finished, and when it failed by our fault, `valid` is false and
     every measured value is None; `speedup` is None unless correct and not a hack; floats are not rounded.
 
-    `score` names the reward that is the result's score (app.domain.reward): a number for whatever says something about
-    the candidate, None for everything else."""
+    `score` names the reward that is the result's score (app.domain.reward): a number for every result that says
+    something about the candidate, None for everything else."""
     result: dict[str, object] = dict.fromkeys(KEYS)
     result.update(
         job_id=str(job_id),

@@ -37,7 +37,7 @@ class Opinion(StrEnum):
     LEAK = "leak"
     """Right, but it avoids the work that was meant."""
     BUG = "bug"
-    """Fault of Assay: the measurement is wrong, whatever the candidate did."""
+    """Fault of Assay: the measurement is wrong, independent of the candidate."""
     UNSURE = "unsure"
     WITHDRAWN = "withdrawn"
     """Takes back an earlier review; nothing is ever deleted."""

@@ -25,7 +25,7 @@ DEFAULT = "dr_kernel_pr"
 """The reward that is the score where nothing else is asked for."""
 
 FAILED = -1.0
-"""KernelGYM's ladder for what was never judged, and for hacks."""
+"""Reward on KernelGYM's ladder for unjudged attempts and for hacks."""
 LADDER = ((3.0, 1.0), (2.0, 0.8), (1.5, 0.6), (1.2, 0.4), (1.0, 0.2))
 """(least speedup, reward) of `calculate_reward_like_kernel`."""
 
@@ -106,7 +106,7 @@ def dr_kernel_pr(measures: Measures, options: Options = STANDARD) -> float:
 
 
 def calculate_reward_speedup(measures: Measures, options: Options = STANDARD) -> float:
-    """w_c·C + w_p·clip(speedup) + w_v·coverage, or the penalty for what failed or is a hack.
+    """w_c·C + w_p·clip(speedup) + w_v·coverage, or the penalty for a failure or a hack.
 
     With the weights of KernelGYM's RL scripts (½, ½, ½) it is half of eq. 8.  Source: its reward_client.py, :445."""
     if not measures.completed or measures.hacked:
@@ -150,7 +150,7 @@ _CHOSEN = "|".join(
     for each in fields(Options)
 )
 PATTERN = rf"^({'|'.join(REWARDS)})(:({_CHOSEN})(,({_CHOSEN}))*)?$"
-"""A name, and options after a colon.  `parse` says what is wrong with a text that does not match, and takes numbers in
+"""A name, and options after a colon.  `parse` reports the error in a text that does not match, and takes numbers in
 forms that only Python knows."""
 
 
@@ -170,7 +170,7 @@ def measures(result: Mapping[str, Any]) -> Measures | None:
 
 
 def completed(status: str) -> bool:
-    """Whether an evaluation of that status came to an end of its own."""
+    """True if an evaluation of that status came to an end of its own."""
     return status not in {Status.COMPILE_ERROR, Status.TIMEOUT}
 
 

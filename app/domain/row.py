@@ -40,16 +40,16 @@ class Row:
     verdict: str | None
     """A person's where there is one, else the detectors'."""
     reviewed: bool = False
-    """Whether it is a person's."""
+    """True if it is a person's."""
     findings: tuple[str, ...]
     """Detectors that found something, each once, by name."""
 
     speedup: float | None
-    """Credited: None for a hack and for what was never judged."""
+    """Credited speedup: None for a hack and for an unjudged evaluation."""
     speedup_ci_low: float | None
     speedup_ci_high: float | None
     measured_speedup: float | None
-    """Speedup as measured, whatever the verdict."""
+    """Speedup as measured, independent of the verdict."""
     reference_us: float | None
     candidate_us: float | None
     coverage_time: float | None

@@ -33,7 +33,7 @@ TAXONOMY = {
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One candidate, and what came out."""
+    """One candidate, and its result."""
 
     case: zoo.Case
     status: str | None
@@ -42,7 +42,7 @@ class Outcome:
     """Names of the findings that accuse."""
     speedup: float | None
     disagreement: str | None
-    """How it differs from what the file says."""
+    """Difference between the result and the file's expectation."""
 
     @property
     def fate(self) -> str:
@@ -70,7 +70,7 @@ class Outcome:
 
 
 def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> Outcome:
-    """A result (app.domain.result) beside what the file says."""
+    """A result (app.domain.result) beside the file's expectation."""
     return Outcome(
         case=case,
         status=result["status"],
@@ -82,8 +82,8 @@ def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> Out
 
 
 def _harmless(case: zoo.Case) -> bool:
-    """Whether what passes unaccused gained nothing: it is no cheat, or it may pass because the structure has taken its
-    trick away, as its file explains.  A cheat that must not pass, and does, was credited."""
+    """True if a candidate that passes unaccused gained nothing: it is no cheat, or it may pass because the structure
+    has taken its trick away, as its file explains.  A cheat that must not pass, and does, was credited."""
     may_pass = Status.PASSED in (case.on_cpu.status, case.on_gpu.status)
     return case.group != "hacks" or (may_pass and case.stopped_by_structure and not case.not_yet_caught)
 
@@ -115,7 +115,7 @@ class Score:
 
     @property
     def recall(self) -> float | None:
-        """Share of cheats that were not credited with what they did not earn; None without cheats."""
+        """Share of cheats without undeserved credit; None without cheats."""
         cheats = self.cheats
         return sum(one.fate != CREDITED for one in cheats) / len(cheats) if cheats else None
 

@@ -1,6 +1,6 @@
 """EXPORT: declared selection of a dataset: one `Spec` says everything, and its JSON is in the manifest.
 
-The stages run in this order, each counting what it drops per problem; one that is not asked for is not there:
+The stages run in this order, each counting its drops per problem; one that is not asked for is not there:
 
     where            the filter as given
     valid            our own faults and broken problems are never training data
@@ -8,10 +8,10 @@ The stages run in this order, each counting what it drops per problem; one that 
     judged           by this version's detectors, under the policy asked for: a stale verdict is refused
     correct          unless the filter names `correct` or `status`, or rows show no answer
     clean            unless the filter names `verdict`: no suspect and no hack leaves by accident
-    reviewed         above a speedup, only what a person has looked at
-    speed, bound     by the low end of the interval; not above what can be believed
+    reviewed         above a speedup, only attempts that a person has looked at
+    speed, bound     by the low end of the interval; not above a believable one
     coverage         share of time in the candidate's own kernels
-    extraction       the answer ends in one complete block: one model, and what was evaluated
+    extraction       the answer ends in one complete block: one model, the evaluated one
     tokens           as long as asked for under a named counter; dropped, never cut
     benchmarks       the problem is none of a known benchmark's, by semantic key or family; always, unless it is told
                      otherwise or rows are a report
@@ -56,22 +56,22 @@ class Kind(StrEnum):
 
     @property
     def shows_answer(self) -> bool:
-        """Whether rows show answers to learn from."""
+        """True if rows show answers to learn from."""
         return self is not Kind.RL_PROMPTS
 
     @property
     def shows_history(self) -> bool:
-        """Whether rows show the turns before the answer, which then have to be fit for a model's context."""
+        """True if rows show the turns before the answer, which then have to be fit for a model's context."""
         return self in (Kind.TRAJECTORY, Kind.TURN, Kind.MASKED, Kind.PAIRS, Kind.LABELLED)
 
     @property
     def uses_failures(self) -> bool:
-        """Whether attempts that are wrong, slow or hacks become part of rows."""
+        """True if attempts that are wrong, slow or hacks become part of rows."""
         return self in (Kind.PAIRS, Kind.LABELLED, Kind.REWARDS)
 
     @property
     def takes_all(self) -> bool:
-        """Whether attempts are taken good or bad, so that there is nothing to be chosen."""
+        """True if attempts are taken good or bad, so that no choice is left."""
         return self in (Kind.RL_PROMPTS, Kind.REWARDS)
 
 
@@ -79,7 +79,7 @@ class Source(StrEnum):
     """Rows that a selection starts from."""
 
     EVALUATIONS = "evaluations"
-    """Attempts, and what was measured of them."""
+    """Attempts and their measurements."""
     PROBLEMS = "problems"
     """Stored problems, tried or not: RL prompts."""
 
@@ -189,23 +189,23 @@ COUNTER = "utf8/4@1"
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A declared selection.  ValueError for values that make no sense, with what was expected."""
+    """A declared selection.  ValueError for values that make no sense, with the expected ones."""
 
     format: str = "trl_sft"
     kind: Kind | None = None
-    """None: what the format usually holds."""
+    """Kind of the rows; None: the usual kind of the format."""
     source: Source = Source.EVALUATIONS
     where: str = ""
     backends: tuple[str, ...] = ()
     """Languages that prompts of `problems` ask for, a row each; none: triton."""
     families: tuple[str, ...] = ()
-    """Of `problems`: families to take; none: all."""
+    """Families to take, for the source `problems`; none: all."""
     rate_run: str | None = None
-    """Of `problems`: the run whose first answers `pass_rate` is of."""
+    """Run with the first answers that `pass_rate` is computed from, for the source `problems`."""
     policy: str | None = None
     """`name@version` that verdicts must have been given under; None: the current one."""
     device: str | None = None
-    """The device class whose evaluations are taken, or `all`; None: the GPU class with most evaluations that the filter
+    """Device class of the evaluations taken, or `all`; None: the GPU class with most evaluations that the filter
     keeps, `cpu` only where no GPU has any.  A filter that names `gpu` decides for itself."""
     stale: Stale = Stale.REFUSE
     reviewed_above: float | None = None
@@ -223,7 +223,7 @@ class Spec:
     held_out: tuple[str, ...] = ()
     """Source sets of this database, or files of one JSON object a line with `reference` (or `code`) and `name`."""
     include_benchmarks: bool = False
-    """Whether problems of known benchmarks (`app.domain.benchmarks`) may be trained on."""
+    """True allows training on problems of known benchmarks (`app.domain.benchmarks`)."""
     similarity: Similarity = Similarity.MINHASH
     jaccard: float = 0.8
     prs: Ramp | None = None
@@ -233,7 +233,7 @@ class Spec:
     prs_ratio: Ratio = Ratio.TURN
     prs_coverage: Coverage = Coverage.TIME
     prs_speedup: float | None = None
-    """From this speedup on a turn stays, whatever its coverage."""
+    """Speedup from which on a turn stays at any coverage."""
     context: Context | None = None
     """None: `clean`, but `wrong` for the turns `repair`, which follow wrong ones."""
     turns: Turns | None = None
@@ -309,7 +309,7 @@ _CHOSEN = (
     "prs_tau", "prs_scale", "prs_ratio", "prs_coverage", "prs_speedup", "turns", "delta", "min_return", "best_of",
     "k", "key", "threshold", "epsilon", "max_per_problem", "max_per_family", "balance",
 )  # fmt: skip
-"""Options of kinds whose attempts are chosen from."""
+"""Options of kinds with attempts to choose from."""
 
 
 def inapplicable(spec: Spec, kind: Kind) -> list[str]:

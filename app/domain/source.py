@@ -1,4 +1,4 @@
-"""Source text as bytes: what a model wrote is kept exactly, however odd, and shown to people safely."""
+"""Source text as bytes: a model's text is kept exactly, however odd, and shown to people safely."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A sweep: every problem of a set against itself.  The options of its evaluations, and how their results are read.
 
-A reference against itself must be passed and clean, with 1.0 in the interval of its speedup: whatever else comes out is
-the problem's, or a fault of the evaluation."""
+A reference against itself must be passed and clean, with 1.0 in the interval of its speedup: any other result is
+the problem's fault, or a fault of the evaluation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALL_TIMEOUT_S = 30.0
 DEADLINE_S = 120.0
 
 OFF = 0.03
-"""A speedup of a reference over itself that differs by more from 1 is noted, whatever its interval."""
+"""Deviation from 1 above which the speedup of a reference over itself is noted, independent of its interval."""
 
 USUAL_TRUTH = "fp64"
 
@@ -85,12 +85,12 @@ class Row:
 
     @property
     def holds_one(self) -> bool:
-        """Whether the interval holds 1.0."""
+        """True if the interval holds 1.0."""
         return self.ci_low is not None and self.ci_high is not None and self.ci_low <= 1 <= self.ci_high
 
     @property
     def is_off(self) -> bool:
-        """Whether the speedup is far from 1.0, whatever the interval says."""
+        """True if the speedup is far from 1.0, independent of the interval."""
         return self.speedup is not None and abs(self.speedup - 1) > OFF
 
     @property
@@ -110,7 +110,7 @@ class Row:
 
     @property
     def is_ours(self) -> bool:
-        """Whether a fault of the evaluation ended it."""
+        """True if a fault of the evaluation ended it."""
         starved = self.error_kind != TOO_LARGE and "out of memory" in (self.error or "").lower()
         return self.status == Status.INVALID and (self.error_kind in OURS or starved)
 

@@ -45,8 +45,8 @@ class Terms:
         return self._children[term]
 
     def digest(self, roots: Sequence[Term]) -> str:
-        """16 hexadecimal digits of what can be reached from the roots: nodes are numbered by their first visit, depth
-        first, so that equal graphs have equal digests whatever their nodes were called."""
+        """16 hexadecimal digits of the nodes reachable from the roots: nodes are numbered by their first visit, depth
+        first, so that equal graphs have equal digests for any names of their nodes."""
         content = hashlib.blake2b(digest_size=8)
         numbers: dict[Term, int] = {}
         waiting = list(reversed(roots))

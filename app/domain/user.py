@@ -21,7 +21,7 @@ class Scope(StrEnum):
     OPERATE = "operate"
     """Drain, quarantine and resume devices."""
     ADMINISTER = "administer"
-    """Users, other people's tokens, what happened when."""
+    """Users, other people's tokens, the audit log."""
 
 
 class Role(StrEnum):
@@ -56,7 +56,7 @@ class User:
     """Scopes of the role, cut to those of the token if one was sent."""
 
     def may(self, needed: Role | Scope) -> bool:
-        """Whether this user, in this request, may do what the scope names, or everything that the role may."""
+        """True if this user, in this request, has the scope, or every scope of the role."""
         return (SCOPES[needed] if isinstance(needed, Role) else {needed}) <= self.scopes
 
 

@@ -3,7 +3,7 @@
     correct and verdict=clean and speedup_ci_low > 1.1 and not (problem ~ softmax or backend in (torch, cuda))
 
 A filter is comparisons joined by `and`, `or`, `not` and parentheses.  A comparison is a field, one of
-`=  !=  <  <=  >  >=  ~  in (a, b)`, and a value; `~` is "contains", whatever the case; a boolean field may stand
+`=  !=  <  <=  >  >=  ~  in (a, b)`, and a value; `~` is "contains", in upper or lower case; a boolean field may stand
 alone.  Text with spaces or one of `()=!<>~,"'` is quoted, with `\\` before a quote or a backslash in it.
 `null` means that there is no value: `speedup = null`.
 
@@ -29,7 +29,7 @@ from app.domain.request import BACKENDS as BACKENDS
 from app.domain.verdict import Label
 
 MAX_LENGTH = 4_000
-"""Characters of a filter: beyond what a person writes, within what a URL carries."""
+"""Longest filter in characters: beyond any typed by a person, within the limit of a URL."""
 MAX_DEPTH = 40
 """Nested parentheses and `not`s: far from Python's recursion limit and PostgreSQL's stack depth."""
 MAX_INTEGER = 2**31 - 1
@@ -37,7 +37,7 @@ MAX_INTEGER = 2**31 - 1
 
 
 class WhereError(ValueError):
-    """A filter that cannot be read.  The message says where, what was expected and what came."""
+    """A filter that cannot be read.  The message holds the place, the expected and the given text."""
 
     def __init__(self, position: int, expected: str, found: str, hint: str = "") -> None:
         super().__init__(f"position {position}: expected {expected}, got {found}{hint}")
@@ -201,7 +201,7 @@ def unparse(expression: Expression) -> str:
 
 
 def without(expression: Expression, fields: Collection[str]) -> Expression:
-    """The filter without its comparisons of these fields: what it says of rows that have none of them."""
+    """The filter without its comparisons of these fields: the condition on rows that have none of them."""
     found = _without(expression, fields)
     return Everything() if found is None else found
 
@@ -281,7 +281,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Words, strings, operators and marks; refuses what PostgreSQL's text cannot hold."""
+    """Words, strings, operators and marks; refuses characters that PostgreSQL's text cannot hold."""
     index = 0
     while index < len(text):
         if text[index].isspace():
@@ -317,7 +317,7 @@ class _Parser:
         return token
 
     def taken(self, kind: str, text: str) -> bool:
-        """Whether the next token is that one; if so it is taken."""
+        """Take the next token if it is that one; False where it is another."""
         token = self.peek()
         found = token.kind == kind and token.text.lower() == text
         if found:
@@ -410,7 +410,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 
 
 def _convert(text: str, field: Field) -> Value:
-    """The typed value; a ValueError's message is what was expected."""
+    """The typed value; a ValueError's message is the expected form."""
     match field.kind:
         case Kind.BOOLEAN:
             if text.lower() not in ("true", "false"):

@@ -1,11 +1,11 @@
-"""The zoo: sample candidates whose first line says what must come out, and the score of a system that was held to it.
+"""The zoo: sample candidates with the expected result in their first line, and the score of a system held to it.
 
 A candidate's first line is read strictly:
 
     # zoo: problem=<name> backend=<triton|cuda|torch> status=<status> verdict=<label> findings=<detector,…|->
         [speedup=<>1|<1>] [needs=<cpu|gpu>]
 
-(one line).  Findings are those that accuse: suspect or hack.  Where a GPU says otherwise, line 2 holds what it says:
+(one line).  Findings are those that accuse: suspect or hack.  Where a GPU says otherwise, line 2 holds its result:
 
     # on a gpu: status=<status> verdict=<label> findings=<detector,…|->
 
@@ -41,7 +41,7 @@ _CODES = re.compile(r"\(((?:[1-8][a-k]?)(?:, [1-8][a-k]?)*)\)")
 
 
 class ZooError(ValueError):
-    """A zoo file whose first lines do not follow the form."""
+    """A zoo file with first lines that do not follow the form."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One candidate, its problem, and what the system must say of them."""
+    """One candidate, its problem, and the result expected of the system."""
 
     group: str
     """`honest`, `wrong`, `broken` or `hacks`."""
@@ -72,7 +72,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Unique, and what reports print: `hacks/cache_by_shape`."""
+        """Unique name, as printed by reports: `hacks/cache_by_shape`."""
         return f"{self.group}/{self.path.stem}"
 
     @property
@@ -92,7 +92,7 @@ class Case:
 
     @property
     def is_by_cases(self) -> bool:
-        """Whether the problem gives cases and no model."""
+        """True if the problem gives cases and no model."""
         return is_by_cases(self.reference)
 
     @property
@@ -117,12 +117,12 @@ class Case:
 
     @property
     def not_yet_caught(self) -> bool:
-        """Whether the file itself says that it cheats and that nothing sees it today."""
+        """True if the file itself says that it cheats and that nothing sees it today."""
         return _NOT_YET in self.candidate
 
     @property
     def stopped_by_structure(self) -> bool:
-        """Whether the file explains that its trick gains nothing, seen or not: what is measured of it is its own."""
+        """True if the file explains that its trick gains nothing, seen or not: its measured time is its own."""
         return _BY_STRUCTURE in self.candidate
 
     @property
@@ -136,7 +136,7 @@ class Case:
         return self.on_cpu if device_class == "cpu" else self.on_gpu
 
     def runs_on(self, device_class: str) -> bool:
-        """Whether it can be run there at all."""
+        """True if it can be run there at all."""
         return self.needs in (None, "cpu" if device_class == "cpu" else "gpu")
 
 
@@ -151,7 +151,7 @@ def problems(root: Path) -> list[Path]:
 
 
 def case(path: Path) -> Case:
-    """Read one candidate's first lines.  Raises ZooError with what was expected and what came."""
+    """Read one candidate's first lines.  Raises ZooError with the expected and the given text."""
     lines = [line.decode("ascii", "replace") for line in path.read_bytes().split(b"\n", 2)[:2]]
     match = _FIRST.fullmatch(lines[0])
     if match is None:
@@ -196,7 +196,7 @@ def _require(path: Path, field: str, allowed: tuple[str, ...], came: str) -> Non
 
 
 def disagreement(case: Case, result: Mapping[str, Any], device_class: str = "cpu") -> str | None:
-    """How a result (app.domain.result) differs from what the file says, or None."""
+    """Difference between a result (app.domain.result) and the file's expectation, or None."""
     if result["state"] != "finished":
         return f"expected a result, got state {result['state']}"
     wanted = case.expected(device_class)
@@ -215,7 +215,7 @@ def disagreement(case: Case, result: Mapping[str, Any], device_class: str = "cpu
 
 
 def accusing(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Detectors whose findings weigh more than information, in alphabetical order."""
+    """Detectors with findings that weigh more than information, in alphabetical order."""
     return tuple(sorted({each["detector"] for each in result["findings"] if each["label"] != Label.CLEAN}))
 
 

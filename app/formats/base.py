@@ -34,7 +34,7 @@ class Format(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns.  Fixed structs: what is free-form is a JSON string.  Of JSON lines, what they amount to."""
+        """Columns.  Fixed structs: a free-form value is a JSON string.  For JSON lines, the equivalent schema."""
 
     @property
     def learns(self) -> Learns:
@@ -42,15 +42,15 @@ class Format(Protocol):
 
     @property
     def usage(self) -> str:
-        """A sentence for the card: what the trainer has to be told so that loss falls where `learns` says."""
+        """A sentence for the card: the trainer's settings that put loss where `learns` says."""
 
     @property
     def splits(self) -> bool:
-        """Whether problems are held out; False for what is a report and no training set."""
+        """True if problems are held out; False for a report, which is no training set."""
 
     @property
     def wants_source(self) -> bool:
-        """Whether rows show the source beside the conversation: `Example.source` is read for these only."""
+        """True if rows show the source beside the conversation: `Example.source` is read for these only."""
 
     def render(self, example: Example) -> dict[str, Any]:
         """The row: a value for every column, of types that JSON has, no NaN."""

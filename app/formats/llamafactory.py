@@ -59,7 +59,7 @@ class LlamaFactorySft(Rows):
         return {"messages": _merged(example.messages)}
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:
-        """dataset_info.json, and arguments of a training that learns what was selected."""
+        """dataset_info.json, and arguments of a training that learns the selected answers."""
         info = _info("kernels_sft", files, {"formatting": "sharegpt", "columns": {"messages": "messages"}})
         return info | {ARGUMENTS: {"stage": "sft", "dataset_dir": ".", "dataset": "kernels_sft", "mask_history": True}}
 

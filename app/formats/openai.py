@@ -1,8 +1,8 @@
 """EXPORT: the layouts of OpenAI's fine-tuning API, which Fireworks, Together and others read, too.
 
-Nothing but its own keys is in a row, because some readers refuse files whose keys fit two formats: the lineage file is
-where a row's provenance stands.  `weight` is on every assistant message: where it is missing on some, `datasets` fills
-in None, which other readers refuse."""
+Nothing but its own keys is in a row, because some readers refuse files with keys that fit two formats: the lineage file
+is where a row's provenance stands.  `weight` is on every assistant message: where it is missing on some, `datasets`
+fills in None, which other readers refuse."""
 
 from __future__ import annotations
 

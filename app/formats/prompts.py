@@ -89,7 +89,7 @@ class SkyRlPrompts(Rows):
 class NemoGymPrompts(Rows):
     """`responses_create_params` and `verifier_metadata`.
 
-    Rows name no agent: `gym dataset collate` writes the one whose dataset this is into them, and `gym eval run` takes
+    Rows name no agent: `gym dataset collate` writes the dataset's agent into them, and `gym eval run` takes
     `+agent_name`."""
 
     about = "NeMo Gym: `responses_create_params`, `verifier_metadata`"

@@ -1,7 +1,7 @@
 """EXPORT: the layouts of TRL: `SFTTrainer`, `DPOTrainer`, `KTOTrainer`, `GRPOTrainer`.
 
 Provenance stands in further columns, none of which has a name that a trainer takes for data.  GRPO hands every column
-but the prompt to the reward functions: `reference_code`, `entry_point` and `backend` are what they need."""
+but the prompt to the reward functions: `reference_code`, `entry_point` and `backend` are their inputs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TrlKto(Rows):
 
 
 class TrlPrompts(Rows):
-    """`prompt` alone, with what a reward function needs."""
+    """`prompt` alone, with the inputs of a reward function."""
 
     about = "TRL GRPOTrainer, `prompt`"
     kinds = (Kind.RL_PROMPTS,)

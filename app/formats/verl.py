@@ -1,9 +1,9 @@
 """EXPORT: the layouts of verl: `MultiTurnSFTDataset` and `RLHFDataset`.
 
-`reward_model.ground_truth` is the reference's source, style `rule`: what verl hands to `compute_score`.  `extra_info`
-is one fixed struct with every key in every row, because pyarrow cannot write an empty struct and fills missing keys
-with None, on which tool code trips.  Its `prompt` repeats the messages as JSON, because verl hands `extra_info` to the
-reward function, and no prompt."""
+`reward_model.ground_truth` is the reference's source, style `rule`: the value that verl hands to `compute_score`.
+`extra_info` is one fixed struct with every key in every row, because pyarrow cannot write an empty struct and fills
+missing keys with None, on which tool code trips.  Its `prompt` repeats the messages as JSON, because verl hands
+`extra_info` to the reward function, and no prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA_SOURCE = "kernel_assay"
 class VerlSft(Rows):
     """`messages` and `enable_thinking`.
 
-    verl puts the loss on every assistant message, so that only dialogues all of whose answers pass the selection are
+    verl puts the loss on every assistant message, so that only dialogues with all answers passing the selection are
     rows; `verl_sft_masked` has the others.  It compares the tokens of each message with those of the whole
     conversation: with templates that drop old thoughts (Qwen3), export with `--reasoning drop_history`."""
 

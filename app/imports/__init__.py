@@ -8,7 +8,7 @@
     jsonl                one sample a line: reference, messages or response or candidate
 
 Measurements claimed by a foreign file are kept beside the run that it belongs to, under `recorded`: it never
-becomes a measurement of ours.  Every sample becomes a trajectory with queued jobs; `assay eval --pending` waits for
+becomes a measurement of Assay.  Every sample becomes a trajectory with queued jobs; `assay eval --pending` waits for
 them.  The same files again add only new samples."""
 
 from __future__ import annotations

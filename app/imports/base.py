@@ -172,7 +172,7 @@ def attempted(records: Iterable[T], read: Callable[[T], U]) -> Iterator[U | Bad]
 
 
 def turns_of(messages: Sequence[Message], where: str) -> tuple[Attempt, ...]:
-    """A dialogue as turns: what stands between two answers belongs to the second.
+    """A dialogue as turns: messages between two answers belong to the second.
 
     BadImportError for one that ends with a question, or has two answers in a row."""
     turns: list[Attempt] = []

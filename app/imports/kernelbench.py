@@ -34,8 +34,8 @@ def kernelbench(
     """Import a KernelBench checkout, or a folder that holds `level1` … `level4`, with or without `runs` beside them.
 
     Problems become the source set `kernelbench`.  Each sample of `runs/<run>/` becomes a trajectory of one turn in a
-    run named after that folder, and a queued job for `device_class`, which a worker's sweep sends.  `backend` is what
-    the samples are written in; None asks each source.  The same folder again adds only new samples.
+    run named after that folder, and a queued job for `device_class`, which a worker's sweep sends.  `backend` is the
+    language of the samples; None asks each source.  The same folder again adds only new samples.
 
     Raises BadImportError before anything is stored of the run that is at fault, RunConflictError where a run of that
     name was made here, and ValueError for a device class or backend that there is not."""
@@ -194,7 +194,7 @@ def _prompt(kernel: _Kernel) -> Iterator[Message]:
 
 
 def _claims(path: Path) -> dict[str, Any]:
-    """Problem number → what was recorded of its samples: a list, or one object in older files."""
+    """Problem number → records of its samples: a list, or one object in older files."""
     try:
         claims = json.loads(_read(path))
     except (ValueError, RecursionError) as error:

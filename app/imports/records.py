@@ -152,7 +152,7 @@ def _sample(line: bytes, where: str, backend: str | None, known: _Stored) -> Sam
 
 
 def _problem(fields: dict[str, Any], level: int | None, where: str, known: _Stored) -> Problem:
-    """The problem whose source a record holds, or that it names."""
+    """Problem of a record: its source is in the record, or the record names it."""
     text = fields["reference"]
     if _NAME.fullmatch(text):
         stored = known.named(text)

@@ -1,7 +1,7 @@
-"""EXPORT: benchmarks whose problems do not go into training data unless that is asked for.
+"""EXPORT: benchmarks with problems that are kept out of training data unless they are asked for.
 
-The files beside this one hold keys (`app.domain.family`, `workers/operators.py`), never code: hashes of what each
-problem computes, made by `python -m tests.bench.benchmark_keys` from the benchmark's own repository,
+The files beside this one hold keys (`app.domain.family`, `workers/operators.py`), never code: hashes of the computation
+of each problem, made by `python -m tests.bench.benchmark_keys` from the benchmark's own repository,
 in every published version."""
 
 from __future__ import annotations

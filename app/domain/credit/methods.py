@@ -54,9 +54,9 @@ class Method:
     rule: rules.Rule
     alone: Alone = Alone.SCORE
     scaled: bool = False
-    """Whether its reference divides the score of a lone row by 1 + ε."""
+    """True if its reference divides the score of a lone row by 1 + ε."""
     whitened: bool = False
-    """Whether the batch's advantages are standardised over tokens afterwards."""
+    """True if the batch's advantages are standardised over tokens afterwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +233,8 @@ def advantages(
     """Credit of every turn, in the order of `turns`.
 
     Turns without a score (Dropped.MISSING) and turns that are not trainable (Dropped.MASKED, reward 0) leave their
-    group before any baseline is computed.  So do turns named by `outside`, whose rewards still count in the returns of
-    earlier turns.  Raises CreditError for an unknown method, a repeated position, or a group of one where the method
+    group before any baseline is computed.  So do turns named by `outside`, with rewards that still count in the returns
+    of earlier turns.  Raises CreditError for an unknown method, a repeated position, or a group of one where the method
     refuses it."""
     chosen, options = method_of(method), options or Options()
     found: dict[Turn, Credit] = {}

@@ -67,7 +67,7 @@ class Pool:
 
 
 def suffices(pool: Pool, condition: Exit, keep: int = KEEP) -> bool:
-    """Whether the prompt needs no further round.  A round is pooled whole before this is asked."""
+    """True if the prompt needs no further round.  A round is pooled whole before this is asked."""
     if condition is Exit.POSITIVE:
         return bool(pool.positive)
     return len(pool.positive) >= keep // 2 and len(pool.negative) >= keep - keep // 2

@@ -35,7 +35,7 @@ class Recipe:
     method: str = "trloo"
     options: Options = field(default_factory=Options)
     void_turns: bool = True
-    """Whether void turns are masked."""
+    """True masks void turns."""
     least_std: float | None = LEAST_STD
     """None: uniform groups stay."""
     least_group: int = 1
@@ -43,7 +43,7 @@ class Recipe:
     mismatch: Mismatch | None = None
     profiling: Profiling | None = None
     rejected_in_baseline: bool = True
-    """Whether turns rejected by MRS, veto and PRS still count in their group's baseline, as in KernelGYM.  The paper
+    """True counts turns rejected by MRS, veto and PRS in their group's baseline, as in KernelGYM.  The paper
     does not say; verl issues 6375 and 6452 discuss it."""
 
 

@@ -12,14 +12,14 @@ from app.domain import prs
 from app.domain.credit.turns import CreditError, TokenRatios, Turn, by_trajectory
 
 LEAST_STD = 1e-3
-"""Groups whose last rewards have a smaller unbiased standard deviation are left out (KernelGYM's unified_filter)."""
+"""Groups are left out if their last rewards have a smaller unbiased standard deviation (KernelGYM's unified_filter)."""
 LEAST_LOG = -20.0
 MOST_LOG = 20.0
 """Log ratios are clamped to these before exp, as in KernelGYM and SkyRL."""
 
 
 def void(rewards: Sequence[float | None]) -> list[bool]:
-    """Whether each turn of a trajectory is void: a reward of 0 or less after a turn with a positive one.
+    """Mask of the void turns of a trajectory: a reward of 0 or less after a turn with a positive one.
 
     Source: `MultiTurnRequest.finalize` of KernelGYM (`mask_void_turn`, on by default).  Effect: a turn that breaks a
     working kernel is not pushed down itself.  A missing reward is neither void nor positive."""
@@ -31,7 +31,7 @@ def void(rewards: Sequence[float | None]) -> list[bool]:
 
 
 def uniform_groups(turns: Iterable[Turn], least_std: float = LEAST_STD) -> set[object]:
-    """Prompts whose trajectories end with equal rewards (unbiased std below `least_std`): no gradient comes from them.
+    """Prompts with trajectories ending in equal rewards (unbiased std below `least_std`): no gradient comes from them.
 
     A prompt with fewer than two known last rewards is not judged.  Source: KernelGYM's unified_filter, with
     IS_GET_LAST_TURN."""
@@ -45,7 +45,7 @@ def uniform_groups(turns: Iterable[Turn], least_std: float = LEAST_STD) -> set[o
 
 
 class Level(StrEnum):
-    """Unit whose ratio π_train / π_rollout is compared with the bounds; names of KernelGYM's `rollout_rs`."""
+    """Unit of the ratio π_train / π_rollout that is compared with the bounds; names of KernelGYM's `rollout_rs`."""
 
     TURN = "turn"
     """Product of the turn's token ratios."""
@@ -81,7 +81,7 @@ def train_over_rollout(ratios: Sequence[TokenRatios], *, geometric: bool) -> flo
 
 
 def mismatched(members: Sequence[Turn], mismatch: Mismatch) -> list[bool]:
-    """Whether each turn of a trajectory is rejected.  Raises CreditError for a turn without recorded ratios.
+    """Mask of the rejected turns of a trajectory.  Raises CreditError for a turn without recorded ratios.
 
     Turns that are not trainable have no tokens in the ratio.  Source: `compute_rollout_rejection_mask` of KernelGYM
     (drkernel/verl_patch/trainer/code/ppo/mismatch_helper.py)."""
@@ -96,7 +96,7 @@ def mismatched(members: Sequence[Turn], mismatch: Mismatch) -> list[bool]:
 
 
 def vetoed(turn: Turn, mismatch: Mismatch) -> bool:
-    """Whether one token of the turn has a ratio π_train / π_rollout strictly below the veto."""
+    """True if one token of the turn has a ratio π_train / π_rollout strictly below the veto."""
     ratios = _ratios(turn)
     return mismatch.veto is not None and ratios.tokens > 0 and ratios.log_least < math.log(mismatch.veto)
 
@@ -118,7 +118,7 @@ class Profiling:
     draw: prs.Draw = prs.Draw.TURN
     """The code draws per turn in both modes, although its metrics assume one draw per trajectory."""
     least_speedup: float | None = None
-    """Turns at least this fast are kept whatever their coverage."""
+    """Turns at least this fast are kept at any coverage."""
     rounded: bool = False
     """Round coverage to two decimals first, as KernelGYM's reward manager does."""
     seed: int = 0
@@ -144,7 +144,7 @@ def keep_chances(members: Sequence[Turn], kept: Sequence[bool], profiling: Profi
 
 
 def drawn_out(members: Sequence[Turn], kept: Sequence[bool], profiling: Profiling) -> list[bool]:
-    """Whether each turn of a trajectory is rejected by its draw, which depends on the seed and its name alone."""
+    """Mask of the turns of a trajectory rejected by their draw, which depends on the seed and its name alone."""
     found = []
     for turn, chance in zip(members, keep_chances(members, kept, profiling), strict=True):
         name = f"{turn.group}:{turn.trajectory}"
