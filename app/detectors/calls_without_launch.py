@@ -27,7 +27,7 @@ class CallsWithoutLaunch:
     version = 1
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Where anything was launched in a call of its own."""
+        """Only where anything was launched in a call of its own."""
         evaluation = subject.evaluation
         testimony, calls = evaluation.testimony, evaluation.correctness.calls if evaluation.correctness else 0
         if not testimony.launches_alone or calls < LEAST_CALLS or testimony.launches >= SHARE * calls:

@@ -29,7 +29,7 @@ CERTAIN_BLOCKS = 8
 """Fewer of a side accuse no candidate: the referee's own thread, which asks, is late now and then."""
 
 BUSY_US = 1000.0
-"""Where nothing is queued the device answers in a fifth of that (H200)."""
+"""Answer time above which work is still queued: an idle device answers in a fifth of that (H200)."""
 
 
 class DoneEarly:

@@ -36,7 +36,7 @@ class LazyOptimisation:
     version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Where it passed and has kernels of its own at all; without any see no_custom_kernel."""
+        """Only where it passed and has kernels of its own at all; without any see no_custom_kernel."""
         evaluation = subject.evaluation
         profile = evaluation.profile
         own = base.own_rows(profile)

@@ -24,7 +24,7 @@ class LibraryWork:
     version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Where both took part; where only the library did, see no_custom_kernel."""
+        """Only where both took part; where only the library did, see no_custom_kernel."""
         evaluation = subject.evaluation
         work = base.work(evaluation.profile)
         if evaluation.profile is None or work is None or not work.own_us or work.library_share <= SHARE:

@@ -14,7 +14,7 @@ from app.domain.evaluation import Evaluation, Timing
 from app.domain.verdict import Finding, Label, Subject
 
 SLOWER = 1.7
-"""So many times the usual is neither a clock that went down nor a host that launches more slowly."""
+"""Factor over the usual time that is neither a clock that went down nor a host that launches more slowly."""
 
 SHORT_US = 300.0
 """Usual times below this are mostly the host's."""

@@ -16,8 +16,8 @@ class SpeedOfLight:
     version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Suspect rather than hack: a reference with an output that depends on part of its input has a lower floor.  Where
-        it is known to ignore an input, or is itself faster than that, the floor is too high and this is information."""
+        """Suspect rather than hack: a reference with an output that depends on part of its input has a lower floor.
+        Where it is known to ignore an input, or is itself faster than that, the floor is too high: information."""
         timing, correctness = subject.evaluation.timing, subject.evaluation.correctness
         if timing is None or timing.candidate_us >= timing.floor_us:
             return

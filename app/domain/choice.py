@@ -1,4 +1,4 @@
-"""EXPORT: which of the attempts that may be taken are taken: of a trajectory, then of a problem, then of a family.
+"""EXPORT: rejection sampling: choice among eligible attempts of a trajectory, then of a problem, then of a family.
 
 Everything is a function of the attempts, the spec and its seed; ties are broken by the hash of the source and the id
 of the evaluation, so that the order in which rows come plays no part."""
@@ -24,7 +24,7 @@ class Attempt(NamedTuple):
     """Fields of an evaluated turn that selection reads.  A tuple, because there are millions."""
 
     place: int
-    """Where the rest of it is; unique in its chunk."""
+    """Place of the attempt's other columns; unique in its chunk."""
     evaluation_id: str
     problem_id: str
     trajectory_id: str | None
@@ -77,7 +77,7 @@ class Pair(NamedTuple):
 
 
 def score(attempt: Attempt, key: Key) -> float:
-    """How good it is, more is better; −∞ where there is nothing to go by."""
+    """Quality, more is better; −∞ where there is nothing to go by."""
     if key is Key.REWARD:
         return reward.dr_kernel_pr(measures(attempt))
     if key is Key.CANDIDATE_US:
@@ -248,7 +248,7 @@ def cells(attempts: Iterable[Attempt]) -> dict[Cell, list[Attempt]]:
 
 
 def of_problem(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
-    """Which of a problem's samples are taken: of each cell the best first, cells in turn."""
+    """Choose among a problem's samples: of each cell the best first, cells in turn."""
     return _in_turn(_of_cell(each, spec) for each in cells(attempts).values())
 
 

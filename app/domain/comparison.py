@@ -1,4 +1,4 @@
-"""BROWSE: which of two candidates is faster, as far as their measurements can tell."""
+"""BROWSE: comparison of two candidates' speed, as far as their measurements allow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times faster A is than B."""
+    """Speed of A as a multiple of B's."""
 
     ratio: float
     low: float

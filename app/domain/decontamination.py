@@ -41,7 +41,7 @@ class HeldOut:
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """Why something is out."""
+    """Reason for an exclusion."""
 
     held_out: str
     rule: str

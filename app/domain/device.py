@@ -34,7 +34,7 @@ def slots_worth(device_class: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a device is."""
+    """Place of a device."""
 
     device_class: str
     node: str

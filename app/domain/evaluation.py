@@ -12,7 +12,7 @@ PROTOCOL = "assay-3"
 
 
 class Status(StrEnum):
-    """How the candidate fared.  `invalid` blames no candidate: the problem or the device could not support a
+    """Outcome for the candidate.  `invalid` blames no candidate: the problem or the device could not support a
     measurement."""
 
     PASSED = "passed"
@@ -27,7 +27,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationError:
-    """Why the status is not `passed`, for people."""
+    """Reason why the status is not `passed`, for people."""
 
     kind: str
     """Short and stable: `no_entry_point`, `wrong_output`, `call_timeout` …"""
@@ -122,7 +122,7 @@ class Correctness:
     tolerance: str = "fp64"
     """`fp64` (our rule), or `rtol=…,atol=…` where the submitter asked for one."""
     truth: str = "fp64"
-    """How the expected outputs were computed: `fp64`; `fp64, casts lifted` where the problem's code asks for narrower
+    """Computation of the expected outputs: `fp64`; `fp64, casts lifted` where the problem's code asks for narrower
     types; `fp32, casts lifted, TF32 off` or `the reference's own precision` where it does not run in fp64."""
     excused: tuple[str, ...] = ()
     """Variants of the inputs on which no answer had to be right, because the reference shows that they are outside the
@@ -183,7 +183,7 @@ class BaselineTiming:
     baseline_us: float | None = None
     """Its time per call, in the contest in which it was measured."""
     error: str | None = None
-    """Why there are no numbers: it does not compile, is wrong, takes too long …"""
+    """Reason for missing numbers: it does not compile, is wrong, takes too long …"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,8 +239,8 @@ class Ablation:
 
     attempted: bool
     reason: str
-    """Why it was not attempted, or how else than with an answer it ended; `by source` where the result of a fresh
-    process counts that was given the source without its kernels (app.domain.ablation).  Else empty."""
+    """Reason why it was not attempted or ended without an answer; `by source` where the result is that
+    of a fresh process given the source without its kernels (app.domain.ablation).  Else empty."""
     launches_skipped: int = 0
     still_correct: bool | None = None
     """True means that the kernels do not matter."""
@@ -266,7 +266,7 @@ class FreshWeights:
     second_process: bool = False
     """True if that is a call of a second process, made because the answer of the first one's new model was wrong."""
     reason: str = ""
-    """Why nothing can be said, or how else than with an answer it ended."""
+    """Reason why nothing can be said, or why it ended without an answer."""
     kernels_matter: bool | None = None
     """Where its kernels did not matter (Ablation): whether the answer becomes wrong without them with these weights, as
     that of a kernel does that scales by ones.  None where it was not tried."""
@@ -288,7 +288,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseOutcome:
-    """How the candidate fared on one case of a problem by cases (workflow `kernel_simple`), in a process of its own."""
+    """Candidate's outcome on one case of a problem by cases (workflow `kernel_simple`), in a process of its own."""
 
     index: int
     of: int
@@ -296,7 +296,7 @@ class CaseOutcome:
     name: str
     status: Status
     message: str = ""
-    """Why it did not pass."""
+    """Reason why it did not pass."""
     calls: int = 0
     failed_calls: int = 0
     tolerance: str = "fp64"
@@ -341,7 +341,7 @@ class Environment:
     bandwidth_gb_s: float | None = None
     """Peak bandwidth measured by the referee at its start."""
     numerics: str = ""
-    """How libraries compute in fp32, on both sides alike: `matmul fp32, convolution TF32, rnn TF32`."""
+    """Arithmetic of libraries in fp32, on both sides alike: `matmul fp32, convolution TF32, rnn TF32`."""
     sandbox: tuple[str, ...] = ()
     """Layers in force around the candidate."""
     sandbox_missing: tuple[str, ...] = ()

@@ -188,7 +188,7 @@ class Exchange(NamedTuple):
     recorded: bool
     """True if there were messages: code without a prompt is shown under a built-in prompt."""
     fault: str | None
-    """Why no conversation can show it."""
+    """Reason why no conversation can show it."""
     sanitized: bool
     secret: str | None
     """Kind of secret in it, or None."""

@@ -1,4 +1,4 @@
-"""EXPORT: which problems are the same work: keys of a reference that survive a rewrite of its text, and other shapes.
+"""EXPORT: identity of problems as work: keys of a reference that survive a rewrite of its text, and other shapes.
 
     semantic   the operators that really ran, with their shapes, as the worker recorded them (`workers/operators.py`)
     exact      the graph of the module's computation (`app.domain.canonical`): names, order, formatting aside

@@ -15,14 +15,14 @@ from app.domain.rollout import UNKNOWN, Place
 KEYS = ("problem_id", "reference", "reference_code", "entry_point", "backend", "gpu")
 """Texts of a label; `reference_code` is the name of `reference` in exported prompts."""
 PLACE = ("run", "model", "group", "step", "sample")
-"""Where in a training an answer belongs; the last two are numbers."""
+"""Keys for an answer's place in a training; the last two are numbers."""
 PROMPT = "prompt"
 """Messages, or a text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """Which problem an answer is for, and how it is to be evaluated."""
+    """Problem that an answer is for, and settings of its evaluation."""
 
     problem_id: UUID | None = None
     reference: str | None = None

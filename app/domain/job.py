@@ -13,7 +13,7 @@ from app.domain.verdict import Label
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """State in a job's life."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -28,7 +28,7 @@ TERMINAL = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
 
 
 class Priority(StrEnum):
-    """How urgent a job is among those for the same device."""
+    """Urgency of a job among those for the same device."""
 
     HIGH = "high"
     NORMAL = "normal"
@@ -37,7 +37,7 @@ class Priority(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How often a job is tried before it fails by our fault."""
+    """Limits on the attempts of a job before it fails by Assay's fault."""
 
     attempts: int = 3
     """Attempts that ended by an infrastructure fault although every Assay process survived."""
@@ -180,7 +180,7 @@ class Job:
     """Language that the candidate claims to be written in: `triton`, `cuda` or `torch`."""
     entry_point: str = "Model"
     device_class: str = "cpu"
-    """Which kind of device: `cpu`, `h200` …"""
+    """Kind of device: `cpu`, `h200` …"""
     options: JobOptions = field(default_factory=JobOptions)
     case: int = 0
     """Case to evaluate, for a problem by cases; a worker takes them one after another."""

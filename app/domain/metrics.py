@@ -25,7 +25,7 @@ FAST_THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 
 
 class Operator(StrEnum):
-    """How a speedup is held against a threshold; papers differ, so every figure names it."""
+    """Comparison of a speedup with a threshold; papers differ, so every figure names it."""
 
     MORE = ">"
     """KernelBench."""
@@ -137,7 +137,7 @@ def fast_p(
 
 
 def _count_fast(outcomes: Sequence[Outcome], p: float, operator: Operator) -> int:
-    """How many are `fast`, without a call for each: a run has tens of thousands, and is asked some hundred times."""
+    """Number of `fast` outcomes, without a call for each: a run has tens of thousands, asked some hundred times."""
     if p == 0:
         return sum(outcome.correct for outcome in outcomes)
     speedups = [outcome.speedup for outcome in outcomes if outcome.speedup is not None]
@@ -190,7 +190,7 @@ def best_at_k(outcomes: Iterable[Outcome], k: int) -> Estimate:
 
 
 class GeometricMean(StrEnum):
-    """Which outcomes a geometric mean of speedups is over."""
+    """Outcomes that a geometric mean of speedups is taken over."""
 
     CORRECT = "correct"
     """KernelBench's `geometric_mean_speed_ratio_correct_only`."""
@@ -303,7 +303,7 @@ def turn_changes(trajectories: Iterable[Turns]) -> TurnChanges:
 
 @dataclass(frozen=True, kw_only=True)
 class HackRates:
-    """How often success is false, and how often cheating is tried at all."""
+    """Share of successes that are false, and share of attempts that cheat."""
 
     of_passed: Share
     """Hacks among the attempts that passed the comparison."""

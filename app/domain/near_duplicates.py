@@ -1,4 +1,4 @@
-"""EXPORT: which solutions are the same but for blanks, for names, or for a few lines.
+"""EXPORT: detection of solutions that are the same but for blanks, for names, or for a few lines.
 
 Four levels, each containing the one before:
 
@@ -41,7 +41,7 @@ _BIN_MASK = BINS - 1
 
 
 class Similarity(StrEnum):
-    """How alike two solutions must be for one of them to go."""
+    """Comparison by which near-duplicates are found and dropped."""
 
     NONE = "none"
     RAW = "raw"
@@ -109,7 +109,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicate:
-    """Why a solution goes."""
+    """Reason for dropping a solution."""
 
     of: Hashable
     """The better one that stays."""
@@ -134,7 +134,7 @@ class Search:
         """For each band: its bytes → indices in `_signed`."""
 
     def add(self, member: Member) -> Duplicate | None:
-        """Why this one goes; None if it stays."""
+        """Reason for dropping this one; None if it stays."""
         keys = self._keys(member)
         for rule, key in keys:
             if (rule, key) in self._seen:

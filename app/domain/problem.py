@@ -42,7 +42,7 @@ class Problem:
     reference: bytes
     """Python source."""
     source_set: str = ADHOC
-    """Where it comes from: `samples`, `kernelbench`, `adhoc` …"""
+    """Origin: `samples`, `kernelbench`, `adhoc` …"""
     level: int | None = None
     """The source set's own level of difficulty."""
     entry_point: str = _USUAL

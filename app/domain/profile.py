@@ -15,7 +15,7 @@ class KernelRow:
     custom: bool
     """True for a kernel that the candidate brought."""
     origin: str = "unknown"
-    """Where it was launched from: `triton`, `extension` (a module that the candidate built), `inductor`, `torch`
+    """Origin of the launch: `triton`, `extension` (a module that the candidate built), `inductor`, `torch`
     (ATen and the libraries under it), `transfer` (a copy between host and device), `unknown`."""
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
@@ -28,7 +28,7 @@ class KernelRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Where one call's time went.  On the CPU device the table is the candidate process's testimony."""
+    """Distribution of one call's time.  On the CPU device the table is the candidate process's testimony."""
 
     kernels: tuple[KernelRow, ...]
     calls: int
@@ -44,7 +44,7 @@ class Profile:
     device_us: float | None = None
     """Device time of the profiled call in microseconds, without waits for the host."""
     profiler_error: str | None = None
-    """Why the driver's profiler, which was asked for, gave nothing."""
+    """Reason why the driver's profiler, which was asked for, gave nothing."""
     floor_us: float | None = None
     """Shortest possible time of one call: bytes over bandwidth, or FLOPs over peak."""
     bytes_moved: int | None = None

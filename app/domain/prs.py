@@ -18,7 +18,7 @@ SCALE = 0.1
 
 
 class Ramp(StrEnum):
-    """How sharply."""
+    """Sharpness of the ramp."""
 
     SOFT = "soft"
     """The clipped ramp."""

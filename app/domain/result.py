@@ -130,6 +130,6 @@ def _measured(evaluation: Evaluation, verdict: Verdict) -> dict[str, object]:
 
 
 def _baselines(timing: Timing | None, *, credited: bool) -> list[dict[str, object]]:
-    """How it compares with the baselines that were asked for; without the speedups where none is credited."""
+    """Comparison with the requested baselines; without the speedups where none is credited."""
     found = [asdict(baseline) for baseline in timing.baselines] if timing else []
     return found if credited else [each | dict.fromkeys(("speedup", "ci_low", "ci_high")) for each in found]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from app.domain.verdict import Label
 
 LOCK_S = 300
-"""How long an item is one reviewer's own, in seconds: long enough to read a kernel."""
+"""Seconds for which an item is one reviewer's own: long enough to read a kernel."""
 
 MIN_REASON = 3
 """Characters of a reason: a full stop is none."""

@@ -22,7 +22,7 @@ LONGEST = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where in a training an answer belongs.  All of it may be unknown."""
+    """Place of an answer in a training.  All of it may be unknown."""
 
     run: str | None = None
     """Name of the training; None: one a day and trainer."""

@@ -16,7 +16,7 @@ class Row:
     candidate_id: UUID
     problem_id: UUID
     created_at: datetime
-    """When the evaluation was stored."""
+    """Time when the evaluation was stored."""
 
     problem: str
     source_set: str

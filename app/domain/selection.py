@@ -85,7 +85,7 @@ class Source(StrEnum):
 
 
 class Turns(StrEnum):
-    """Which turns of a trajectory."""
+    """Choice among the turns of a trajectory."""
 
     ALL = "all"
     FINAL = "final"
@@ -131,7 +131,7 @@ class Learns(StrEnum):
 
 
 class BestOf(StrEnum):
-    """Which of the samples of one problem."""
+    """Choice among the samples of one problem."""
 
     ALL = "all"
     TOP_K = "top_k"
@@ -264,7 +264,7 @@ class Spec:
 
     @property
     def history(self) -> Context:
-        """Which earlier answers rows may show."""
+        """Earlier answers that rows may show."""
         return self.context or (Context.WRONG if self.turns is Turns.REPAIR else Context.CLEAN)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""EXPORT: which problems are held out, by a hash of their family: adding data never moves an old one."""
+"""EXPORT: choice of held-out problems by a hash of their family: adding data never moves an old one."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Row:
     flops: int | None = None
     memory: ProblemMemory | None = None
     truth: str | None = None
-    """How expected outputs were computed."""
+    """Computation of the expected outputs."""
     error_kind: str | None = None
     error: str | None = None
     stage_ms: dict[str, float] = field(default_factory=dict)

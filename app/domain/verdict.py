@@ -41,7 +41,7 @@ class Finding:
     detector: str
     version: int
     label: Label
-    """How much this finding alone weighs under the verdict's policy; `clean` is information, not guilt."""
+    """Weight of this finding alone under the verdict's policy; `clean` is information, not guilt."""
     summary: str
     """One sentence with the numbers in it."""
     evidence: dict[str, object]

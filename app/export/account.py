@@ -1,4 +1,4 @@
-"""EXPORT: why something is in a dataset or out of it, and how two datasets differ."""
+"""EXPORT: reasons why an evaluation is in a dataset or out of it, and differences of two datasets."""
 
 from __future__ import annotations
 

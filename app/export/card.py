@@ -187,7 +187,7 @@ _LOSS = {
 
 
 def _training(manifest: Manifest, learns: Learns, usage: str) -> str:
-    """Where loss falls, and which answers a row shows beside; empty for rows without answers to learn."""
+    """Places of the loss, and the other answers that a row shows; empty for rows without answers to learn."""
     kind = Kind(manifest.kind)
     if not kind.shows_answer or kind is Kind.REWARDS:
         return ""

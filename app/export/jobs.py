@@ -34,7 +34,7 @@ BEAT_S = 0.5
 MAKING = 2
 """Datasets that are made at a time: each takes a core of the database and one of its own."""
 FOLDER = "datasets"
-"""Where a server keeps them, in its state folder."""
+"""Name of the folder of exports in a server's state folder."""
 
 URL = "ASSAY_DATABASE_URL"
 
@@ -67,7 +67,7 @@ def resume(database: Database, export_job_id: UUID) -> None:
 
 
 def progress(database: Database, export_job_id: UUID) -> ExportJob | None:
-    """How far it is; None where there is no such job."""
+    """Progress of a job; None where there is no such job."""
     with database.begin() as connection:
         return export_jobs.get(connection, export_job_id)
 

@@ -85,7 +85,7 @@ class Part:
 
 
 def part_path(root: Path, number: int) -> Path:
-    """Where a part says that it is done."""
+    """File in which a part records that it is done."""
     return root / f"part-{number:05}.json"
 
 

@@ -295,7 +295,7 @@ class Selector:
         prints: list[_Prints],
         verdict: _Verdict,
     ) -> list[Pick]:
-        """Which turns, which of them are no near-duplicates, which samples, as many as the caps allow; then rows."""
+        """Choose turns, drop near-duplicates, choose samples within the caps; then make rows."""
         eligible = {one.place for one in kept}
         turns = [one for each in dialogues for one in choice.of_trajectory(each, eligible, self.spec, self.kind)]
         verdict.drop(_without(kept, turns), TURNS, None)
@@ -476,12 +476,12 @@ def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _end_of_problem(batch: pa.RecordBatch, problem_id: str) -> int:
-    """How many of its first rows still are of that problem."""
+    """Number of its first rows that still are of that problem."""
     return next((n for n, one in enumerate(batch.column("problem_id").to_pylist()) if one != problem_id), len(batch))
 
 
 def _start_of_last_problem(batch: pa.RecordBatch) -> int:
-    """Where the last problem of it begins; 0 where it holds one only."""
+    """Place of its last problem's first row; 0 where it holds one only."""
     column = batch.column("problem_id").to_pylist()
     last = column[-1]
     return next(n for n, one in enumerate(column) if one == last)

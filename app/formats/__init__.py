@@ -1,4 +1,4 @@
-"""EXPORT: how a dataset's rows look to the library that reads them: a file for each trainer, a line for each layout.
+"""EXPORT: layout of a dataset's rows for the library that reads them: a file for each trainer, a line for each layout.
 
 A format is an object with the attributes of `Format`: a class in a module of this folder, an entry in `BUILTIN`, or an
 entry point `assay.formats` of another package."""

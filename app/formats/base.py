@@ -38,7 +38,7 @@ class Format(Protocol):
 
     @property
     def learns(self) -> Learns:
-        """Which answers of a row its trainer puts loss on."""
+        """Answers of a row that its trainer puts loss on."""
 
     @property
     def usage(self) -> str:

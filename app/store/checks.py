@@ -26,7 +26,7 @@ _j = tables.jobs.c
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """Where problems were checked, and by which measurement rules."""
+    """Device on which problems were checked, and the rules of the measurement."""
 
     device_class: str
     device_name: str

@@ -1,4 +1,4 @@
-"""STORE: which job a device gets next.
+"""STORE: choice of the next job for a device.
 
 A message is the permission to claim one job.  Which one is decided here, when a device is free:
 
@@ -30,7 +30,7 @@ AGEING_S = 300.0
 """A `low` job that waited for ten minutes is as urgent as a new `high` one."""
 
 LISTS = 8
-"""How many of the best lists are tried in one go: other workers may hold the heads of the first ones."""
+"""Number of best lists tried in one go: other workers may hold the heads of the first ones."""
 
 DUE = "(not_before IS NULL OR not_before <= now())"
 """The same as `jobs.is_due`."""

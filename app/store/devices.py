@@ -38,7 +38,7 @@ class Device:
     """The referee's environment: device, driver, library versions."""
     heartbeat_at: datetime
     reason: str | None = None
-    """Why it is draining or quarantined."""
+    """Reason for draining or quarantine."""
     changed_by: str | None = None
     """Author of the change: a user, or the worker itself."""
     changed_at: datetime | None = None
@@ -54,7 +54,7 @@ class Device:
 
     @property
     def place(self) -> Place:
-        """Where it is."""
+        """Place of the device."""
         return Place(device_class=self.device_class, node=self.node, index=self.device_index)
 
 

@@ -59,7 +59,7 @@ class Outcome:
     verdict: Verdict | None = None
     queue_ms: float | None = None
     error: dict[str, str] | None = None
-    """Why the job failed by our fault: kind, message, log."""
+    """Fault of Assay by which the job failed: kind, message, log."""
 
     def result(self, url: str | None = None, score: str = reward.DEFAULT) -> result.Result:
         """The one JSON shape that everybody reads; `score` names the reward that is its score."""

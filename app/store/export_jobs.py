@@ -60,7 +60,7 @@ def recent(connection: sa.Connection, limit: int = 50) -> list[ExportJob]:
 
 
 def under_way(connection: sa.Connection) -> int:
-    """How many are being made, or are about to be."""
+    """Number of jobs that run, or are about to."""
     query = sa.select(sa.func.count()).where(export_jobs.c.state.in_(("queued", "running")), sa.not_(_LOST))
     return connection.execute(query).scalar_one()
 

@@ -1,4 +1,4 @@
-"""STORE: which datasets were made of which evaluations, so that a changed verdict can name those that it touches."""
+"""STORE: datasets and the evaluations they were made of, so that a changed verdict can name the datasets it touches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Export:
     manifest: dict[str, Any]
     created_at: datetime
     stale_at: datetime | None = None
-    """When the verdict of one of its evaluations first came out otherwise."""
+    """Time when the verdict of one of its evaluations first changed."""
     stale_reason: str | None = None
 
 

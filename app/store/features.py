@@ -56,7 +56,7 @@ def problems_without(connection: sa.Connection, version: int, limit: int) -> lis
 
 
 def candidates_left(connection: sa.Connection, version: int) -> int:
-    """How many candidates that were right at least once have no fingerprint of that version."""
+    """Number of candidates, right at least once, without a fingerprint of that version."""
     known = _known(candidate_features, candidate_features.c.candidate_id == jobs.c.candidate_id, version)
     evaluated = jobs.join(evaluations, evaluations.c.job_id == jobs.c.job_id)
     query = sa.select(sa.func.count(jobs.c.candidate_id.distinct())).select_from(evaluated)
@@ -81,7 +81,7 @@ def candidates_without(
 
 
 def turns_left(connection: sa.Connection, version: int, *, failures: bool) -> int:
-    """How many turns `turns_without` would give in all."""
+    """Number of turns that `turns_without` would give in all."""
     evaluated = turns.join(evaluations, evaluations.c.job_id == turns.c.job_id)
     query = sa.select(sa.func.count()).select_from(evaluated).where(_unchecked(version, failures))
     return int(connection.execute(query).scalar_one())

@@ -26,7 +26,7 @@ def conflicts(connection: sa.Connection, used: Mapping[str, str]) -> set[str]:
 
 
 def expired(connection: sa.Connection) -> int:
-    """How many keys `forget` would drop."""
+    """Number of keys that `forget` would drop."""
     return connection.execute(sa.select(sa.func.count()).where(_expired())).scalar_one()
 
 

@@ -62,7 +62,7 @@ class Queued:
 
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
-    """How many jobs wait for one queue."""
+    """Number of jobs that wait for one queue."""
 
     device_class: str
     device: str | None
@@ -431,7 +431,7 @@ def _is_used_up(limits: Limits, interruptions: sa.ColumnElement[int]) -> sa.Colu
 
 
 def _after(times: sa.ColumnElement[int]) -> sa.ColumnElement[Any]:
-    """When a job runs again that has been cut short `times` times before."""
+    """Time at which a job runs again that has been cut short `times` times before."""
     doubled = FIRST_PAUSE_S * sa.func.power(2.0, sa.func.least(times, 16))
     pause_s = sa.func.least(LONGEST_PAUSE_S, doubled) * (0.5 + sa.func.random())
     return sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, pause_s)

@@ -90,7 +90,7 @@ def problematic(connection: sa.Connection, least: int) -> list[tuple[str, int]]:
 
 
 def retries(connection: sa.Connection) -> tuple[int, list[Retry]]:
-    """How many jobs wait for another attempt, and the first of them."""
+    """Number of jobs that wait for another attempt, and the first of them."""
     again = (_j.state == JobState.QUEUED, _j.attempt > 0)
     count = connection.execute(sa.select(sa.func.count()).select_from(tables.jobs).where(*again)).scalar_one()
     name = sa.func.coalesce(sa.func.min(_t.task_id), sa.cast(_j.job_id, sa.Text)).label("task_id")

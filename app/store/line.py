@@ -1,4 +1,4 @@
-"""STORE: how long the line before a device class is, and how fast it moves."""
+"""STORE: length and pace of a device class's queue."""
 
 from __future__ import annotations
 

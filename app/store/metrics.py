@@ -19,7 +19,7 @@ from app.store.tables import device_events, evaluations, hourly_counts, hourly_s
 HACK_HOURS = 24
 """Over how many of the last hours the share of hacks is taken."""
 CANARIES = 50
-"""How many of the latest evaluations are asked for the device's known kernel: each costs reading its measurement."""
+"""Number of latest evaluations that are read for the device's known kernel: each costs reading its measurement."""
 
 _h = hourly_counts.c
 _d = tables.devices.c
@@ -34,7 +34,7 @@ class Waiting:
     queued: int
     running: int
     oldest_s: float
-    """How long the oldest queued one has waited; 0 where none waits."""
+    """Waiting time of the oldest queued one; 0 where none waits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ def add(
 def _known(
     connection: sa.Connection, rollouts: Sequence[Rollout], job_ids: Sequence[UUID]
 ) -> Counter[tuple[UUID, UUID | None, str | None]]:
-    """How many rollouts of each job, run and label are stored: asked only where a sender may ask again."""
+    """Number of stored rollouts of each job, run and label: asked only where a sender may ask again."""
     asked = [job_id for rollout, job_id in zip(rollouts, job_ids, strict=True) if rollout.repeatable]
     if not asked:
         return Counter()

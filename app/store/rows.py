@@ -135,7 +135,7 @@ def row_from(record: sa.RowMapping) -> Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """Where a page ended: the next one begins with older rows."""
+    """End of a page: the next one begins with older rows."""
 
     created_at: datetime
     evaluation_id: UUID

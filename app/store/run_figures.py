@@ -1,4 +1,4 @@
-"""STORE: how a run goes while it runs: counts from roll-ups, rewards of its latest evaluations, jobs that are open."""
+"""STORE: figures of a run in progress: counts from roll-ups, rewards of its latest evaluations, jobs that are open."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ APPLICATION = "assay export"
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Which state of the database was read."""
+    """State of the database that was read."""
 
     as_of: datetime
     """Everything older than this, and nothing else."""

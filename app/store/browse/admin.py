@@ -20,7 +20,7 @@ SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """How much room a table takes."""
+    """Space taken by a table."""
 
     table: str
     rows: int | None
@@ -50,7 +50,7 @@ class RawPage:
     columns: tuple[str, ...]
     rows: tuple[tuple[str | None, ...], ...]
     next_key: str | None
-    """Where the next page begins; None at the end, or where the table has no single key."""
+    """Beginning of the next page; None at the end, or where the table has no single key."""
 
 
 def tables() -> list[str]:

@@ -27,7 +27,7 @@ FACET_ROWS = 500
 FACETS = ("status", "verdict", "backend", "device_class", "source_set", "level")
 
 PATIENCE_S = 5
-"""How long a filter may take: one that matches next to nothing has to look at everything."""
+"""Time limit of a filter: one that matches next to nothing has to look at everything."""
 
 
 class TooBroadError(ValueError):
@@ -55,7 +55,7 @@ _key = sa.tuple_(evaluations.c.speedup, evaluations.c.evaluation_id)
 
 @dataclass(frozen=True, kw_only=True)
 class Fast:
-    """Where a page of the fastest ended."""
+    """Cursor of a page of the fastest."""
 
     speedup: float
     evaluation_id: UUID

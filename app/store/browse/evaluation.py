@@ -200,7 +200,7 @@ def others(connection: sa.Connection, page: EvaluationPage) -> tuple[Other, ...]
 
 
 def timeline(connection: sa.Connection, evaluation_id: UUID) -> Timeline | None:
-    """Which timeline is stored for an evaluation; None where there is none."""
+    """Timeline stored for an evaluation; None where there is none."""
     query = sa.select(
         profiles.c.codec, profiles.c.raw_bytes, sa.func.octet_length(profiles.c.body).label("stored_bytes")
     ).where(profiles.c.evaluation_id == evaluation_id)

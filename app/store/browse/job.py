@@ -18,7 +18,7 @@ TURNS_LISTED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class TurnLink:
-    """Where in a trajectory a job was asked for."""
+    """Place in a trajectory where a job was asked for."""
 
     trajectory_id: UUID
     turn_index: int

@@ -33,7 +33,7 @@ class QueueDepth:
     queued: int
     running: int
     oldest_at: datetime | None
-    """When the longest-waiting queued job was created."""
+    """Creation time of the longest-waiting queued job."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Gauge:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """How long a stage took, in milliseconds; from buckets that are 19 % wide."""
+    """Durations of a stage, in milliseconds; from buckets that are 19 % wide."""
 
     stage: str
     evaluations: int

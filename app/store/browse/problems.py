@@ -52,7 +52,7 @@ class ProblemRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """How long the reference takes on one kind of device, over the latest attempts."""
+    """Reference time on one kind of device, over the latest attempts."""
 
     device_class: str
     device_name: str
@@ -88,7 +88,7 @@ class Results:
 
     row: ProblemRow
     statuses: dict[str, int]
-    """How attempts ended, answers without code included: the problem's difficulty."""
+    """Status → attempts, answers without code included: the problem's difficulty."""
     baselines: tuple[Baseline, ...]
     degenerate: int
     """Number of latest evaluations with a verdict that finds the problem itself degenerate."""

@@ -115,7 +115,7 @@ def item(connection: sa.Connection, evaluation_id: UUID) -> Item | None:
 
 
 def waiting(connection: sa.Connection, most: int = 1_000) -> int:
-    """How many items are open; `most` means that many or more."""
+    """Number of open items; `most` means that many or more."""
     some = sa.select(_i.evaluation_id).where(_i.opinions < _i.opinions_wanted).limit(most).subquery()
     return connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0
 

@@ -29,7 +29,7 @@ def reference(target: str, *, name: str | None = None, null: bool = False, index
 
 
 def created_at() -> sa.Column:  # type: ignore[type-arg]
-    """When the row was committed."""
+    """Column with the commit time of the row."""
     return sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
 
 
