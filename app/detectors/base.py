@@ -85,7 +85,8 @@ def _us(rows: Iterable[KernelRow], *, modelled: bool) -> float:
 
 def rest(profile: Profile | None) -> Work | None:
     """Work, where only its own kernels were recorded: the library's is the rest of the profiled call's time on the
-    device, in which kernels follow each other without waiting for the host.  None on the CPU device, where launches have no size."""
+    device, in which kernels follow each other without waiting for the host.  None on the CPU device, where launches
+    have no size."""
     if profile is None or not profile.device_us or threads(profile) is None:
         return None
     own_us = sum(row.total_us for row in own_rows(profile)) / max(1, profile.calls)
