@@ -115,7 +115,7 @@ def add(connection: sa.Connection, new: Sequence[NewJob]) -> list[UUID]:
 
 
 def unsent(connection: sa.Connection, job_ids: Sequence[UUID]) -> list[Queued]:
-    """Those jobs that are queued and for which no message ever left, in the order of `job_ids`."""
+    """Queued ones of the jobs for which no message ever left, in the order of `job_ids`."""
     found = {queued.job_id: queued for queued in _queued(connection, id_in(job_ids), _j.sent_at.is_(None))}
     return [found[job_id] for job_id in dict.fromkeys(job_ids) if job_id in found]
 
