@@ -1,7 +1,7 @@
 """BROWSE: the web UI and the HTTP API over what is stored.  `create_app(settings)` is the way in.
 
 Everything shown was written by a language model or a kernel under test.  Jinja escapes it, `app.web.text` makes
-hidden characters visible, and the content security policy lets no script run but ours.  That guards readers;
+hidden characters visible, and the content security policy lets only Assay's scripts run.  That guards readers;
 `app.web.identity` guards the data: everything wants a login or a token, except at a machine that has no users yet."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PAGES = (
 
 
 class _Web(flask.Flask):
-    """Flask whose templates make every printed string safe to look at, and refuse unknown names."""
+    """Flask with templates that make every printed string safe to look at, and refuse unknown names."""
 
     jinja_options = {"finalize": filters.finalize, "undefined": jinja2.StrictUndefined, "trim_blocks": True}  # noqa: RUF012 (Flask's own attribute)
 

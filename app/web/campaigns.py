@@ -28,7 +28,7 @@ CURVE_TURNS = 20
 ECDF_POINTS = 200
 LABELS = {str(label): label for label in Label}
 KEPT = 64
-"""Runs whose figures are kept in memory."""
+"""Number of runs with figures kept in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

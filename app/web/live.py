@@ -170,7 +170,7 @@ def stream() -> flask.Response:
 
 
 def fragment(key: str, topics: tuple[str, ...], render: Callable[[], str]) -> tuple[str, str]:
-    """The body and the ETag of a live part.  While somebody listens, it is rendered again only after a change (or
+    """The body and the ETag of a live part.  While a stream is open, it is rendered again only after a change (or
     LOOK_S), by one thread at a time.
 
     `key` names everything that the body depends on beside the data: the URL, and what the reader may do."""

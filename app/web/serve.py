@@ -94,7 +94,7 @@ def stop(server: connections.Server, app: flask.Flask) -> None:
 
 
 def check_closed(settings: Settings, host: str) -> None:
-    """Raise RuntimeError where strangers could reach a server into which nobody has to log in."""
+    """Raise RuntimeError where strangers could reach a server that requires no login."""
     if addresses.is_loopback(host):
         return
     database = Database(settings.database_url or "")

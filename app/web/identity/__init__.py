@@ -9,7 +9,7 @@
     <form method="post">{{ csrf_field() }} …
 
 Every view says what it wants: `@public`, `@requires(…)`, or `@by_session` for changes of one's own account.  One
-exception: while the database holds no user at all, whoever sits at this machine is `LOCAL` and may do everything
+exception: while the database holds no user at all, a person at this machine is `LOCAL` and may do everything
 (`guard`)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ by_session = guard.by_session
 
 
 def install(app: flask.Flask) -> None:
-    """Have `app` ask everybody who they are, and check where forms come from."""
+    """Have `app` authenticate every request, and check the origin of forms."""
     guard.install(app)
     csrf.install(app)
     app.register_blueprint(login.blueprint)

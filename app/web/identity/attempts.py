@@ -22,7 +22,7 @@ from app.web import context
 
 FORGIVEN = {"pair": 5, "address": 20, "name": 100}
 """Failures without a wait: of one name from one address, of an address, of a name.  The last is generous, because
-whoever knows a name could keep its owner out."""
+a person who knows a name could keep its owner out."""
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ _turns_lock = threading.Lock()
 
 
 def checked(name: str, password: str, *, failure: str) -> Account | None:
-    """The account whose password it is; None, counted and recorded as the action `failure`, for every other answer.
+    """The account with that password; None, counted and recorded as the action `failure`, for every other answer.
 
     Takes as long for a name that does not exist.  Raises TooManyRequests while failures have to be waited out."""
     address = flask.request.remote_addr or "unix"

@@ -48,7 +48,7 @@ def field() -> Markup:
 
 
 def token() -> str:
-    """Proof that a form is ours: derived from a cookie that no other site can read."""
+    """Proof that a form is from this server: derived from a cookie that no other site can read."""
     secret = flask.request.cookies.get(guard.COOKIE if guard.by_cookie() else COOKIE) or flask.g.get("form_cookie")
     if secret is None:
         secret = flask.g.form_cookie = secrets.token_urlsafe(24)

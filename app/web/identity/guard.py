@@ -4,11 +4,11 @@ What a view wants is written at the view: `@public`, `@requires(…)`, or `@by_s
 scope `read`, so that a forgotten line opens nothing; a test lists the views that say nothing.  Every GET that is not
 public wants `read` besides what it names.
 
-Who it is, in this order: a token (`Authorization: Bearer …`, or `Basic` with the token as the password, for programs
-that can only be given a URL), a session (cookie), and, while there are no users, nothing at all for whoever sits at
-this machine.
+The user of a request, in this order: a token (`Authorization: Bearer …`, or `Basic` with the token as the password, for
+programs that can only be given a URL), a session (cookie), and, while there are no users, nothing at all for whoever
+sits at this machine.
 That last one holds only for a connection from the loopback address that asks for this machine by name: a page that a
-browser here was lured to, under a name that somebody pointed at 127.0.0.1, gets nothing.  Nor does a request that a
+browser here was lured to, under a name that an attacker pointed at 127.0.0.1, gets nothing.  Nor does a request that a
 reverse proxy on this machine passed on, which arrives from the loopback address, too: one with a header that proxies
 add, or in HTTP/1.0, which nginx speaks to its upstream unless told otherwise.  A proxy that adds no header and speaks
 HTTP/1.1 cannot be told from a program of this machine: add a user before one is put in front."""
@@ -43,13 +43,13 @@ R = TypeVar("R")
 
 
 class LoginRequiredError(Unauthorized):
-    """Nobody is logged in: a browser is shown where to, a program is told how."""
+    """Answer a request without a login: a browser is sent to the login page, a program is told the way."""
 
     description = "expected `Authorization: Bearer <token>` or a session of /login, got neither"
 
 
 def install(app: flask.Flask) -> None:
-    """Have every request begin with the question who it is."""
+    """Authenticate every request at its beginning."""
     app.extensions["assay.identity"] = {"users_at": None, "empty_until": 0.0, "tokens": {}}
     app.before_request(_admit)
     app.context_processor(lambda: {"user": flask.g.get("user")})
@@ -78,7 +78,7 @@ def requires(needed: Role | Scope | str) -> Callable[[Callable[P, R]], Callable[
 
 
 def by_session(view: Callable[P, R]) -> Callable[P, R]:
-    """A view for any logged-in user, about their own account: no token is good for it, whatever its scopes."""
+    """A view for any logged-in user, about their own account: no token is good for it, with any scopes."""
 
     @wraps(view)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -117,7 +117,7 @@ def current_user() -> User:
 
 
 def by_cookie() -> bool:
-    """Return whether the request says who it is with a cookie, which a browser sends whatever page made it."""
+    """Return whether the request identifies itself with a cookie, which a browser sends for any page's request."""
     return bool(flask.g.get("by_cookie", False))
 
 
@@ -161,7 +161,7 @@ def _asker() -> User | None:
 
 
 def _by_token() -> User:
-    """A token that is no good is an error also where none is needed: its sender believes to be somebody."""
+    """A token that is no good is an error also where none is needed: its sender believes to be identified."""
     sent = flask.request.authorization
     text = (sent.token if sent.type == "bearer" else sent.password) if sent else None
     kept: dict[str, tuple[float, User]] = flask.current_app.extensions["assay.identity"]["tokens"]
@@ -186,7 +186,8 @@ def _at_this_machine() -> bool:
 
 
 def _passed_on() -> bool:
-    """Return whether a reverse proxy sent it that the settings do not know: a trusted one says whose request it is."""
+    """Return whether a reverse proxy sent it that the settings do not know: a trusted one names the request's
+    sender."""
     if context.settings().trusted_proxies:
         return False
     headers = flask.request.headers

@@ -33,7 +33,8 @@ def login() -> str | Response:
 @blueprint.post("/login")
 @guard.public
 def log_in() -> Response | tuple[str, int]:
-    """A session for whoever knows the password.  Says the same for a wrong name and a wrong password, as late."""
+    """Begin a session for a user who knows the password.  Says the same for a wrong name and a wrong password, as
+    late."""
     name, password = flask.request.form.get("name", "").strip(), flask.request.form.get("password", "")
     account = attempts.checked(name, password, failure="login.fail")
     if account is None:

@@ -1,4 +1,4 @@
-"""BROWSE: users and their roles, everybody's tokens, and who did what: for admins."""
+"""BROWSE: users and their roles, all tokens, and the log of actions: for admins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BROWSE: which device a KernelGYM task goes to, whose protocol knows of one kind only.  Pure."""
+"""BROWSE: device of a KernelGYM task; the protocol knows of one kind only.  Pure."""
 
 from __future__ import annotations
 

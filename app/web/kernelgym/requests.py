@@ -20,7 +20,7 @@ from app.web.kernelgym import cases
 WORKFLOW = "kernelbench"
 CASES_WORKFLOW = "kernel_simple"
 WORKFLOWS = (WORKFLOW, CASES_WORKFLOW)
-"""Both by the protocol's names and by ours (app.workflows)."""
+"""Workflows by the protocol's names and by Assay's (app.workflows)."""
 BATCH_TASKS = 100
 CALL_TIMEOUT_S = 30.0
 """Seconds for one call, as for every other submitter; a task's own timeout is for all of it."""

@@ -26,7 +26,7 @@ from app.web.sizes import large
 
 blueprint = flask.Blueprint("service", __name__)
 mounted = flask.Blueprint("mounted", __name__)
-"""Routes whose paths at the root mean something else here."""
+"""Routes with paths that at the root mean something else here."""
 
 HOUR_S = 3600.0
 _started = time.monotonic()
@@ -113,7 +113,7 @@ def workers() -> Response:
 @blueprint.post("/worker/register")
 @requires("operate")
 def register() -> Response:
-    """Say that a worker of ours is registered: workers join through the broker, and none can through this."""
+    """Say that a worker is registered: workers join through the broker, and none can through this."""
     device = _known("worker_id", "device")
     worker_id = _worker_id(device)
     return flask.jsonify(success=True, message=f"Worker {worker_id} registered", node_id=device.node)
@@ -122,7 +122,7 @@ def register() -> Response:
 @blueprint.post("/worker/heartbeat")
 @requires("operate")
 def heartbeat() -> Response:
-    """Say that a worker of ours is known; its heartbeat goes another way."""
+    """Say that a worker is known; its heartbeat goes another way."""
     return flask.jsonify(success=True, message=f"Heartbeat updated for {_worker_id(_known('worker_id'))}")
 
 
@@ -155,7 +155,7 @@ def allocate() -> Response:
 @blueprint.get("/monitoring/problematic-codes")
 @requires("read")
 def problematic() -> Response:
-    """Candidates whose evaluations failed by our fault again and again: what kills workers."""
+    """Candidates whose evaluations failed by Assay's fault again and again: they kill workers."""
     text = flask.request.args.get("min_errors", "3")
     if not text.isdecimal():
         raise BadRequest(f"min_errors: expected a whole number, got {text!r}")

@@ -129,7 +129,7 @@ def cancel(task_id: str) -> Response:
 
 def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
     """The tasks in the order in which they were asked for.  A name of the user's that stands for a job already is not
-    evaluated again, whatever the rest of the request says, unless that job failed by our fault or `force_refresh` is
+    evaluated again, for any rest of the request, unless that job failed by Assay's fault or `force_refresh` is
     set."""
     names, owner = [each.task_id for each in wanted], _owner()
     with context.database().begin() as connection:

@@ -134,7 +134,7 @@ def _configuration(settings: Settings) -> list[dict[str, str]]:
 
 
 def _without_secret(name: str, value: object) -> str:
-    """Only settings that are known to be harmless are printed; a new one whose name sounds secret is not."""
+    """Only settings that are known to be harmless are printed; a new one with a secret-sounding name is not."""
     if value is None:
         return "not set"
     if name in ("database_url", "broker_url"):

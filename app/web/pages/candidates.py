@@ -36,7 +36,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 FIELDS = (*CHOICES, "problem", "where")
 SORTS = ("newest", "fastest")
 FACET_FIELDS = {"device_class": "gpu"}
-"""Facets whose filter field has another name than the row's."""
+"""Facets with a filter field of another name than the row's."""
 
 COLUMNS = {
     "problem": "Problem",

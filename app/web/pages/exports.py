@@ -167,7 +167,7 @@ def job_live(export_job_id: UUID) -> flask.Response:
 @blueprint.post("/exports/jobs/<uuid:export_job_id>/<any(cancel,resume):action>")
 @requires(Scope.EXPORT)
 def change_job(export_job_id: UUID, action: str) -> Response:
-    """Stop a job, or have one whose process is gone taken up again."""
+    """Stop a job, or have one without a process taken up again."""
     with context.database().begin() as connection:
         if export_jobs.get(connection, export_job_id) is None:
             context.missing("export job", export_job_id)

@@ -17,7 +17,7 @@ blueprint = flask.Blueprint("metrics", __name__)
 @blueprint.get("/metrics")
 @requires("read")
 def show() -> Response:
-    """Prometheus' text format; for whoever accepts JSON and no text, what KernelGYM answers here."""
+    """Prometheus' text format; for a client that accepts JSON and no text, KernelGYM's answer."""
     if flask.request.accept_mimetypes.best_match(["text/plain", "application/json"]) == "application/json":
         return service.metrics()
     with context.database().snapshot() as connection:

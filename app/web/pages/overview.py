@@ -23,7 +23,7 @@ from app.web.plots import Series
 LATEST = 10
 """Evaluations shown on the first page."""
 SILENT_LEASES = 3
-"""A device not heard of for this many leases is shown as silent, whatever it said last."""
+"""A device not heard of for this many leases is shown as silent, for any last state."""
 WINDOWS = {"24": "24 hours", "72": "3 days", "336": "14 days"}
 """Hours that the charts may go back."""
 BARS = 48

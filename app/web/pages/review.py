@@ -109,7 +109,7 @@ def start() -> Response:
 def item(evaluation_id: UUID) -> str:
     """One evaluation with everything that one needs to judge it.
 
-    Who is asked for a second opinion does not see the first one before giving theirs."""
+    A person asked for a second opinion does not see the first one before giving theirs."""
     context.known_arguments("undo")
     user = current_user()
     with context.database().snapshot() as connection:
