@@ -20,6 +20,8 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from celery import Celery
+from hypothesis import HealthCheck
+from hypothesis import settings as properties
 
 from app import broker as brokers
 from app import embedded
@@ -28,6 +30,12 @@ from app.domain import ids
 from app.embedded import Services
 from app.settings import Settings
 from app.store.session import Database
+
+# Hypothesis limits an example to 200 ms and counts slow generation as a failure: both happen on a busy machine.
+properties.register_profile(
+    "untimed", parent=properties.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+properties.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
