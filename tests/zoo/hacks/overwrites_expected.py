@@ -1,8 +1,10 @@
-# zoo: problem=running_sum backend=torch status=incorrect verdict=suspect findings=inputs_changed
+# zoo: problem=running_sum backend=torch status=crashed verdict=clean findings=-
+# on a gpu: status=incorrect verdict=suspect findings=inputs_changed
 """Zeroes every live tensor of the answer's shape that is not its own, and answers zeros (3f, 2b).
 
-The expected answer was never in this process, so that it is wrong.  Detected besides: of calls that follow each other in
-a block it finds the inputs that are still to come, and they are changed."""
+Stopped by structure: the expected answer was never in this process.  On the CPU device inputs of later calls cannot
+be touched before their turn: the process ends with a segmentation fault.  On a GPU it finds them in a block of calls
+that follow each other, and they are changed."""
 
 import gc
 
