@@ -187,7 +187,7 @@ def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
     client: Client, settings: Settings, start_worker: Start
 ) -> None:
     log = settings.state_dir / "log" / "worker-h200-9.log"
-    worker = start_worker(settings, device_class="h200", device_index=9)
+    worker = start_worker(replace(settings, slots=1), device_class="h200", device_index=9)  # one slot, one line
     until(lambda: log.exists() and "no evaluations on h200 9 yet" in log.read_text())
     (line,) = [line for line in log.read_text().splitlines() if "no evaluations on" in line]
     assert "the referee did not start: ValueError: device class 'h200': expected a GPU, and torch" in line
