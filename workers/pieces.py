@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from workers import spec
+from workers import sizes, spec
 
 FROM_BYTES = 256 << 20
 """Inputs and outputs of a call that is smaller are computed whole."""
@@ -28,7 +28,7 @@ def rows(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any) -> i
     """Rows of a piece; None where the problem is small or is not computed row by row.
 
     `call` is the reference, `outputs` its answer to `inputs`."""
-    total = _bytes(inputs) + _bytes(outputs)
+    total = sizes.tensor_bytes(inputs) + sizes.tensor_bytes(outputs)
     batch = _batch(inputs, outputs)
     if total < FROM_BYTES or batch is None or batch < 2:
         return None
@@ -94,8 +94,3 @@ def _close(piece: Any, whole: torch.Tensor) -> bool:
     apart = torch.linalg.vector_norm((piece.double() - whole.double()).nan_to_num())
     same_holes = torch.equal(torch.isfinite(piece), torch.isfinite(whole))
     return same_holes and bool(apart <= CLOSE * torch.linalg.vector_norm(whole.double().nan_to_num()))
-
-
-def _bytes(value: Any) -> int:
-    leaves = [leaf for leaf in spec.values(value) if isinstance(leaf, torch.Tensor)]
-    return sum(leaf.numel() * leaf.element_size() for leaf in leaves)

@@ -23,21 +23,22 @@ def estimated_bytes(draw: Callable[[], Any], make: Callable[[], Any]) -> int:
     try:
         with torch.device("meta"):
             inputs = draw()
-        found = INPUTS * _bytes(inputs)
+        found = INPUTS * tensor_bytes(inputs)
     except Exception:  # noqa: BLE001 (the problem's code, which need not run on that device)
         return 0
     try:
         with torch.device("meta"), torch.no_grad():
             model = make()
             parameters = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
-            found += PARAMETERS * _bytes(parameters)
-            found += OUTPUTS * _bytes(model(*inputs))
+            found += PARAMETERS * tensor_bytes(parameters)
+            found += OUTPUTS * tensor_bytes(model(*inputs))
     except Exception:  # noqa: BLE001 (the same)
         return found
     return found
 
 
-def _bytes(value: Any) -> int:
+def tensor_bytes(value: Any) -> int:
+    """Bytes of all tensors in a value, nested in lists, tuples and dicts as a spec may be."""
     tensors = [leaf for leaf in spec.values(value) if isinstance(leaf, torch.Tensor)]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 

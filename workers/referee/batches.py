@@ -111,6 +111,11 @@ class Truth(NamedTuple):
     """The same in the reference's own precision."""
 
 
+def joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    """Rows of several tensors as one; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
 def shown(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
     """Slots as one tensor a leaf, (slots, elements), where they lie: they change with the memory."""
     found = []

@@ -12,7 +12,7 @@ import torch
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers import spec
 from workers.referee import compare
-from workers.referee.batches import Delivery, Part, Truth, shown
+from workers.referee.batches import Delivery, Part, Truth, joined, shown
 from workers.referee.excuse import Excuses
 from workers.variants import Variant
 
@@ -107,7 +107,7 @@ class Record:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
         leaves = range(len(self._place.outputs.leaves))
-        got = shown(_joined([part.outputs for part in parts]), self._place.outputs)
+        got = shown(joined([part.outputs for part in parts]), self._place.outputs)
         expected, baseline = self._truth([(part.batch, part.first, part.count) for part in parts])
         if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
             self._ask_peers(got, baseline)
@@ -235,7 +235,3 @@ def _runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
         delivery, first = run[0]
         parts.append(delivery.part(first, first + len(run)))
     return parts
-
-
-def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -17,7 +17,7 @@ import torch
 from app.domain.evaluation import Trial
 from workers import memory, spec
 from workers.referee import compare, nulls
-from workers.referee.batches import Batch, Delivery, Part, Times, Truth, changed, columns, shown
+from workers.referee.batches import Batch, Delivery, Part, Times, Truth, changed, columns, joined, shown
 from workers.referee.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.excuse import Excuses
 from workers.referee.lease import Lease
@@ -256,8 +256,8 @@ class Trials:
             leaves = range(len(self.place.outputs.leaves))
             rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
             return Truth(
-                expected=[_joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in leaves],
-                baseline=[_joined([batch.baseline[leaf][row] for batch, row in rows]) for leaf in leaves],
+                expected=[joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in leaves],
+                baseline=[joined([batch.baseline[leaf][row] for batch, row in rows]) for leaf in leaves],
             )
         if self.place.slots.streamed:
             return self._truth_of_one(parts)
@@ -600,7 +600,3 @@ def _flusher(device: torch.device) -> torch.Tensor | None:
 def _thinned(leaf: torch.Tensor) -> torch.Tensor:
     """Some of the elements of each call, evenly spaced, where there are very many."""
     return leaf[:, :: -(-leaf.shape[1] // NULL_ELEMENTS)] if leaf.shape[1] > NULL_ELEMENTS else leaf
-
-
-def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
