@@ -128,14 +128,7 @@ def shown(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
 
 def columns(memory: torch.Tensor, region: spec.Region) -> list[torch.Tensor]:
     """Slots as one tensor a leaf, (slots, elements): private copies."""
-    columns = []
-    for offset, leaf in zip(region.offsets, region.leaves, strict=True):
-        dtype = spec.dtype_of(leaf)
-        size = spec.size_of(leaf)
-        flat = memory[:, offset : offset + size].clone(memory_format=torch.contiguous_format)
-        empty = torch.empty((len(memory), 0), dtype=dtype, device=memory.device)
-        columns.append(flat.view(dtype) if size else empty)
-    return columns
+    return [leaf.clone(memory_format=torch.contiguous_format) for leaf in shown(memory, region)]
 
 
 def changed(before: torch.Tensor, after: torch.Tensor, region: spec.Region) -> list[tuple[int, ...]]:
