@@ -41,7 +41,7 @@ from app.store.turn_rewards import StoredTurn
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="With --out: write one line per turn of this dataset's rows, with split and index, in the rows' order.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print method, options and every turn as JSON.")
+@output.json_option("Print method, options and every turn as JSON.")
 @click.pass_obj
 def command(
     settings: Settings,

@@ -53,7 +53,7 @@ def add(settings: Settings, user: str, name: str, scopes: tuple[str, ...], days:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print the tokens as JSON.")
+@output.json_option("Print the tokens as JSON.")
 @click.pass_obj
 def listed(settings: Settings, as_json: bool) -> None:
     """List tokens, revoked ones included, without their secrets."""
@@ -65,7 +65,7 @@ def listed(settings: Settings, as_json: bool) -> None:
     rows = [
         (
             *(str(each.api_token_id), each.user, each.name, ", ".join(each.scopes)),
-            f"{each.last_used_at:%Y-%m-%d %H:%M}" if each.last_used_at else "never",
+            output.minute(each.last_used_at) if each.last_used_at else "never",
             "revoked" if each.revoked_at else f"{each.expires_at:%Y-%m-%d}" if each.expires_at else "no end",
         )
         for each in known

@@ -13,7 +13,7 @@ from app.settings import Settings
 
 @click.command("cancel", short_help="Take jobs out of the queue, or stop them.")
 @click.argument("job_ids", metavar="JOB…", nargs=-1, required=True, type=click.UUID)
-@click.option("--json", "as_json", is_flag=True, help="Print the states after that as JSON.")
+@output.json_option("Print the states after that as JSON.")
 @click.pass_context
 def command(ctx: click.Context, job_ids: tuple[UUID, ...], as_json: bool) -> None:
     """Cancel each JOB: a queued one at once, a running one as soon as its worker hears of it.

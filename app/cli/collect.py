@@ -30,7 +30,6 @@ from app.store.collection import dialogues, lifecycle, token_rows
 
 POLL_S = 1.0
 """Period of the look at a collection, in seconds."""
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
 @click.group("collect", short_help="Collect kernels from models: start, watch, pause, resume, stop.")
@@ -60,7 +59,7 @@ def command() -> None:
 )
 @click.option("--check", "check_only", is_flag=True, help="Check the specification, say what it would make, and stop.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Watch it until it is over.")
-@as_json_option
+@output.json_option("Print the answer as JSON.")
 @click.pass_obj
 def start(
     settings: Settings, path: Path, changes: tuple[str, ...], check_only: bool, wait: bool, as_json: bool
@@ -106,7 +105,7 @@ def serve(settings: Settings, endpoint: str | None, calls: int | None) -> None:
 @command.command("status")
 @click.argument("name", metavar="[COLLECTION]", required=False)
 @click.option("--watch", "watching", is_flag=True, help="Go on until it is over.")
-@as_json_option
+@output.json_option("Print the answer as JSON.")
 @click.pass_obj
 def status(settings: Settings, name: str | None, watching: bool, as_json: bool) -> None:
     """Show how far collections are: all of them, or the one of that name or id in full."""
@@ -122,7 +121,7 @@ def status(settings: Settings, name: str | None, watching: bool, as_json: bool) 
 
 @command.command("cost")
 @click.argument("name", metavar="COLLECTION")
-@as_json_option
+@output.json_option("Print the answer as JSON.")
 @click.pass_obj
 def cost(settings: Settings, name: str, as_json: bool) -> None:
     """Show tokens, money, calls and errors by endpoint, and the cost of a solved problem."""
@@ -195,7 +194,7 @@ def atif(settings: Settings, name: str, out: Path) -> None:
 
 def _act(action: str, done: str, doc: str) -> click.Command:
     @click.argument("name", metavar="COLLECTION")
-    @as_json_option
+    @output.json_option("Print the answer as JSON.")
     @click.pass_obj
     def change(settings: Settings, name: str, as_json: bool) -> None:
         with services.client(settings) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from app.settings import Settings
 from app.store import listing
 
 LIMIT = click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Most lines, newest first.")
-JSON = click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+JSON = output.json_option("Print the list as JSON.")
 
 
 @click.command("datasets", short_help="List datasets, and those that are stale.")
@@ -32,23 +33,19 @@ def command(settings: Settings, /, stale: bool, limit: int, as_json: bool) -> No
     """
     with services.client(settings) as client, client.database.begin() as connection:
         found = listing.datasets(connection, stale=stale, limit=limit)
-    if as_json:
-        output.json_out(plain(found))
-        return
-    rows = [
-        (
-            f"{one.created_at:%Y-%m-%d %H:%M}",
-            one.format,
-            str(one.rows),
-            None if one.stale_at is None else f"{one.stale_at:%Y-%m-%d %H:%M}",
-            one.stale_reason,
-            one.directory,
-        )
-        for one in found
-    ]
-    output.list_out("made", "format", "rows", "stale since", "reason", "folder", rows=rows)
+    output.records_out(found, _COLUMNS, as_json=as_json, plain=plain)
 
 
-def plain(found: list[Any]) -> Any:
-    """Dataclasses as JSON."""
-    return msgspec.to_builtins([asdict(one) for one in found])
+_COLUMNS: dict[str, Callable[[listing.Dataset], output.Cell]] = {
+    "made": lambda one: output.minute(one.created_at),
+    "format": lambda one: one.format,
+    "rows": lambda one: str(one.rows),
+    "stale since": lambda one: output.minute(one.stale_at) if one.stale_at else None,
+    "reason": lambda one: one.stale_reason,
+    "folder": lambda one: one.directory,
+}
+
+
+def plain(record: Any) -> Any:
+    """A dataclass as JSON."""
+    return msgspec.to_builtins(asdict(record))

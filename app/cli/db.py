@@ -93,7 +93,7 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
     help="Timelines older than that go: 12h, 30d, 8w.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the counts, delete nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@output.json_option("Print the counts as JSON.")
 @click.pass_obj
 def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool) -> None:
     """Delete the timelines of old profiles and vacuum their table, and forget idempotency keys after a week.

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from app import broker, gpus, routing
 from app.broker import BrokerUnavailableError
+from app.cli import output
 from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
@@ -322,7 +323,7 @@ def _endpoints(client: Client) -> Checks:
         )
         yield _judged(
             f"probe of {name}",
-            "never" if each.probed_at is None else "; ".join([f"{each.probed_at:%Y-%m-%d %H:%M}", *each.warnings]),
+            "never" if each.probed_at is None else "; ".join([output.minute(each.probed_at), *each.warnings]),
             warn=each.probed_at is None or bool(each.warnings),
             todo=f"assay endpoint probe {name}",
         )

@@ -15,7 +15,7 @@ _STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red"
 
 
 @click.command("doctor", short_help="Check everything and name remedies.")
-@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@output.json_option("Print the checks as JSON.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, strict: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ from app.endpoints.scripted import serving
 from app.settings import Settings
 from app.store import endpoints
 from app.store.endpoints import Endpoint
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("endpoint", short_help="Add, list and probe model servers for collections.")
@@ -74,28 +72,18 @@ def add(settings: Settings, /, *, headers: tuple[str, ...], extra: str | None, r
 
 
 @command.command("list")
-@json_option
+@output.json_option()
 @click.pass_obj
 def listed(settings: Settings, as_json: bool) -> None:
     """List endpoints with the abilities that the last probe found."""
     with accounts.database(settings) as connection:
         known = endpoints.listed(connection)
-    if as_json:
-        output.json_out([_row(one) for one in known])
-        return
-    rows = [
-        (
-            *(one.config.name, one.config.model, one.config.dialect, one.config.base_url, one.config.key_env),
-            "never" if one.probed_at is None else f"{one.probed_at:%Y-%m-%d %H:%M}",
-        )
-        for one in known
-    ]
-    output.list_out("name", "model", "dialect", "address", "key in", "probed", rows=rows)
+    output.records_out(known, _COLUMNS, as_json=as_json, plain=_row)
 
 
 @command.command("probe")
 @click.argument("name")
-@json_option
+@output.json_option()
 @click.pass_context
 def probe(ctx: click.Context, name: str, as_json: bool) -> None:
     """Ask the endpoint NAME for its abilities, with up to a dozen calls of a few tokens, and store them: whether it
@@ -166,6 +154,16 @@ def _word(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "not known" if value is None else output.safe(str(value))
+
+
+_COLUMNS: dict[str, Callable[[Endpoint], output.Cell]] = {
+    "name": lambda one: one.config.name,
+    "model": lambda one: one.config.model,
+    "dialect": lambda one: one.config.dialect,
+    "address": lambda one: one.config.base_url,
+    "key in": lambda one: one.config.key_env,
+    "probed": lambda one: output.minute(one.probed_at) if one.probed_at else "never",
+}
 
 
 def _row(one: Endpoint) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from app.settings import Settings
     "--pending", "waiting", is_flag=True, help="Evaluate queued jobs, after `assay import`; with --gpu, of that class."
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the results of --batch go.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result (of --batch: the counts) as JSON.")
+@output.json_option("Print the whole result (of --batch: the counts) as JSON.")
 @services.weak_sandbox_option
 @click.pass_context
 def command(

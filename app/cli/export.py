@@ -156,7 +156,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     callback=_print_formats,
     help="List the layouts, their kinds of rows and their readers.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
+@output.json_option("Print the manifest.")
 @click.pass_obj
 def command(
     settings: Settings, /, out: Path, spec_path: Path | None, dry_run: bool, as_json: bool, **options: Any

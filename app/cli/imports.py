@@ -28,7 +28,14 @@ _BACKEND = click.option(
 )
 _RUN = click.option("--run", help="Name of the run that the samples belong to; by default the file's.")
 _MODEL = click.option("--model", help="Which model wrote them.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+_JSON = output.json_option("Print the counts as JSON.")
+
+
+def _sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of an import of samples, in the order of the help text."""
+    for option in reversed((_RUN, _MODEL, _GPU, _BACKEND, _JSON)):
+        function = option(function)
+    return function
 
 
 @click.group("import", short_help="Import problems and samples from elsewhere.")
@@ -67,11 +74,7 @@ def kernelbench(settings: Settings, /, **options: Any) -> None:
 
 @command.command("caesar")
 @_FOLDER
-@_RUN
-@_MODEL
-@_GPU
-@_BACKEND
-@_JSON
+@_sample_options
 @click.pass_obj
 def caesar(settings: Settings, /, **options: Any) -> None:
     """Import DIRECTORY, multi-turn logs of KernelBench's Caesar: …/level<N>/…/problem_<P>/sample_<S>/log.json.
@@ -126,11 +129,7 @@ def kernelbook(settings: Settings, /, **options: Any) -> None:
 
 @command.command("jsonl")
 @_FILE
-@_RUN
-@_MODEL
-@_GPU
-@_BACKEND
-@_JSON
+@_sample_options
 @click.pass_obj
 def jsonl(settings: Settings, /, **options: Any) -> None:
     """Import FILE, one sample a line, as a JSON object with `reference` (the problem's source) and one of
@@ -158,11 +157,7 @@ _PROBLEM = click.option(
 @command.command("atif")
 @_PATH
 @_PROBLEM
-@_RUN
-@_MODEL
-@_GPU
-@_BACKEND
-@_JSON
+@_sample_options
 @click.pass_obj
 def atif(settings: Settings, /, **options: Any) -> None:
     """Import PATH, trajectories in Harbor's interchange format (ATIF 1.0 to 1.8): a document, a file with one document
@@ -180,11 +175,7 @@ def atif(settings: Settings, /, **options: Any) -> None:
 @command.command("verifiers")
 @_PATH
 @_PROBLEM
-@_RUN
-@_MODEL
-@_GPU
-@_BACKEND
-@_JSON
+@_sample_options
 @click.pass_obj
 def verifiers(settings: Settings, /, **options: Any) -> None:
     """Import PATH, rollouts of the package verifiers: traces.jsonl (or its folder) or results.jsonl.  A trajectory a

@@ -73,7 +73,7 @@ class Tally:
     help="Policy of the verdicts.  Left out: each evaluation's last one.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the changes; store nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts and every change as JSON.")
+@output.json_option("Print the counts and every change as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -79,7 +79,7 @@ class Compared:
 )
 @click.option("--reward", "reward_name", help="Reward of a turn; by default ASSAY_REWARD.")
 @click.option("--partial", is_flag=True, help="Leave out calls that the file does not have.")
-@click.option("--json", "as_json", is_flag=True, help="Print figures and outcomes as JSON.")
+@output.json_option("Print figures and outcomes as JSON.")
 @click.pass_obj
 def command(
     settings: Settings,

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
@@ -18,6 +19,11 @@ from app.domain import source_text
 
 Result = Mapping[str, Any]
 """Result as app.domain.result builds it."""
+
+Cell = Text | str | None
+"""Cell of a table; None is shown as a dash."""
+
+T = TypeVar("T")
 
 LOG_LINES = 40
 """Lines of an error's log that a person is shown; `--json` has all that is stored."""
@@ -57,7 +63,31 @@ def table_out(table: Table) -> None:
     console.print(table)
 
 
-def list_out(*headings: str, rows: Iterable[Iterable[Text | str | None]]) -> None:
+def json_option(about: str = "Print JSON.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option `--json` of a command, as the parameter `as_json`; `about` is its help text."""
+    return click.option("--json", "as_json", is_flag=True, help=about)
+
+
+def records_out(
+    records: Sequence[T],
+    columns: Mapping[str, Callable[[T], Cell]],
+    *,
+    as_json: bool,
+    plain: Callable[[T], object],
+) -> None:
+    """Records on standard output: a table with these columns, by heading, or their `plain` forms as JSON."""
+    if as_json:
+        json_out([plain(record) for record in records])
+    else:
+        list_out(*columns, rows=([cell(record) for cell in columns.values()] for record in records))
+
+
+def minute(moment: datetime) -> str:
+    """Date and time to the minute."""
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+def list_out(*headings: str, rows: Iterable[Iterable[Cell]]) -> None:
     """Rows below their headings on standard output, as they are: their texts are not markup; None is a dash."""
     table = Table(*headings, box=None, header_style="dim")
     for cells in rows:

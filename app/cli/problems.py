@@ -58,7 +58,7 @@ def command() -> None:
     help="For timing each, in seconds; 0 checks correctness alone.",
 )
 @click.option("--fresh", is_flag=True, help="Check again problems that were checked before on that device class.")
-@click.option("--json", "as_json", is_flag=True, help="Print rows and summary as JSON.")
+@output.json_option("Print rows and summary as JSON.")
 @services.weak_sandbox_option
 @click.pass_context
 def check(
@@ -113,7 +113,7 @@ def check(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The KernelBench checkout that was swept: its problems are stored first.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@output.json_option("Print the counts as JSON.")
 @click.pass_obj
 def record(settings: Settings, /, file: Path, directory: Path | None, as_json: bool) -> None:
     """Keep the results of a sweep that ran without database and queue, for the problems' pages.

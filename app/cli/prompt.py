@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -23,7 +24,6 @@ kind_option = click.option(
     show_default=True,
     help="Opening of a conversation (system, problem), or the answer to an attempt (feedback).",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("prompt", short_help="Show, add and compare prompt templates.")
@@ -40,30 +40,19 @@ def command() -> None:
 
 
 @command.command("list")
-@json_option
+@output.json_option()
 @click.pass_obj
 def listed(settings: Settings, as_json: bool) -> None:
     """List all versions, the newest of each template first."""
     with accounts.database(settings) as connection:
         known = prompt_templates.listed(connection)
-    if as_json:
-        output.json_out([_row(one) for one in known])
-        return
-    rows = [
-        (
-            *(one.template.name, one.template.kind, one.template.sha256[:SHORT]),
-            "comes with Assay" if one.created_at is None else f"{one.created_at:%Y-%m-%d %H:%M}",
-            str(len(one.template.body)),
-        )
-        for one in known
-    ]
-    output.list_out("name", "kind", "hash", "stored", "characters", rows=rows)
+    output.records_out(known, _COLUMNS, as_json=as_json, plain=_row)
 
 
 @command.command("show")
 @click.argument("name")
 @kind_option
-@json_option
+@output.json_option()
 @click.pass_obj
 def show(settings: Settings, name: str, kind: str, as_json: bool) -> None:
     """Print the template NAME, or NAME@HASH for one version."""
@@ -113,6 +102,15 @@ def _found(settings: Settings, name: str, kind: str) -> Template:
 
 def _short(template: Template) -> str:
     return f"{template.name}@{template.sha256[:SHORT]}"
+
+
+_COLUMNS: dict[str, Callable[[Stored], output.Cell]] = {
+    "name": lambda one: one.template.name,
+    "kind": lambda one: one.template.kind,
+    "hash": lambda one: one.template.sha256[:SHORT],
+    "stored": lambda one: output.minute(one.created_at) if one.created_at else "comes with Assay",
+    "characters": lambda one: str(len(one.template.body)),
+}
 
 
 def _row(one: Stored) -> dict[str, Any]:

@@ -55,7 +55,7 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     show_default=True,
     help="Every turn is a sample, or each trajectory's best or last one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every figure with numerator, denominator and interval.")
+@output.json_option("Print every figure with numerator, denominator and interval.")
 @click.pass_obj
 def command(
     settings: Settings,

@@ -16,7 +16,7 @@ from app.settings import Settings
 @click.command("reproduce", short_help="Make a dataset again from its manifest.")
 @click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to make; it must not exist.")
-@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@output.json_option("Print the differences as JSON.")
 @click.pass_context
 def command(ctx: click.Context, manifest: Path, out: Path, as_json: bool) -> None:
     """Make the rows of MANIFEST (a manifest.json) again in --out, from the same database.

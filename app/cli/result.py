@@ -21,7 +21,7 @@ from app.settings import Settings
     show_default=True,
     help="Wait this long for it to come to its end, in seconds.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@output.json_option("Print the whole result as JSON.")
 @click.pass_context
 def command(ctx: click.Context, job_id: UUID, wait_s: float, as_json: bool) -> None:
     """Print the result of JOB.

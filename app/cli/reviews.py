@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -35,21 +36,17 @@ def command(ctx: click.Context, /, evaluation: UUID | None, limit: int, as_json:
     settings: Settings = ctx.obj
     with services.client(settings) as client, client.database.begin() as connection:
         found = listing.opinions(connection, evaluation_id=evaluation, limit=limit)
-    if as_json:
-        output.json_out(datasets.plain(found))
-        return
-    rows = [
-        (
-            f"{one.created_at:%Y-%m-%d %H:%M}",
-            str(one.evaluation_id),
-            one.name,
-            one.label,
-            output.word(one.verdict),
-            one.reason,
-        )
-        for one in found
-    ]
-    output.list_out("when", "evaluation", "by", "opinion", "verdict", "reason", rows=rows)
+    output.records_out(found, _COLUMNS, as_json=as_json, plain=datasets.plain)
+
+
+_COLUMNS: dict[str, Callable[[listing.Review], output.Cell]] = {
+    "when": lambda one: output.minute(one.created_at),
+    "evaluation": lambda one: str(one.evaluation_id),
+    "by": lambda one: one.name,
+    "opinion": lambda one: one.label,
+    "verdict": lambda one: output.word(one.verdict),
+    "reason": lambda one: one.reason,
+}
 
 
 @command.command("add", short_help="Review an evaluation.")

@@ -13,7 +13,7 @@ from app.store import jobs
 
 @click.command("status", short_help="Print where jobs are.")
 @click.argument("job_ids", metavar="[JOB]…", nargs=-1, type=click.UUID)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object by job, or the counts.")
+@output.json_option("Print JSON: an object by job, or the counts.")
 @click.pass_obj
 def command(settings: Settings, job_ids: tuple[UUID, ...], as_json: bool) -> None:
     """Print the state of each JOB (queued, running, finished, failed, cancelled); without any, how many are in each.

@@ -13,7 +13,7 @@ from app.settings import Settings
 
 @click.command("submit", short_help="Queue a candidate and do not wait.")
 @submit_options.submission_options
-@click.option("--json", "as_json", is_flag=True, help="Print the result as it is now, as JSON.")
+@output.json_option("Print the result as it is now, as JSON.")
 @click.pass_obj
 def command(settings: Settings, /, reference: Path, candidate: Path, as_json: bool, **options: Any) -> None:
     """Queue CANDIDATE, a module defining ModelNew, against REFERENCE, and print the job's id.

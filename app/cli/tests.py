@@ -31,7 +31,7 @@ def command() -> None:
 @command.command("rank")
 @click.argument("problem", metavar="PROBLEM")
 @click.option("--limit", type=click.IntRange(1), default=stored.MOST, show_default=True, help="Latest evaluations.")
-@click.option("--json", "as_json", is_flag=True, help="Print tests and weights as JSON.")
+@output.json_option("Print tests and weights as JSON.")
 @click.pass_obj
 def rank(settings: Settings, problem: str, limit: int, as_json: bool) -> None:
     """Print weights of a problem's tests by ACES (arXiv 2604.03922), heaviest first.

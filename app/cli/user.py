@@ -69,7 +69,7 @@ def add(settings: Settings, name: str, role: str | None, file: Path | None, gene
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print the users as JSON.")
+@output.json_option("Print the users as JSON.")
 @click.pass_obj
 def listed(settings: Settings, as_json: bool) -> None:
     """List users."""

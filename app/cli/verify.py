@@ -19,7 +19,7 @@ from app.cli import errors, output
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Say how the dataset differs from this one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@output.json_option("Print the answer as JSON.")
 @click.pass_context
 def command(ctx: click.Context, directory: Path, evaluation: Any, against: Path | None, as_json: bool) -> None:
     """Check the dataset in DIRECTORY against its manifest: files, hashes, counts, lineage, columns.

@@ -19,7 +19,7 @@ from app.store import devices
 
 
 @click.group("workers", invoke_without_command=True, short_help="List, run, drain, quarantine and resume workers.")
-@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+@output.json_option("Print the devices as JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List devices and when their workers were last heard of; run a worker; take devices out of service.
@@ -88,7 +88,7 @@ def run(settings: Settings, device_class: str, index: int, slots: int | None, st
 @command.command("drain")
 @click.argument("name", metavar="NODE[.INDEX]")
 @click.option("--reason", required=True, help="Reason, shown in lists and in the history.")
-@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+@output.json_option("Print the devices as JSON.")
 @click.pass_obj
 def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
     """Let a device, or all of a host, finish running jobs and take no more.
@@ -104,7 +104,7 @@ def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
 @command.command("quarantine")
 @click.argument("name", metavar="NODE[.INDEX]")
 @click.option("--reason", required=True, help="Reason, shown in lists and in the history.")
-@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+@output.json_option("Print the devices as JSON.")
 @click.pass_obj
 def quarantine(settings: Settings, name: str, reason: str, as_json: bool) -> None:
     """Take a device, or all of a host, out of service at once: running jobs are stopped and retried elsewhere.
@@ -120,7 +120,7 @@ def quarantine(settings: Settings, name: str, reason: str, as_json: bool) -> Non
 @command.command("resume")
 @click.argument("name", metavar="NODE[.INDEX]")
 @click.option("--reason", default="", help="Reason, shown in lists and in the history.")
-@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+@output.json_option("Print the devices as JSON.")
 @click.pass_obj
 def resume(settings: Settings, name: str, reason: str, as_json: bool) -> None:
     """Let a drained or quarantined device, or all of a host, take jobs again.

@@ -61,7 +61,7 @@ def _root() -> Path:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder with problems/, honest/, wrong/, broken/, hacks/; else the checkout's own.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the score and every row as JSON.")
+@output.json_option("Print the score and every row as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,

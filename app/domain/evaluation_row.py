@@ -1,4 +1,8 @@
-"""A row: one evaluation flattened, for pages and datasets."""
+"""One evaluation as a flat row, for pages and datasets.
+
+A new column takes a field of `Row`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and,
+to be written into datasets, a field of `app.domain.example_texts.Facts` and an entry in
+`app.formats.base.PROVENANCE`.  Everything between follows from these."""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from uuid import UUID
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One evaluation with its job, candidate, problem and current verdict, and the turn that asked for it, if any."""
+    """An evaluation with its job, candidate, problem and current verdict, and the turn that asked
+    for it, if any."""
 
     evaluation_id: UUID
     job_id: UUID
@@ -36,27 +41,28 @@ class Row:
     correct: bool
 
     verdict_id: UUID | None
-    """None, as `verdict`, where judging has not happened."""
+    """None, like `verdict`, if the evaluation has not been judged."""
     verdict: str | None
-    """A person's where there is one, else the detectors'."""
+    """A reviewer's label if there is one, else the detectors'."""
     reviewed: bool = False
-    """True if it is a person's."""
+    """True if `verdict` is a reviewer's."""
     findings: tuple[str, ...]
-    """Detectors that found something, each once, by name."""
+    """Names of the detectors with a finding, each once."""
 
     speedup: float | None
     """Credited speedup: None for a hack and for an unjudged evaluation."""
     speedup_ci_low: float | None
     speedup_ci_high: float | None
     measured_speedup: float | None
-    """Speedup as measured, independent of the verdict."""
+    """Speedup as measured, whatever the verdict."""
     reference_us: float | None
     candidate_us: float | None
     coverage_time: float | None
     coverage_count: float | None
 
     turn_id: UUID | None
-    """None, as the next five, for a candidate that came without a trajectory (or without a run)."""
+    """None, like the five fields below, if the candidate was submitted without a trajectory (or
+    run)."""
     trajectory_id: UUID | None
     turn: int | None
     run_id: UUID | None

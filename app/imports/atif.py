@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from app.domain import atif as documents
 from app.domain import ids, source_text
@@ -17,8 +17,8 @@ from app.imports.base import (
     Attempt,
     BadImportError,
     Imported,
-    Progress,
     Sample,
+    SampleOptions,
     attempted,
     check,
     code_of,
@@ -27,32 +27,21 @@ from app.imports.base import (
 from app.store.database import Database
 
 
-def atif(
-    database: Database,
-    path: Path,
-    *,
-    problem: str | None = None,
-    run: str | None = None,
-    model: str | None = None,
-    device_class: str = "cpu",
-    backend: str | None = None,
-    progress: Progress | None = None,
-) -> Imported:
+def atif(database: Database, path: Path, *, problem: str | None = None, **options: Unpack[SampleOptions]) -> Imported:
     """Import documents into one run: a trajectory each, a job for each answer with code.
 
     `problem`: the stored problem, by its id or as `<source set>/<name>`, of documents that do not say.  Metrics, token
     ids included, and further facts are kept as claims.  A bad document is left out and listed."""
-    check(device_class, backend)
+    backend = options.get("backend")
+    check(options.get("device_class", "cpu"), backend)
     known = fields.Stored(database)
     return store_samples(
         database,
         attempted(_documents(path), lambda one: _sample(*one, problem, backend, known)),
-        run=source_text.printable(run or path.stem),
-        model=model,
         importer="atif",
+        named=path.stem,
         recorded={},
-        device_class=device_class,
-        progress=progress,
+        options=options,
     )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 from uuid import UUID
 
 from app import enqueue, routing
@@ -100,8 +100,22 @@ class Bad:
     """File, line and fault."""
 
 
+class SampleOptions(TypedDict, total=False):
+    """Options of every import of samples."""
+
+    run: str | None
+    """Name of the run; None for a name taken from the file or folder."""
+    model: str | None
+    """Model that wrote the samples."""
+    device_class: str
+    """Device class that evaluates the samples; `cpu` if left out."""
+    backend: str | None
+    """Backend of the samples; None detects it from each source."""
+    progress: Progress | None
+
+
 def check(device_class: str, backend: str | None) -> None:
-    """ValueError for a device class or backend that there is not."""
+    """Raise ValueError for an unknown device class or backend."""
     routing.queue_for(device_class)
     if backend is not None and backend not in BACKENDS:
         raise RequestError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}")
@@ -129,15 +143,18 @@ def store_samples(
     database: Database,
     samples: Iterable[Sample | Bad],
     *,
-    run: str,
-    model: str | None,
     importer: str,
+    named: str,
     recorded: dict[str, Any],
-    device_class: str,
-    progress: Progress | None,
+    options: SampleOptions,
 ) -> Imported:
-    """Store the samples of one run; bad records are left out and listed.  RunConflictError where a run of that name was
-    made here; BadImportError where every record is bad, and nothing is stored."""
+    """Store the samples of one run; bad records are left out and listed.
+
+    `named`: name of the run if the options have none; `recorded`: facts stored with the run.  Raises
+    RunConflictError if a run of that name exists and was not imported, and BadImportError if every
+    record is bad; nothing is stored then."""
+    device_class, progress = options.get("device_class", "cpu"), options.get("progress")
+    run, model = source_text.printable(options.get("run") or named), options.get("model")
     seen: set[str] = set()
     bad: list[str] = []
     done = new = 0

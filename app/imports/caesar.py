@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from app.domain import kernelbench, source_text
 from app.domain.problem import Problem
@@ -22,8 +22,8 @@ from app.imports.base import (
     Attempt,
     BadImportError,
     Imported,
-    Progress,
     Sample,
+    SampleOptions,
     attempted,
     check,
     code_of,
@@ -36,20 +36,12 @@ _PLACE = re.compile(r"level_?(?P<level>\d+)/(?:.*/)?problem_(?P<number>\d+)/(?:s
 _PROMPTS, _ANSWERS, _CODES = ("context", "prompt", "input"), ("model_response", "response"), ("kernel_code", "kernel")
 
 
-def caesar(
-    database: Database,
-    directory: Path,
-    *,
-    run: str | None = None,
-    model: str | None = None,
-    device_class: str = "cpu",
-    backend: str | None = None,
-    progress: Progress | None = None,
-) -> Imported:
+def caesar(database: Database, directory: Path, **options: Unpack[SampleOptions]) -> Imported:
     """Import every log.json below `directory` into one run: a trajectory each, a job for each turn with code.
 
     BadImportError where there is none, or a log is of a problem that is not here; nothing is stored then."""
-    check(device_class, backend)
+    backend = options.get("backend")
+    check(options.get("device_class", "cpu"), backend)
     paths = sorted(directory.rglob("log.json"))
     if not paths:
         raise BadImportError(f"{directory}: expected …/level<N>/…/problem_<P>/sample_<S>/log.json, found no log.json")
@@ -60,12 +52,10 @@ def caesar(
     return store_samples(
         database,
         attempted(logs, lambda log: log.sample(known, backend)),
-        run=source_text.printable(run or f"caesar/{directory.resolve().name}"),
-        model=model,
         importer="caesar",
+        named=f"caesar/{directory.resolve().name}",
         recorded={"eval_results": claims},
-        device_class=device_class,
-        progress=progress,
+        options=options,
     )
 
 

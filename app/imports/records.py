@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +20,7 @@ from app.imports.base import (
     Listed,
     Progress,
     Sample,
+    SampleOptions,
     attempted,
     check,
     code_of,
@@ -32,16 +33,7 @@ from app.store.database import Database
 FIELDS = fields.PROBLEM | {"id", "backend", "messages", "response", "candidate"}
 
 
-def jsonl(
-    database: Database,
-    path: Path,
-    *,
-    run: str | None = None,
-    model: str | None = None,
-    device_class: str = "cpu",
-    backend: str | None = None,
-    progress: Progress | None = None,
-) -> Imported:
+def jsonl(database: Database, path: Path, **options: Unpack[SampleOptions]) -> Imported:
     """Import a file of JSON objects, one sample a line, into the run `run` (by default the file's name).
 
     `reference` is the problem's source; then one of: `messages`, a dialogue that ends with an answer; `response`, an
@@ -49,18 +41,16 @@ def jsonl(
     stored problem, by its id or as `<source set>/<name>`.  Further: `name`, `source_set`, `level`, `entry_point`,
     `licence`, `backend`, and `id`, which tells one sample from another; all other fields are kept as claims.  A bad
     line is left out and listed; BadImportError where all are bad, or the file cannot be read."""
-    check(device_class, backend)
-    name = run or path.stem
+    backend = options.get("backend")
+    check(options.get("device_class", "cpu"), backend)
     known = fields.Stored(database)
     return store_samples(
         database,
         attempted(fields.lines(path), lambda line: _sample(*line, backend, known)),
-        run=source_text.printable(name),
-        model=model,
         importer="jsonl",
+        named=path.stem,
         recorded={},
-        device_class=device_class,
-        progress=progress,
+        options=options,
     )
 
 
@@ -72,12 +62,10 @@ def drkernel_coldstart(
     return store_samples(
         database,
         attempted(_rows(path, _COLDSTART), lambda row: _dialogue(*row)),
-        run=f"drkernel-coldstart/{source_text.printable(path.stem)}",
-        model=None,
         importer="drkernel_coldstart",
+        named=f"drkernel-coldstart/{path.stem}",
         recorded={"licence": "MIT"},
-        device_class=device_class,
-        progress=progress,
+        options={"device_class": device_class, "progress": progress},
     )
 
 

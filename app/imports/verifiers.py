@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from app.domain import ids, source_text
 from app.domain.collection import texts
@@ -20,8 +20,8 @@ from app.imports.base import (
     Bad,
     BadImportError,
     Imported,
-    Progress,
     Sample,
+    SampleOptions,
     check,
     code_of,
     store_samples,
@@ -36,32 +36,23 @@ _OUTPUT = frozenset({"prompt", "completion"})
 
 
 def verifiers(
-    database: Database,
-    path: Path,
-    *,
-    problem: str | None = None,
-    run: str | None = None,
-    model: str | None = None,
-    device_class: str = "cpu",
-    backend: str | None = None,
-    progress: Progress | None = None,
+    database: Database, path: Path, *, problem: str | None = None, **options: Unpack[SampleOptions]
 ) -> Imported:
     """Import a file, or the `traces.jsonl` of a run's folder, into one run: a job for each answer with code.
 
     `problem`: the stored problem, by its id or as `<source set>/<name>`, of rows that do not say.  Rewards, metrics and
     errors are kept as claims.  A bad line is left out and listed."""
-    check(device_class, backend)
+    backend = options.get("backend")
+    check(options.get("device_class", "cpu"), backend)
     file = path / FILE if path.is_dir() else path
     known = fields.Stored(database)
     return store_samples(
         database,
         _samples(file, problem, backend, known),
-        run=source_text.printable(run or (path.resolve().name if path.is_dir() else path.stem)),
-        model=model,
         importer="verifiers",
+        named=path.resolve().name if path.is_dir() else path.stem,
         recorded={},
-        device_class=device_class,
-        progress=progress,
+        options=options,
     )
 
 

@@ -6,6 +6,7 @@ drops it (`stage`), so that one pass gives the funnel, the reason for every row,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 
 from app.domain.evaluation_row import Row
+from app.domain.example_texts import Facts
 from app.domain.problem_family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
 from app.store import arrow, evaluation_rows, silent
@@ -63,37 +65,17 @@ _BESIDE: tuple[tuple[sa.Table, sa.ColumnElement[bool]], ...] = (
 )
 """Tables of facts about texts, and the condition that ties each to its text."""
 
+_FROM_RECORDS = frozenset({"problem", "source_set", "level", "entry_point", "reference_sha256", "run", "model"})
+"""Fields of `Facts` that rendering takes from the problem's or the run's record: there are few of those, and many
+attempts."""
+_WORKING = frozenset({"candidate_id", "run_id", "compiled"})
+"""Fields of `Row` beside those of `Facts`: keys of further records, and inputs of decisions."""
 _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
-    name: (evaluation_rows.COLUMNS[name], arrow.type_of(Row, name))
-    for name in (
-        "evaluation_id",
-        "candidate_id",
-        "verdict_id",
-        "turn_id",
-        "trajectory_id",
-        "turn",
-        "run_id",
-        "backend",
-        "source_sha256",
-        "device_class",
-        "device_name",
-        "baseline",
-        "protocol",
-        "status",
-        "compiled",
-        "correct",
-        "verdict",
-        "reviewed",
-        "speedup",
-        "speedup_ci_low",
-        "speedup_ci_high",
-        "measured_speedup",
-        "reference_us",
-        "candidate_us",
-        "coverage_time",
-        "coverage_count",
-    )
+    field.name: (evaluation_rows.COLUMNS[field.name], arrow.type_of(Row, field.name))
+    for field in fields(Row)
+    if field.name in (_WORKING | set(Facts._fields)) - _FROM_RECORDS - {"problem_id"}
 }
+"""Columns of an attempt: every field that `Row` and `Facts` have in common and no other record has."""
 _NARROW["correct"] = (evaluations.c.correct, pa.bool_())
 """Correctness as measured: `sampling` and rewards look at the label beside it."""
 _EXTRA: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
