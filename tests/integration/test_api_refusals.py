@@ -161,6 +161,18 @@ def test_no_text_of_a_selection_may_hold_nul(site: FlaskClient) -> None:
     assert refused.status_code == 400
 
 
+def test_the_document_allows_no_selection_that_names_a_file(site: FlaskClient) -> None:
+    components = site.get("/v1/openapi.json").json["components"]["schemas"]
+    assert components["Spec"]["properties"]["mrs"] == {"type": "null"}
+    assert components["Declared"]["properties"]["mismatch"] == {"type": "null"}
+    named = {"file": "scored.jsonl", "sha256": "0" * 64}
+    masked = {"recipe": {"method": "trloo"}, "runs": ["r"], "mismatch": named}
+    for spec in ({"mrs": named}, {"format": "rewards", "advantages": masked}):
+        refused = site.post("/v1/exports", json={"spec": spec})
+        assert (refused.status_code, refused.json["error"]["kind"]) == (400, "bad_request")
+        assert "needs no file" in refused.json["error"]["message"]
+
+
 def test_a_full_trajectory_takes_no_turn(site: FlaskClient) -> None:
     turn = {"response": "none", "candidate": None}
     made = site.post("/v1/trajectories", json={"reference": "r", "turns": [turn] * schemas.MOST_TURNS})

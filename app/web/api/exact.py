@@ -153,6 +153,7 @@ def _bound_spec(spec: Schema) -> None:
     elsewhere: Schema = {"properties": {"source": {"not": {"const": "problems"}}}}
     spec["anyOf"] = [elsewhere, {"properties": {"pass_rate": _NULL}}, _given("rate_run")]
     properties["where"] |= {"format": "assay-where"}
+    properties["mrs"] = dict(_NULL)  # names a file, and no request may
     properties["tokenizer"] |= {"enum": [COUNTER]}
     for each in properties.values():
         exclude_nul(each)
@@ -176,6 +177,8 @@ def _bound_credit(components: dict[str, Schema]) -> None:
     for name in ("Declared", "Recipe", "MethodOptions", "Parameters", "Mismatch", "Profiling"):
         components[name]["additionalProperties"] = False
     declared = components["Declared"]["properties"]
+    declared["mismatch"] = dict(_NULL)
+    del components["MismatchRejection"]
     declared["reward"] |= {"pattern": reward.PATTERN, "maxLength": 500}
     exclude_nul(declared["runs"])
     components["Recipe"]["properties"]["method"] |= {"enum": list(METHODS)}
