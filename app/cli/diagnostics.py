@@ -22,7 +22,7 @@ from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import devices, jobs, migrate, server_facts
+from app.store import devices, jobs, migrate, server_facts, write_probe
 from app.store.database import DatabaseUnavailableError
 
 PYTHONS = ((3, 11), (3, 13))
@@ -32,6 +32,8 @@ KERNEL_LIBRARIES = ("torch", "triton", "numpy")
 """Needed where kernels are evaluated."""
 OLDEST_REDIS = (6, 2)
 """Oldest Redis that Celery 5.7 supports."""
+SAVED = ("aof_last_write_status", "rdb_last_bgsave_status")
+"""Redis' own words on its last writes to the disk."""
 OLDEST_POSTGRES = 14
 LITTLE_BYTES, TOO_LITTLE_BYTES = 5 << 30, 1 << 30
 """Free room of a disk: less than the first is a warning, less than the second a failure."""
@@ -68,7 +70,7 @@ Checks = Iterator[Check]
 
 
 def run(settings: Settings) -> Checks:
-    """Every check, each as soon as it is known.  Nothing is started and nothing is changed."""
+    """Every check, each as soon as it is known.  Nothing is started, and no data are changed."""
     yield from _python()
     yield from _gpu()
     yield from _sandbox()
@@ -208,6 +210,8 @@ def _database(client: Client) -> Checks:
         fail=facts.revision != head,
         todo="assay db upgrade (or a newer version of this program, if the tables are newer)",
     )
+    if facts.revision is not None:
+        yield from _writes(client)
     risky = [f"{name}={value}" for name, value in facts.settings.items() if value == "off"]
     yield _judged(
         "durability",
@@ -233,6 +237,19 @@ def _database(client: Client) -> Checks:
     )
 
 
+def _writes(client: Client) -> Checks:
+    try:
+        refusal = write_probe.refusal(client.database)
+    except DatabaseUnavailableError as error:
+        refusal = str(error)
+    yield _judged(
+        "writes",
+        "the database stores data" if refusal is None else f"the database stores nothing: {refusal}",
+        fail=refusal is not None,
+        todo="make room where its data are, or `assay db prune --profiles-older-than 30d`; or make it writable again",
+    )
+
+
 def _broker(client: Client) -> Checks:
     try:
         facts = broker.describe(client.broker)
@@ -250,6 +267,14 @@ def _broker(client: Client) -> Checks:
         warn=limited,
         todo="Redis 6.2 or later with `maxmemory-policy noeviction`: it forgets messages otherwise, until the sweep",
     )
+    failed = [status for status in SAVED if facts.get(status, "ok") != "ok"]
+    if failed:
+        yield Check(
+            name="broker writes",
+            outcome=Outcome.FAIL,
+            found=f"{', '.join(failed)}: not ok; it refuses messages",
+            todo="make room where its data are",
+        )
 
 
 def _work(client: Client) -> Checks:

@@ -52,6 +52,7 @@ from app.web.pages import (
     views,
 )
 from app.web.submit_batcher import Intake
+from app.web.writes import Writes
 
 __all__ = ["create_app"]
 
@@ -95,7 +96,12 @@ def create_app(settings: Settings) -> flask.Flask:
     app = _Web(__name__)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # of the default provider: keys keep the documented order
     database = Database(settings.database_url)
-    app.extensions["assay"] = {"settings": settings, "database": database, "watch": Watch(database)}
+    app.extensions["assay"] = {
+        "settings": settings,
+        "database": database,
+        "watch": Watch(database),
+        "writes": Writes(database),
+    }
     if settings.broker_url is not None:
         app.extensions["assay"]["intake"] = Intake(database, broker.make_app(settings.broker_url))
     app.jinja_env.filters.update(jinja_filters.FILTERS)

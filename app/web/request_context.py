@@ -14,6 +14,7 @@ from app.settings import Settings
 from app.store.database import Connection, Database
 from app.web.job_waiter import Watch
 from app.web.submit_batcher import Intake
+from app.web.writes import Writes
 
 _T = TypeVar("_T")
 
@@ -25,6 +26,13 @@ def database() -> Database:
     """The application's database."""
     found = flask.current_app.extensions["assay"]["database"]
     assert isinstance(found, Database)
+    return found
+
+
+def writes() -> Writes:
+    """Whether the application's database stores anything."""
+    found = flask.current_app.extensions["assay"]["writes"]
+    assert isinstance(found, Writes)
     return found
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,16 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app import embedded
-from app.cli import errors
+from app.cli import diagnostics, errors
+from app.cli.diagnostics import Outcome
 from app.cli.endpoint_workers import EndpointWorkers
 from app.embedded import Services
 from app.settings import Settings
+from app.store import write_probe
 from app.store.database import Database, DiskFullError
+from app.web import writes
+from tests.integration import small_disk
+from tests.integration.web_app import opened
 
 NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
 FULL = sa.text(
@@ -65,3 +73,55 @@ def test_a_database_that_is_away_is_reported_once(settings: Settings, capfd: pyt
     finally:
         kept.close()
     assert capfd.readouterr().err.count("endpoints are not known at the moment") == 1
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A disk of 200 MB that servers of other users reach, too."""
+    above = Path(tempfile.mkdtemp(prefix="assay-disk-", dir="/var/tmp"))
+    above.chmod(0o711)
+    try:
+        with small_disk.mounted(above / "disk", 200) as mounted:
+            yield mounted
+    finally:
+        shutil.rmtree(above)
+
+
+def test_health_says_that_the_disk_is_full(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writes, "PROBED_S", 0.0)
+    monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))  # takes two seconds
+    with Services(Settings(state_dir=disk / "state")) as running, opened(running.settings) as app:
+        pages = app.test_client()
+        assert pages.get("/healthz").status_code == 200
+        filler = small_disk.fill(disk)
+        full = pages.get("/healthz")
+        assert (full.status_code, full.json and full.json["reason"]) == (
+            503,
+            "the database stores nothing: its disk is full",
+        )
+        found = {check.name: check for check in diagnostics.run(running.settings)}
+        assert (found["writes"].outcome, found["disk"].outcome) == (Outcome.FAIL, Outcome.FAIL)
+        assert found["writes"].found == "the database stores nothing: its disk is full"
+        assert "make room" in found["writes"].todo
+        filler.unlink()
+        assert pages.get("/healthz").status_code == 200
+
+
+def test_a_read_only_database_stores_nothing(settings: Settings, database: Database) -> None:
+    assert write_probe.refusal(database) is None
+    with database.begin() as connection:
+        name = sa.make_url(str(settings.database_url)).database
+        connection.execute(sa.text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
+    database.dispose()  # it holds for new connections
+    assert "read-only transaction" in str(write_probe.refusal(database))
+
+
+def test_writes_are_tried_once_in_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    monkeypatch.setattr(write_probe, "refusal", lambda _: tried.append(1))
+    kept = writes.Writes(database)
+    assert [kept.refusal() for _ in range(3)] == [None] * 3
+    assert len(tried) == 1
+    monkeypatch.setattr(writes, "PROBED_S", 0.0)
+    kept.refusal()
+    assert len(tried) == 2

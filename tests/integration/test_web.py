@@ -205,7 +205,7 @@ def test_only_reading_is_allowed(pages: FlaskClient) -> None:
 def test_a_database_that_hangs_is_no_healthy_server(empty_pages: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert empty_pages.get("/healthz").status_code == 200
     back = threading.Event()
-    monkeypatch.setattr(health, "_look", lambda _: back.wait(60) and None)
+    monkeypatch.setattr(health, "_look", lambda *_: back.wait(60) and None)
     monkeypatch.setattr(health, "ANSWER_S", 0.05)
     answer = empty_pages.get("/healthz")
     back.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import Counter
+from dataclasses import dataclass
 
 import flask
 
@@ -14,41 +15,56 @@ from app.store.browse import overview
 from app.store.database import Database, DatabaseUnavailableError
 from app.web import request_context
 from app.web.identity import public
+from app.web.writes import Writes
 
 blueprint = flask.Blueprint("health", __name__)
 
 
 ANSWER_S = 5.0
 """Longest wait for the database, in seconds: one that hangs keeps its connections, and no error comes of them."""
+NOT_REACHABLE = "the database is not reachable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """State of the database."""
+
+    reason: str | None
+    """None where it is well."""
+    known: tuple[devices.Device, ...] = ()
+    log: str | None = None
 
 
 @blueprint.get("/healthz")
 @public
 def check() -> tuple[flask.Response, int]:
-    """200 when the database answers and has its tables, else 503 with the reason.
+    """200 when the database answers, has its tables and stores data, else 503 with the reason.
 
     `devices` counts them by state: a quarantined one is no reason to start this server again, and one to look."""
-    found: queue.SimpleQueue[list[devices.Device] | DatabaseUnavailableError | None] = queue.SimpleQueue()
-    database = request_context.database()
-    threading.Thread(target=lambda: found.put(_look(database)), name="health", daemon=True).start()
+    answer: queue.SimpleQueue[Found] = queue.SimpleQueue()
+    database, writes = request_context.database(), request_context.writes()
+    threading.Thread(target=lambda: answer.put(_look(database, writes)), name="health", daemon=True).start()
     try:
-        known = found.get(timeout=ANSWER_S)
+        found = answer.get(timeout=ANSWER_S)
     except queue.Empty:
-        return flask.jsonify(ok=False, reason=f"the database has not answered for {ANSWER_S:g} s"), 503
-    if isinstance(known, DatabaseUnavailableError):
-        flask.current_app.logger.error("%s", known)
-        return flask.jsonify(ok=False, reason="the database is not reachable"), 503
-    if known is None:
-        return flask.jsonify(ok=False, reason="the database has no tables; run `assay db upgrade`"), 503
-    states = Counter(device.state for device in known)
+        found = Found(reason=f"the database has not answered for {ANSWER_S:g} s")
+    if found.reason is not None:
+        flask.current_app.logger.error("%s", found.log or found.reason)
+        return flask.jsonify(ok=False, reason=found.reason), 503
+    states = Counter(device.state for device in found.known)
     counted = {str(state): states[state] for state in DeviceState}
     return flask.jsonify(ok=True, reason=None, devices=counted), 200
 
 
-def _look(database: Database) -> list[devices.Device] | DatabaseUnavailableError | None:
-    """Every device; None where the database has no tables."""
+def _look(database: Database, writes: Writes) -> Found:
     try:
         with database.snapshot() as connection:
-            return devices.listed(connection) if overview.migrated(connection) else None
+            if not overview.migrated(connection):
+                return Found(reason="the database has no tables; run `assay db upgrade`")
+            known = tuple(devices.listed(connection))
+        refusal = writes.refusal()
     except DatabaseUnavailableError as error:
-        return error
+        return Found(reason=NOT_REACHABLE, log=str(error))
+    if refusal is not None:
+        return Found(reason=f"the database stores nothing: {refusal}")
+    return Found(reason=None, known=known)
