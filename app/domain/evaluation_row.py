@@ -1,8 +1,8 @@
 """One evaluation as a flat row, for pages and datasets.
 
-A new column takes a field of `Row`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and,
-to be written into datasets, a field of `app.domain.example_texts.Facts` and an entry in
-`app.formats.base.PROVENANCE`.  Everything between follows from these."""
+A new column takes a field of `Row`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and, to be written into
+datasets, a field of `app.domain.example_texts.Facts` and an entry in `app.formats.base.PROVENANCE`.  Everything between
+follows from these."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """An evaluation with its job, candidate, problem and current verdict, and the turn that asked
-    for it, if any."""
+    """An evaluation with its job, candidate, problem and current verdict, and the turn that asked for it, if any."""
 
     evaluation_id: UUID
     job_id: UUID
@@ -61,8 +60,7 @@ class Row:
     coverage_count: float | None
 
     turn_id: UUID | None
-    """None, like the five fields below, if the candidate was submitted without a trajectory (or
-    run)."""
+    """None, like the five fields below, if the candidate was submitted without a trajectory (or run)."""
     trajectory_id: UUID | None
     turn: int | None
     run_id: UUID | None

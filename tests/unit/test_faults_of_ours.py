@@ -36,7 +36,7 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
     def attempt(*_: Any, alone: bool) -> tuple[Any, Fault | None]:
         kept = Tensor()
         stages = SimpleNamespace(chrome_trace=lambda *_: b"")
-        progress = SimpleNamespace(among_others=not alone, kept=kept, stages=stages, launches=[], codes=())
+        progress = SimpleNamespace(shares_memory=not alone, kept=kept, stages=stages, launches=[], codes=())
         if alone:
             assert first[0]() is None
             return progress, None

@@ -215,14 +215,14 @@ def test_who_ran_out_of_memory_among_others_tries_again_alone(
 
     def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
         seen.append(alone)
-        progress.among_others = among_others and not alone
+        progress.shares_memory = among_others and not alone
         if not alone:
             raise ends
 
     class Concluded:
         timing = None
 
-    monkeypatch.setattr(evaluate, "_measure", measure)
+    monkeypatch.setattr(evaluate, "_run_stages", measure)
     monkeypatch.setattr(evaluate, "conclude", lambda host, progress, fault: Concluded())
     evaluate.evaluate(JOB, HOST)
     assert seen == tries
@@ -232,13 +232,13 @@ def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(monkeyp
     found: list[Fault | None] = []
 
     def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
-        progress.among_others = not alone
+        progress.shares_memory = not alone
         raise torch.OutOfMemoryError("tried to allocate 4.00 GiB")
 
     class Concluded:
         timing = None
 
-    monkeypatch.setattr(evaluate, "_measure", measure)
+    monkeypatch.setattr(evaluate, "_run_stages", measure)
     monkeypatch.setattr(evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded())
     evaluate.evaluate(JOB, HOST)
     [fault] = found
@@ -265,7 +265,7 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
         timing = None
 
     host = SimpleNamespace(memory_budget=MemoryBudget(100 << 20), device=open_device("cpu", 0, 1), bytes_per_s=1e9)
-    monkeypatch.setattr(evaluate, "_measure", measure)
+    monkeypatch.setattr(evaluate, "_run_stages", measure)
     monkeypatch.setattr(evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded())
     evaluate.evaluate(JOB, host)  # type: ignore[arg-type]
     [fault] = found

@@ -3,7 +3,7 @@ import torch
 
 from app.domain.evaluation import Trial
 from workers.referee.session import correctness, wrong_slices
-from workers.referee.wrong_output import wrong
+from workers.referee.wrong_output import describe
 
 
 def _answer(scale: torch.Tensor, rows: int = 64) -> torch.Tensor:
@@ -86,4 +86,4 @@ def test_an_output_with_such_a_slice_is_wrong_and_says_which() -> None:
     assert (closer.ok, closer.check(0).wrong_slice) == ([False], (1, 45))
     assert compared.by_slices(0, truth, own).ok == [True]
     trial = Trial(call=0, seed="", ok=False, outputs=(closer.check(0),))
-    assert "slice 45 of dimension 1 is off by half of its own size" in wrong(trial, correctness.OURS)
+    assert "slice 45 of dimension 1 is off by half of its own size" in describe(trial, correctness.OURS)

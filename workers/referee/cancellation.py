@@ -1,4 +1,4 @@
-"""Ending an evaluation from outside: its candidate is killed at any point, and nothing more is asked of it."""
+"""Cancellation of an evaluation from another thread: its candidate is killed, and no further request is sent to it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from workers.sandbox.process import Confined
 
 
 class Cancellation:
-    """Cancellation of one evaluation; asked for in one thread, obeyed in another."""
+    """Cancellation of one evaluation: requested in one thread, obeyed in another."""
 
     def __init__(self) -> None:
-        """A cancellation that is not asked for as yet."""
+        """A cancellation that has not been requested."""
         self._lock = threading.Lock()
         self._process: Confined | None = None
         self.asked = False
         self.more_s = 0.0
-        """Seconds that the evaluation may take beyond the job's own deadline: it has many cases."""
+        """Seconds that the evaluation may take beyond the job's deadline, because the problem has many cases."""
 
     def aim(self, process: Confined | None) -> None:
-        """Set the process to end; None when it has served."""
+        """Set the process that a cancellation kills; None once that process is no longer needed."""
         with self._lock:
             self._process = process
             if self.asked and process is not None:
                 process.strike()
 
     def ask(self) -> None:
-        """End the evaluation: kill its process."""
+        """Request the cancellation and kill the process."""
         with self._lock:
             self.asked = True
             if self._process is not None:

@@ -1,4 +1,4 @@
-"""EVALUATE: from the progress of a job to its evaluation."""
+"""EVALUATE: the evaluation, built from the progress of a job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.referee.session.resources import Host
 
 
 def conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:
-    """The evaluation; with a fault, the part of it that there is."""
+    """The evaluation.  If a fault ended the job, the evaluation has the fault and everything measured before it."""
     assert host.environment is not None
     passed = fault is None
     return Evaluation(
@@ -46,12 +46,12 @@ def _memory(agreed: problem_spec.Spec) -> ProblemMemory:
 
 
 def _environment(known: Environment, progress: Progress) -> Environment:
-    """The device's environment, with the problem's own choices."""
+    """The device's environment with the precision flags that the problem sets."""
     return replace(known, numerics=precision_flags.described(progress.agreed.numerics)) if progress.agreed else known
 
 
 def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]:
-    """Outcome of this one case, for a problem by cases."""
+    """Outcome of this case if the problem has cases; otherwise empty."""
     if progress.agreed is None or progress.agreed.case is None:
         return ()
     case, own = progress.agreed.case, None if fault else progress.own_time

@@ -1,6 +1,6 @@
-"""EVALUATE: one job from source to Evaluation.
+"""EVALUATE: one job, from source to Evaluation.
 
-A candidate's fault ends as a status, a problem's as `invalid`, the referee's own as an exception."""
+A candidate's fault ends as a status, a problem's fault as `invalid`, a fault of the referee as an exception."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import torch
 
-from app.domain import source_ablation
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import Evaluation, Status
 from app.domain.evidence import Testimony, Traces
 from app.domain.job import Job
-from workers.protocol import control_channel, memory_estimate, problem_spec, shared_memory
+from workers.protocol import control_channel, problem_spec, shared_memory
+from workers.referee import admission
 from workers.referee.cancellation import Cancellation
 from workers.referee.conclusion import conclude
 from workers.referee.host import bandwidth, memory_budget
@@ -46,149 +46,108 @@ from workers.referee.session.stage_timer import Stages
 from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import event_timing, paired_benchmark, sizing, unpaired
 from workers.referee.timing.quiet_host import Venue
-from workers.referee.wrong_output import telling, wrong
-from workers.sandbox import toolchain
+from workers.referee.wrong_output import describe, most_informative
 
 _log = logging.getLogger(__name__)
 
 COSTLY_CALLS = 5
-"""Calls before those that are timed, where the expected outputs of one take long (KernelBench has five trials); timed
-calls are verified, too."""
+"""Untimed calls if the expected outputs of a call take long to compute (KernelBench makes five trials).  Timed calls
+are verified as well."""
 
 
 def evaluate(
     job: Job, host: Host, cancellation: Cancellation | None = None, seed: bytes | None = None
 ) -> tuple[Evaluation, Traces]:
-    """The evaluation and its traces; soon after a cancellation, the part of it that there is by then.
+    """The evaluation of a job and its traces; after a cancellation, the part that was measured by then.
 
-    `seed`: the master seed of 32 bytes, where a caller has drawn it.
-
-    Where memory runs out while others use the device, too, the cause is unknown: the evaluation is tried again alone.
+    `seed`: master seed of 32 bytes, drawn if None.  If memory runs out while other evaluations use the device, the
+    cause is unknown, and the evaluation is repeated with the device's whole memory.
 
     Raises only for faults of the referee (ZygoteError, OSError, DeviceUnhealthyError, torch.OutOfMemoryError)."""
     cancellation = cancellation or Cancellation()
     progress, fault = _attempt(job, host, cancellation, seed, alone=False)
-    if progress.among_others and fault is not None and fault.starved and not cancellation.asked:
+    if progress.shares_memory and fault is not None and fault.starved and not cancellation.asked:
         _log.warning("job %s: memory ran out among others, once more alone: %s", job.job_id, fault.error.message)
-        del progress, fault  # and with them the tensors of this attempt, which the next one needs the memory of
+        del progress, fault  # frees the tensors of this attempt for the next one
         progress, fault = _attempt(job, host, cancellation, seed, alone=True)
     if fault is not None and fault.starved:
-        fault = _final(fault, host, progress)
+        fault = _attribute_exhausted_memory(fault, host, progress)
     evaluation = conclude(host, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
     timeline = progress.stages.chrome_trace(blocks, progress.launches)
     return evaluation, Traces(timeline=timeline, codes=progress.codes)
 
 
-def _final(fault: Fault, host: Host, progress: Progress) -> Fault:
-    """Attribute exhausted memory where the evaluation had the device to itself.  It is the candidate's fault where
-    there was more for it than the reference needs; else the problem is too large for this device."""
-    agreed, there = progress.agreed, host.memory_budget.total_bytes
-    if there is None:
+def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) -> Fault:
+    """The fault of an evaluation that ran out of memory with the device to itself.  It is the candidate's if the
+    candidate had more memory than the reference needs; otherwise the problem is too large for this device."""
+    agreed, total_bytes = progress.agreed, host.memory_budget.total_bytes
+    if total_bytes is None:
         return fault
     if fault.status is not Status.OUT_OF_MEMORY or agreed is None:
-        return too_large(fault.error.message, there, fault.error.log)
-    place = setup.lay_out(host, agreed, 0.0)
-    sides = place.reference_bytes + place.candidate_bytes + memory_budget.MODELS * agreed.parameter_bytes
-    left = there - sides - 2 * agreed.peaks.call_bytes
+        return too_large(fault.error.message, total_bytes, fault.error.log)
+    arena = setup.lay_out(host, agreed, 0.0)
+    sides = arena.reference_bytes + arena.candidate_bytes + memory_budget.MODELS * agreed.parameter_bytes
+    left = total_bytes - sides - 2 * agreed.peaks.call_bytes
     if left > agreed.peaks.call_bytes:
         return fault
-    return too_large(f"beside the reference, a candidate has {max(0, left):,} bytes", there, fault.error.log)
+    return too_large(f"beside the reference, a candidate has {max(0, left):,} bytes", total_bytes, fault.error.log)
 
 
 def _attempt(
     job: Job, host: Host, cancellation: Cancellation, seed: bytes | None, *, alone: bool
 ) -> tuple[Progress, Fault | None]:
     """Progress of one attempt, and the fault that ended it.  `alone`: with all of the device's memory."""
-    among_others = host.memory_budget.total_bytes is not None and not alone
+    shares_memory = host.memory_budget.total_bytes is not None and not alone
     progress = Progress(
-        seed=seed or os.urandom(32), stages=Stages(), cancellation=cancellation, among_others=among_others
+        seed=seed or os.urandom(32), stages=Stages(), cancellation=cancellation, shares_memory=shares_memory
     )
     try:
-        _measure(job, host, progress, alone=alone)
+        _run_stages(job, host, progress, alone=alone)
     except Fault as fault:
-        return progress, _alone(fault)
+        return progress, _without_traceback(fault)
     except (torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError) as error:  # the referee's own
         return progress, invalid("no_room", str(error), starved=True)
     return progress, None
 
 
-def _alone(fault: Fault) -> Fault:
-    """The fault without its traceback and causes: their frames hold the sessions, and through the caller's frame the
-    fault itself, so that the device's memory would stay occupied until the next collection of cycles."""
+def _without_traceback(fault: Fault) -> Fault:
+    """The fault without its traceback and causes.  Their frames refer to the sessions and, through the caller's frame,
+    to the fault itself, so the device's memory would stay occupied until the next collection of cycles."""
     fault.__cause__ = fault.__context__ = None
     return fault.with_traceback(None)
 
 
-def _measure(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
-    """All stages in order.  Raises Fault."""
-    _refuse_unfit(job, host)
-    with ExitStack() as held, ExitStack() as seated:  # the reference's session is left before the memory is others'
+def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
+    """Run all stages in order.  Raises Fault."""
+    admission.refuse_unfit(job, host)
+    with ExitStack() as memory, ExitStack() as sessions:  # the session ends before its memory is released
         if alone:
-            _wait_for_room(host, progress, held, host.memory_budget.total_bytes or 0)
+            admission.reserve_memory(host, progress, memory, host.memory_budget.total_bytes or 0)
         with progress.stages.stage("reference"):
             reference = setup.sit(job, host)
-        seated.callback(setup.leave, host, reference)
-        agreed = _described(job, host, progress, reference, alone=alone)
-        place = setup.lay_out(host, agreed, job.options.timing_budget_s)
+        sessions.callback(setup.leave, host, reference)
+        agreed = admission.describe(job, host, progress, reference, alone=alone)
+        arena = setup.lay_out(host, agreed, job.options.timing_budget_s)
         if not alone:
-            _wait_for_room(
-                host, progress, held, memory_budget.needs(agreed, place, host.device.round_bytes, CHECK_BYTES)
-            )
+            need_bytes = memory_budget.needs(agreed, arena, host.device.round_bytes, CHECK_BYTES)
+            admission.reserve_memory(host, progress, memory, need_bytes)
         deadline = Deadline(
             job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.device_lock.waits
         )
         with progress.stages.stage("arena"), host.device_lock.shared(), Unaided(host.references, reference):
-            reference.share_arena(place, place.reference_bytes, REFERENCE_TIMEOUT_S)
+            reference.share_arena(arena, arena.reference_bytes, REFERENCE_TIMEOUT_S)
         with progress.stages.stage("spawn"):
             candidate = host.candidate(job.options.memory_bytes)
         try:
-            _try(job, host, progress, reference, candidate, agreed, deadline)
+            _evaluate_candidate(job, host, progress, reference, candidate, agreed, deadline)
         except ReferenceFailedError as error:
             host.references.discard(reference.handle)
             message, starved = f"the reference failed: {error}", is_starved(error.__cause__)
             raise invalid("reference_failed", message, starved=starved) from error
 
 
-def _described(job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool) -> problem_spec.Spec:
-    """Find the problem's specification.  That takes memory for some copies of its inputs and outputs, which is waited
-    for by an estimate.  Raises Fault."""
-    seed = setup.init_seed(progress.seed)
-    with ExitStack() as held:
-        if not alone and host.memory_budget.total_bytes is not None and job.case not in reference.handle.described:
-            with progress.stages.stage("reference"), Unaided(host.references, reference):
-                need = reference.size(seed, REFERENCE_TIMEOUT_S)
-            _require_fitting(host, reference, need // memory_estimate.INPUTS)
-            _wait_for_room(host, progress, held, need)
-        with (
-            progress.stages.stage("reference"),
-            host.device_lock.shared_at_first() as slow,
-            Unaided(host.references, reference),
-        ):
-            sole = not progress.among_others
-            agreed = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
-    progress.agreed = agreed
-    _require_fitting(host, reference, memory_budget.least(agreed))
-    return agreed
-
-
-def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
-    """Raises Fault (invalid) where the device is too small for the problem."""
-    there = host.memory_budget.total_bytes
-    if there is not None and need_bytes > there:
-        host.references.discard(reference.handle)
-        raise too_large(f"it needs {need_bytes:,} bytes or more", there)
-
-
-def _wait_for_room(host: Host, progress: Progress, held: ExitStack, need_bytes: int) -> None:
-    with progress.stages.stage("room"), host.device_lock.waits.waiting():
-        progress.among_others = held.enter_context(host.memory_budget.hold(need_bytes, progress.cancellation))
-    held.callback(host.trim)
-    if progress.cancellation.asked:
-        raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")
-
-
-def _try(
+def _evaluate_candidate(
     job: Job,
     host: Host,
     progress: Progress,
@@ -197,7 +156,7 @@ def _try(
     agreed: problem_spec.Spec,
     deadline: Deadline,
 ) -> None:
-    """Run all stages on the candidate; its process ends afterwards in every case."""
+    """Run all stages that involve the candidate.  Its process ends afterwards in every case."""
     session = Session(candidate)
     progress.cancellation.aim(candidate.process)
     try:
@@ -225,9 +184,9 @@ def _try(
                     progress.codes = call_profile.codes(runner)
             _require_correct(context)
             progress.note_launch_bound(host)
-        _look_closer(context, progress)
-        progress.testimony = _without_warming(progress.testimony, runner.warmed)
-        _change_weights(context, progress)
+        _ablate(context, progress)
+        progress.testimony = _without_warmup_launches(progress.testimony, runner.warmed)
+        _perturb_weights(context, progress)
         if job.options.variants and not progress.cancellation.asked:
             with progress.stages.stage("nonfinite"):
                 variant_calls.try_nonfinite(runner)
@@ -237,45 +196,23 @@ def _try(
         host.retire(candidate)
 
 
-def _without_warming(testimony: Testimony, calls: int) -> Testimony:
-    """Launches of the calls that count: not of those that were made to warm up, which launch as one alone does."""
+def _without_warmup_launches(testimony: Testimony, calls: int) -> Testimony:
+    """The testimony without the launches of warm-up calls, each of which launches as often as one call alone."""
     return replace(testimony, launches=max(0, testimony.launches - calls * testimony.launches_alone))
 
 
 def _rule(job: Job, agreed: problem_spec.Spec) -> correctness.Rule:
-    """The case's own tolerances go before the submitter's, and those before Assay's rule."""
+    """The rule for comparing outputs: the tolerances of the case, else those of the submission, else Assay's limits."""
     asks = agreed.case if agreed.case is not None and agreed.case.rtol is not None else job.options
     rtol, atol = asks.rtol, asks.atol
     tolerance = None if rtol is None or atol is None else (rtol, atol)
     return correctness.Rule(tolerance=tolerance, spread=agreed.spread)
 
 
-def _refuse_unfit(job: Job, host: Host) -> None:
-    if not source_ablation.reads_as_it_runs(job.candidate):
-        raise Fault(
-            Status.COMPILE_ERROR,
-            "encoding",
-            "the source declares an encoding in which it is another program than in UTF-8; expected UTF-8",
-        )
-    if len(job.candidate) > control_channel.SOURCE_BYTES:
-        size = f"{len(job.candidate):,} bytes; at most {control_channel.SOURCE_BYTES:,} are evaluated"
-        raise Fault(Status.COMPILE_ERROR, "too_large", f"the source has {size}")
-    if len(job.reference) > control_channel.SOURCE_BYTES:
-        raise invalid(
-            "reference_failed",
-            f"the reference has {len(job.reference):,} bytes; at most {control_channel.SOURCE_BYTES:,}",
-        )
-    compiled = BACKENDS[job.backend].compiled_on_host
-    if compiled and host.device.precompiles:
-        raise invalid("needs_gpu", f"backend {job.backend!r} needs a GPU; this device is the CPU")
-    if compiled and (missing := toolchain.missing(cuda=True)):
-        raise invalid("no_compiler", f"backend {job.backend!r} needs {', '.join(missing)} on this host")
-
-
 def _benchmark(context: EvaluationContext, progress: Progress) -> None:
-    """Calls on their own, then timed blocks; every call of either kind is verified."""
+    """Make the untimed calls, then the timed blocks.  Every call of either kind is verified."""
     with progress.stages.stage("correctness"):
-        guess_us = _check(context)
+        guess_us = _make_untimed_calls(context)
     if context.job.options.timing_budget_s <= 0:
         return
     terms = sizing.Terms(
@@ -284,7 +221,7 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
         round_bytes=context.host.device.round_bytes,
         floor_us=bandwidth.floor_us(context.agreed.bytes_moved, context.host.bytes_per_s),
     )
-    place = Venue(
+    quiet_host = Venue(
         wakeful=context.host.wakeful,
         health=context.host.health,
         stopwatch=context.host.stopwatch,
@@ -292,29 +229,31 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
     )
     with progress.stages.stage("timing"):
         if context.agreed.case is not None:
-            progress.own_time = unpaired.run(context.runner, place, terms, guess_us.candidate_us)
+            progress.own_time = unpaired.run(context.runner, quiet_host, terms, guess_us.candidate_us)
             timing = None
         else:
-            timing = paired_benchmark.run(context.runner, place, terms, guess_us)
+            timing = paired_benchmark.run(context.runner, quiet_host, terms, guess_us)
     _require_correct(context)
     progress.timing = timing and context.host.usual.compared(context.job, timing)
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
-            progress.timing = event_timing.added(progress.timing, context.runner, place)
+            progress.timing = event_timing.added(progress.timing, context.runner, quiet_host)
 
 
-def _check(context: EvaluationContext) -> sizing.Guess:
+def _make_untimed_calls(context: EvaluationContext) -> sizing.Guess:
     """Make the calls that are not timed, and estimate the time of a call.  Raises Fault."""
     context.runner.first_call()
-    guess, usual = _call_together(context)
+    guess, usual = _make_first_calls(context)
     if context.job.options.variants:
         variant_calls.try_variants(context.runner, usual)
     _require_correct(context)
     return guess
 
 
-def _call_together(context: EvaluationContext) -> tuple[sizing.Guess, list[usual_answers.Usual]]:
-    """Some calls one after the other.  Their inputs and answers, which may be gigabytes, are gone afterwards."""
+def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[usual_answers.Usual]]:
+    """Make some calls in a row; estimate the time of a call, and summarise the outputs.
+
+    Inputs and outputs of these calls may be gigabytes and are freed on return."""
     job, host, runner = context.job, context.host, context.runner
     most = min(COSTLY_CALLS, job.options.correctness_calls) if runner.are_costly else job.options.correctness_calls
     with host.device_lock.shared():
@@ -322,9 +261,9 @@ def _call_together(context: EvaluationContext) -> tuple[sizing.Guess, list[usual
         together = runner.try_calls(batch)
     _require_correct(context)
     with host.device_lock.shared():
-        usual = variant_calls.usual(runner.try_nulls(batch))  # first, while the calls' expected outputs are there
+        usual = variant_calls.usual(runner.try_nulls(batch))  # first, while the calls' expected outputs are in memory
         runner.look_twice(together)
-        # Where there is no reference to time, nothing is to be found out about it either.
+        # A problem by cases has no reference to time.
         guess = sizing.guess(
             runner,
             together,
@@ -334,21 +273,22 @@ def _call_together(context: EvaluationContext) -> tuple[sizing.Guess, list[usual
 
 
 def _require_correct(context: EvaluationContext) -> None:
-    """Raise Fault if a call has had a wrong output."""
+    """Raise Fault if an output of any call was wrong."""
     runner = context.runner
     if not runner.failed:
         return
     if beyond_the_interpreter(context.job, context.agreed, context.host.device):
-        raise invalid("not_verifiable_on_cpu", f"{BF16} ({wrong(runner.failed[0], runner.record.rule)})")
+        raise invalid("not_verifiable_on_cpu", f"{BF16} ({describe(runner.failed[0], runner.record.rule)})")
     kind = "stale_output" if any(check.stale_call is not None for check in runner.failed[0].outputs) else "wrong_output"
     count = f"{len(runner.failed)} of {runner.record.calls} calls were wrong; "
     unmatched = runner.candidate.unmatched
     hint = f"; weights of the reference that ModelNew has no place for: {unmatched}" if unmatched else ""
-    raise Fault(Status.INCORRECT, kind, count + wrong(telling(runner.failed), runner.record.rule) + hint)
+    raise Fault(Status.INCORRECT, kind, count + describe(most_informative(runner.failed), runner.record.rule) + hint)
 
 
-def _look_closer(context: EvaluationContext, progress: Progress) -> None:
-    """Triton only: do its kernels matter, and would they compile for a real GPU?  Raises Fault if they would not."""
+def _ablate(context: EvaluationContext, progress: Progress) -> None:
+    """Test whether the candidate's Triton kernels affect its answer and, on the CPU device, whether they compile for a
+    GPU.  Raises Fault if they do not compile."""
     if not BACKENDS[context.job.backend].replaceable_launches or not progress.testimony.launches:
         return
     notes = context.runner.candidate.handle.mailbox[
@@ -365,8 +305,12 @@ def _look_closer(context: EvaluationContext, progress: Progress) -> None:
             ),
             fast=progress.timing is not None and progress.timing.ci_low >= FAST,
         )
-    if not context.host.device.precompiles:
-        return
+    if context.host.device.precompiles:
+        _precompile(context, progress, notes)
+
+
+def _precompile(context: EvaluationContext, progress: Progress, notes: bytes) -> None:
+    """Compile the launches in `notes` ahead of time for a GPU.  Raises Fault if one does not compile."""
     with progress.stages.stage("precompile"):
         progress.compiled = aot_compile.precompile(context.host, context.job.candidate, notes)
     progress.codes = progress.compiled.codes
@@ -379,10 +323,11 @@ def _look_closer(context: EvaluationContext, progress: Progress) -> None:
         raise Fault(Status.COMPILE_ERROR, "gpu_compile", message, first.message)
 
 
-def _change_weights(context: EvaluationContext, progress: Progress) -> None:
-    """Test whether the candidate uses parameters that are all equal where the model is constructed.  On the CPU device,
-    where no speed says anything, every candidate that has some is asked; on a GPU, one that may be faster than the
-    reference, or seems to have decoys."""
+def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
+    """Test whether the candidate uses parameters that are constant when the model is constructed.
+
+    On the CPU device, where speed is not judged, every candidate with such parameters is tested; on a GPU, one that may
+    be faster than the reference or whose kernels may be decoys."""
     if not perturbed_weights.names(context.agreed, context.runner.candidate) or progress.cancellation.asked:
         return
     on_cpu, timing = context.host.device.precompiles, progress.timing

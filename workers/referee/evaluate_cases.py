@@ -1,8 +1,9 @@
-"""EVALUATE: a problem by cases: one evaluation a case, each with a candidate's process of its own, made one of.
+"""EVALUATE: a problem by cases: each case is evaluated with a candidate process of its own, and the evaluations are
+merged.
 
-A case is a problem like any other, with a model that knows the answer (workers/shims/cases.py).  A candidate that
-passes in all of them has passed; after a wrong answer the others are tried all the same, after any other failure they
-are not."""
+A case is a problem like any other, with a model that returns the known answer (workers/shims/cases.py).  A candidate
+passes if it passes every case.  After a wrong answer the remaining cases still run; after any other failure they do
+not."""
 
 from __future__ import annotations
 
@@ -26,19 +27,19 @@ KEPT_TRIALS = 64
 """Trials stored in full, of all cases together: wrong ones first."""
 
 SHARING = 20
-"""Number of cases that share one deadline: 100 cases have five.  A right Triton softmax took 1.9 s a case on the CPU
-device (two cores), so that a deadline of 120 s for all of 100 ended after 63."""
+"""Cases that share one deadline: 100 cases have five deadlines.  A correct Triton softmax took 1.9 s a case on the CPU
+device (two cores), so 120 s for all of 100 cases were over after 63."""
 
 LONGEST_S = 3600.0
-"""Limit for all cases, unless the deadline itself is longer: that of a single evaluation at the most."""
+"""Limit for all cases, in seconds, unless a single evaluation's deadline is longer."""
 
 LEAST_S = 1.0
-"""Rest of a deadline below which no case is begun."""
+"""Remaining seconds below which no further case is begun."""
 
 
 def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, Traces]:
-    """The evaluation, and the traces of its first case.  The deadline is that of all cases together, and grows with
-    their number beyond `SHARING`.
+    """The merged evaluation, and the traces of the first case.  The deadline applies to all cases together and grows
+    with their number beyond `SHARING`.
 
     Raises only for faults of the referee, as `evaluate` does."""
     cancellation = cancellation or Cancellation()
@@ -62,13 +63,13 @@ def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = Non
 
 
 def allowed_s(deadline_s: float, cases: int) -> float:
-    """Seconds for so many cases, of a job with that deadline."""
+    """Seconds for this number of cases, for a job with this deadline."""
     return max(deadline_s, min(LONGEST_S, deadline_s * cases / SHARING))
 
 
 def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evaluation:
-    """One evaluation of those of the cases, in their order; there is at least one.  Where the deadline left no time
-    for some cases, it has timed out."""
+    """One evaluation from those of the cases, in order; at least one.  It has timed out if the deadline left some cases
+    out."""
     first = found[0]
     cases = tuple(case for each in found for case in each.cases)
     status, error = _end(found, deadline_s)
@@ -87,7 +88,7 @@ def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evalu
 
 
 def _is_another(found: Sequence[Evaluation]) -> bool:
-    """Test whether there is another case, and a reason to run it."""
+    """True if another case exists and the results so far allow running it."""
     if not found:
         return True
     last = found[-1]
@@ -103,8 +104,8 @@ def _name(evaluation: Evaluation) -> str:
 
 
 def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, EvaluationError | None]:
-    """Status and error of all cases together.  A problem that fails in one case counts against no candidate in the
-    others."""
+    """Status and error of all cases together.  If the problem itself fails in one case, no other case counts against
+    the candidate."""
     bad = [each for each in found if each.status is not Status.PASSED]
     of = found[0].cases[0].of if found[0].cases else 1
     if not bad and len(found) < of:
@@ -123,7 +124,8 @@ def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, Evalua
 
 
 def _correctness(found: Sequence[tuple[Correctness, str]]) -> Correctness | None:
-    """Correctness of all calls.  Evidence against a problem must hold in every case: one that tells is enough."""
+    """Correctness over all calls.  Evidence against the problem, such as a trivial answer that passes, must hold in
+    every case: one sound case is enough."""
     if not found:
         return None
     records = [record for record, _ in found]
@@ -145,26 +147,26 @@ def _correctness(found: Sequence[tuple[Correctness, str]]) -> Correctness | None
 
 
 def _trials(found: Sequence[tuple[Correctness, str]]) -> tuple[Trial, ...]:
-    """Wrong ones first, then as many of each case as there is room for; in the order of the cases."""
+    """Trials to store: wrong ones first, then as many of each case as fit, in the order of the cases."""
     named = [replace(trial, case=name) for record, name in found for trial in record.trials]
     kept = sorted(range(len(named)), key=lambda at: (named[at].ok, named[at].call))[:KEPT_TRIALS]
     return tuple(named[at] for at in sorted(kept))
 
 
 def _worst(answers: Iterable[bool | None]) -> bool | None:
-    """False where one is; None where none is known."""
+    """False if any answer is False; None if no answer is known."""
     known = [answer for answer in answers if answer is not None]
     return all(known) if known else None
 
 
 def _widest(classes: Iterable[str | None]) -> str | None:
-    """Class of the largest error; None where one case had a wrong answer."""
+    """Precision class of the largest error; None if a case had a wrong answer."""
     names = list(classes)
     return None if None in names else max((name for name in names if name), key=CLASS_NAMES.index, default=None)
 
 
 def _peer_rules(records: Sequence[Correctness]) -> tuple[PeerRule, ...]:
-    """Peer rules by name, for all calls."""
+    """Results of other evaluators' rules, summed by name."""
     sums: dict[str, tuple[int, int]] = {}
     for rule in (rule for record in records for rule in record.peer_rules):
         passed, calls = sums.get(rule.name, (0, 0))
@@ -173,7 +175,7 @@ def _peer_rules(records: Sequence[Correctness]) -> tuple[PeerRule, ...]:
 
 
 def _telling(found: Sequence[Evaluation]) -> Ablation | None:
-    """Ablation of a case in which the candidate's kernels do not matter; else the first."""
+    """Ablation of the first case in which the candidate's kernels do not matter; else of the first case."""
     seen = [each.ablation for each in found if each.ablation is not None]
     against = (each for each in seen if each.still_correct or each.copies_still_correct or each.replays_still_correct)
     return next(against, seen[0] if seen else None)
@@ -190,7 +192,7 @@ def _testimony(words: Sequence[Testimony]) -> Testimony:
 
 
 def _summed(stages: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Sum of milliseconds by stage."""
+    """Milliseconds by stage, summed over the cases."""
     sums: dict[str, float] = {}
     for name, taken_ms in (item for each in stages for item in each.items()):
         sums[name] = sums.get(name, 0.0) + taken_ms

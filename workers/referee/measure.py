@@ -1,4 +1,4 @@
-"""EVALUATE: the entry to the referee: one evaluation, whether the problem is given by a model or by cases."""
+"""EVALUATE: the referee's entry point, for problems with a model and problems by cases."""
 
 from __future__ import annotations
 

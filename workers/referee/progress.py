@@ -1,4 +1,4 @@
-"""EVALUATE: knowledge about a job while it is evaluated."""
+"""EVALUATE: measurements of a job while it is being evaluated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workers.referee.timing import unpaired
 
 @dataclass(kw_only=True)
 class Progress:
-    """Knowledge so far; an evaluation can end at any point with the part that there is."""
+    """Measurements so far.  An evaluation can end at any point; those fields that are set then become its result."""
 
     seed: bytes
     stages: Stages
@@ -29,7 +29,7 @@ class Progress:
     runner: CallRunner | None = None
     timing: Timing | None = None
     own_time: unpaired.OwnTime | None = None
-    """The candidate's own time, where there is no reference to compare with."""
+    """Time of the candidate's calls, measured without a reference (problems by cases)."""
     profile: Profile | None = None
     launches: list[Launch] = field(default_factory=list)
     """Launches of the profiled call."""
@@ -38,11 +38,12 @@ class Progress:
     compiled: aot_compile.Compiled | None = None
     codes: tuple[KernelCode, ...] = ()
     testimony: Testimony = field(default_factory=Testimony)
-    among_others: bool = False
-    """True where others may use the device's memory meanwhile."""
+    shares_memory: bool = False
+    """True if other evaluations may use the device's memory meanwhile."""
 
     def note_launch_bound(self, host: Host) -> None:
-        """Note in the timing whether calls wait for the host, on a GPU, once there are both a timing and a profile."""
+        """Note in the timing whether calls wait for the host.  Applies on a GPU, once there are a timing and a
+        profile."""
         if self.timing is None or self.profile is None or host.device.precompiles:
             return
         self.timing = call_profile.with_launches(self.timing, self.profile)

@@ -1,8 +1,8 @@
 """The referee process of a device: `python -m workers.referee.serve FD DEVICE_CLASS NODE INDEX SLOTS STEADY`.
 
-FD is a connection to a worker's one slot, or a socket that listens for those of several
-(workers/worker/referee_client.py).  Through each come jobs, and evaluations go out, one at a time; each has a thread of
-its own.  A connection that closes while a job runs cancels it.  The process ends when the last connection has."""
+FD is a connection to a worker with one slot, or a listening socket for workers with several
+(workers/worker/referee_client.py).  A connection carries one job at a time, and each evaluation runs in a thread of its
+own.  Closing a connection cancels its job.  The process ends when the last connection is closed."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from workers.sandbox.process import KILLED, ZygoteError
 _log = logging.getLogger(__name__)
 
 LINGER_S = 2.0
-"""Seconds to wait for a connection while there is none."""
+"""Seconds to wait for a connection when there is none."""
 
 
 LOST = 75
-"""Exit code where the device's context is lost, or the zygote has ended (sysexits.h: try again)."""
+"""Exit code if the device's context is lost or the zygote has ended (sysexits.h EX_TEMPFAIL: try again)."""
 
 TOLD_S = 1.0
-"""Step in which the worker is told that an evaluation takes longer, in seconds."""
+"""Seconds of additional time after which the worker is informed again."""
 
 DEATHS = (BrokenHostError, ZygoteError, ConnectionError, ProcessLookupError)
-"""Errors by which an evaluation was cut short because a process of the referee has ended."""
+"""Errors raised when a process of the referee's own has ended during an evaluation."""
 
 
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
-    """Serve until no connection is left."""
+    """Serve until the last connection is closed."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a usual 1024 is a few dozen processes
     torch.set_num_threads(1)  # the other cores belong to the measured processes
@@ -63,7 +63,7 @@ def main(fd: int, device_class: str, node: str, index: int, slots: int, *, stead
             host = stack.enter_context(Host(device_class, node, index, slots=slots, steady=steady))
             greeting = {"environment": asdict(host.wait_ready()), "pid": os.getpid()}
         except Exception as error:
-            traceback.print_exc()  # before the worker reads its one line, and ends this process
+            traceback.print_exc()  # before the answer: the worker ends this process when it has read it
             _refuse(given, shared, f"{type(error).__name__}: {error}")
             raise SystemExit(1) from error
         if shared:
@@ -73,7 +73,7 @@ def main(fd: int, device_class: str, node: str, index: int, slots: int, *, stead
 
 
 def _serve_all(listener: socket.socket, host: Host, greeting: dict[str, object]) -> None:
-    """A thread for each connection, until there is none any more."""
+    """Serve each connection in a thread until all are closed."""
     listener.settimeout(LINGER_S)
     threads: list[threading.Thread] = []
     while True:
@@ -89,7 +89,7 @@ def _serve_all(listener: socket.socket, host: Host, greeting: dict[str, object])
 
 
 def _refuse(given: socket.socket, shared: bool, reason: str) -> None:
-    """Tell every connected worker why there is no referee."""
+    """Tell every connected worker why the referee could not start."""
     given.settimeout(0.2)
     with contextlib.suppress(OSError):
         while True:
@@ -101,24 +101,24 @@ def _refuse(given: socket.socket, shared: bool, reason: str) -> None:
 
 
 class Connection:
-    """One slot: a job at a time."""
+    """One slot: evaluates one job at a time."""
 
     def __init__(self, channel: socket.socket, host: Host) -> None:
         """Takes ownership of the channel."""
         self._channel = channel
         self._host = host
         self._sending = threading.Lock()
-        """Frames are sent by two threads while a job runs."""
+        """Held while a frame is sent: two threads send while a job runs."""
 
     def serve(self, greeting: dict[str, object]) -> None:
-        """Greet, then answer jobs until the other end closes."""
+        """Send the greeting, then answer jobs until the other end closes."""
         with self._channel:
             try:
                 worker_socket.send(self._channel, greeting)
                 while (frame := worker_socket.receive(self._channel)) is not None:
                     self._answer(frame)
             except OSError:
-                return  # it is gone, and so is the job
+                return  # the worker is gone, and its job with it
 
     def _answer(self, frame: dict[str, object]) -> None:
         job = worker_socket.to_job(frame)
@@ -130,7 +130,7 @@ class Connection:
             self._host.mend()
             self._say_begun()
             evaluation, traces = self._evaluate(job, cancellation)
-            self._host.require_zygote()  # else a process that went with it is taken for one that crashed
+            self._host.require_zygote()  # without it, a process that died with its zygote looks like a crash
             codes = [asdict(each) for each in traces.codes]
             answer = {"evaluation": asdict(evaluation), "timeline": traces.timeline.decode(), "codes": codes}
         except DeviceUnhealthyError as error:
@@ -144,7 +144,7 @@ class Connection:
             over.set()
             watch.join()
         self._send(answer)
-        if lost:  # no job could be evaluated here any more; the workers start another referee
+        if lost:  # the workers start another referee
             os._exit(LOST)
         self._host.recycle(job.options.memory_bytes)
 
@@ -153,15 +153,15 @@ class Connection:
             worker_socket.send(self._channel, frame)
 
     def _say_begun(self) -> None:
-        """Tell the worker, before a process is given anything of the job, that it has begun: from here on a death of
-        the referee may be the doing of the job's own code, so that the worker counts it.  A worker that is gone is
-        noticed by the watch."""
+        """Tell the worker that the job has begun, before any process receives code of the job.  From here on the job's
+        code may be the reason for a death of the referee, so the worker counts the attempt.  A worker that is gone is
+        noticed by `_watch`."""
         with contextlib.suppress(OSError):
             self._send({"progress": {"begun": True}})
 
     def _evaluate(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, Traces]:
-        """The evaluation with its baselines, and its traces.  A fault of the device that came meanwhile counts for
-        more than any other result."""
+        """The evaluation with its baselines, and its traces.  A device fault reported during the evaluation takes
+        precedence over its result."""
         try:
             evaluation, traces = self._measure(job, cancellation)
 
@@ -173,8 +173,8 @@ class Connection:
             self._host.health.require_sound()
 
     def _measure(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, Traces]:
-        """An evaluation, and another where a process of the job's was killed from outside.  One that is killed twice in
-        a row takes more memory than the host has."""
+        """An evaluation, repeated once if a signal from outside killed one of its processes.  Two such deaths in a row
+        mean that the job takes more memory than the host has."""
         evaluation, traces = measure(job, self._host, cancellation)
         error = evaluation.error
         if error is None or KILLED not in error.message or cancellation.asked:
@@ -185,8 +185,8 @@ class Connection:
         return measure(job, self._host, cancellation)
 
     def _watch(self, over: threading.Event, cancellation: Cancellation, thread: int) -> None:
-        """Cancel when the other end closes; it sends nothing while it waits for an answer.  Tell it how much longer
-        than the job's own limits that may be: the time that `thread` has waited for others, and time for many cases."""
+        """Cancel when the other end closes; it sends nothing while it waits.  Also report how far the job may exceed
+        its limits: the time that `thread` has waited for other evaluations, and the time for many cases."""
         waits, told_s = self._host.device_lock.waits, 0.0
         before_s = waits.seconds(thread)
         with selectors.DefaultSelector() as selector:

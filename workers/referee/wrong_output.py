@@ -1,4 +1,4 @@
-"""EVALUATE: a wrong output in words."""
+"""EVALUATE: error messages for wrong outputs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from app.domain.evaluation import OutputCheck, Trial
 from workers.referee.session import correctness
 
 
-def telling(failed: list[Trial]) -> Trial:
-    """The first call with elements that were never written, which shows in later calls alone; else the first."""
+def most_informative(failed: list[Trial]) -> Trial:
+    """The first call with elements that were never written (only later calls can show them); else the first call."""
     return next((trial for trial in failed if any(check.unwritten for check in trial.outputs)), failed[0])
 
 
-def wrong(trial: Trial, rule: correctness.Rule) -> str:
-    """The first wrong output of a call, and its error."""
+def describe(trial: Trial, rule: correctness.Rule) -> str:
+    """Position and error of the first wrong output of a call, for people."""
     check = next(output for output in trial.outputs if not output.ok)
     return f"call {trial.call}, output {check.index} ({check.dtype}, {list(check.shape)}): {_difference(check, rule)}"
 

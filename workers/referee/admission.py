@@ -1,0 +1,87 @@
+"""EVALUATE: conditions that a job meets before its candidate is run: source, backend, device memory."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from app.domain import source_ablation
+from app.domain.backend import BACKENDS
+from app.domain.evaluation import Status
+from app.domain.job import Job
+from workers.protocol import control_channel, memory_estimate, problem_spec
+from workers.referee.host import memory_budget
+from workers.referee.progress import Progress
+from workers.referee.session import setup
+from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
+from workers.referee.session.failure_status import Fault, Unaided, invalid, too_large
+from workers.referee.session.process_session import Session
+from workers.referee.session.resources import Host
+from workers.sandbox import toolchain
+
+
+def refuse_unfit(job: Job, host: Host) -> None:
+    """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
+    """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
+    """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
+    if not source_ablation.reads_as_it_runs(job.candidate):
+        raise Fault(
+            Status.COMPILE_ERROR,
+            "encoding",
+            "the source declares an encoding in which it is another program than in UTF-8; expected UTF-8",
+        )
+    if len(job.candidate) > control_channel.SOURCE_BYTES:
+        size = f"{len(job.candidate):,} bytes; at most {control_channel.SOURCE_BYTES:,} are evaluated"
+        raise Fault(Status.COMPILE_ERROR, "too_large", f"the source has {size}")
+    if len(job.reference) > control_channel.SOURCE_BYTES:
+        raise invalid(
+            "reference_failed",
+            f"the reference has {len(job.reference):,} bytes; at most {control_channel.SOURCE_BYTES:,}",
+        )
+    compiled = BACKENDS[job.backend].compiled_on_host
+    if compiled and host.device.precompiles:
+        raise invalid("needs_gpu", f"backend {job.backend!r} needs a GPU; this device is the CPU")
+    if compiled and (missing := toolchain.missing(cuda=True)):
+        raise invalid("no_compiler", f"backend {job.backend!r} needs {', '.join(missing)} on this host")
+
+
+def describe(job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool) -> problem_spec.Spec:
+    """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
+
+    Describing a problem takes memory for some copies of its inputs and outputs.  An estimate of that memory is reserved
+    first."""
+    seed = setup.init_seed(progress.seed)
+    with ExitStack() as memory:
+        if not alone and host.memory_budget.total_bytes is not None and job.case not in reference.handle.described:
+            with progress.stages.stage("reference"), Unaided(host.references, reference):
+                need = reference.size(seed, REFERENCE_TIMEOUT_S)
+            _require_fitting(host, reference, need // memory_estimate.INPUTS)
+            reserve_memory(host, progress, memory, need)
+        with (
+            progress.stages.stage("reference"),
+            host.device_lock.shared_at_first() as slow,
+            Unaided(host.references, reference),
+        ):
+            sole = not progress.shares_memory
+            agreed = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
+    progress.agreed = agreed
+    _require_fitting(host, reference, memory_budget.least(agreed))
+    return agreed
+
+
+def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
+    """Raise Fault (invalid) if the device is too small for the problem."""
+    total_bytes = host.memory_budget.total_bytes
+    if total_bytes is not None and need_bytes > total_bytes:
+        host.references.discard(reference.handle)
+        raise too_large(f"it needs {need_bytes:,} bytes or more", total_bytes)
+
+
+def reserve_memory(host: Host, progress: Progress, memory: ExitStack, need_bytes: int) -> None:
+    """Wait until so much device memory is free and reserve it until `memory` is closed.  Raises Fault if cancelled."""
+    """Wait until so much device memory is free and reserve it until `memory` is closed.  Raises Fault if cancelled."""
+    """Wait until so much device memory is free and reserve it until `memory` is closed.  Raises Fault if cancelled."""
+    with progress.stages.stage("room"), host.device_lock.waits.waiting():
+        progress.shares_memory = memory.enter_context(host.memory_budget.hold(need_bytes, progress.cancellation))
+    memory.callback(host.trim)
+    if progress.cancellation.asked:
+        raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")
