@@ -36,6 +36,8 @@ def backup(url: str, file: Path) -> int:
     try:
         _run(url, "pg_dump", "--format=custom", "--no-owner", f"--file={unfinished}")
         unfinished.rename(file)
+    except DumpError as error:
+        raise DumpError(f"{file}: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
     return file.stat().st_size

@@ -24,8 +24,8 @@ import pyarrow as pa
 from app.domain import filter_language as filters
 from app.domain.decontamination import Index
 from app.domain.selection import ALL_DEVICES, Source, Spec
-from app.export import build, mismatch_rejection, text_facts
-from app.export.build import Draft, ExportError
+from app.export import build, mismatch_rejection, text_facts, unfinished
+from app.export.build import Draft
 from app.export.description import describe, stages_of
 from app.export.explain import diff, why
 from app.export.manifest import Manifest, spec_json, spec_of
@@ -34,6 +34,7 @@ from app.export.problem_chunks import chunks
 from app.export.publish import publish, write_documents
 from app.export.render import Job, Renderer
 from app.export.text_facts import Progress, silent
+from app.export.unfinished import ExportError
 from app.export.verify import verify
 from app.store import export_attempts, export_matching, export_records
 from app.store.database import Database
@@ -168,7 +169,7 @@ def _export(database: Database, spec: Spec, out: Path, as_of: datetime | None, p
     filters.parse(spec.where)
     build.kind_of(spec)
     out = out.absolute()
-    with build.folder(out) as root:
+    with unfinished.folder(out) as root:
         build.ready(database, spec, progress)
         draft = build.begin(database, root, spec, as_of)
         selected = build.run(database, root, draft, progress)

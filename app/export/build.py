@@ -6,18 +6,17 @@
                           data/ lineage-<n>.parquet decisions-<n>.parquet
 
 Killed, it is taken up again by the same call: the selection is made again as of the recorded moment, and parts with
-the same plan and with their files present are not rendered again.  A lock keeps two from writing one folder."""
+the same plan and with their files present are not rendered again.  A lock keeps two from writing one folder
+(`app.export.unfinished`)."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import metadata
@@ -38,6 +37,7 @@ from app.export.planning import Selector
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.render_worker import Companion, frugal
 from app.export.text_facts import Progress
+from app.export.unfinished import ExportError
 from app.export.writers import DECISIONS_STEM, write_columns
 from app.formats import PARQUET
 from app.store import export_attempts, export_conditions, export_matching, export_records, untried
@@ -53,10 +53,6 @@ DECISION_ROWS = 50_000
 """Rows of one file of decisions, and of its buffer in memory."""
 RENDERERS = 4
 """Most processes that render beside the one that selects: PostgreSQL needs cores, too."""
-
-
-class ExportError(ValueError):
-    """No dataset was made, and no folder is left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,28 +98,6 @@ def kind_of(spec: Spec) -> Kind:
         given = ", ".join(f"{name} = {getattr(spec, name)}" for name in useless)
         raise ExportError(f"kind {kind}: expected no setting that does not apply to such rows, got {given}")
     return kind
-
-
-@contextmanager
-def folder(out: Path) -> Iterator[Path]:
-    """The folder that `out` is made in, alone; left where this process is killed or interrupted, not after an error."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ExportError(f"{out}: expected no such folder or an empty one; datasets are never written over")
-    root = out.parent / f".{out.name}.unfinished"
-    root.mkdir(parents=True, exist_ok=True)
-    lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ExportError(f"{out}: another export is writing it") from None
-        try:
-            yield root
-        except Exception:
-            shutil.rmtree(root)
-            raise
-    finally:
-        os.close(lock)
 
 
 def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = None) -> Draft:

@@ -15,10 +15,11 @@ from app.domain import benchmarks, ids
 from app.domain.credit.rejection import Mismatch
 from app.domain.selection import CONTEXTS, Kind, Learns, Source, Spec
 from app.export import build, text_facts
-from app.export.build import Draft, ExportError, Selected
+from app.export.build import Draft, Selected
 from app.export.explain import UNFIT
 from app.export.funnel_stages import Funnel
 from app.export.manifest import FileEntry, Manifest, Stage, content_of, spec_json
+from app.export.unfinished import ExportError
 from app.export.writers import COMPRESSION, DECISIONS_STEM, ROW_GROUP_ROWS, entry, write_columns
 from app.formats import JSONL
 

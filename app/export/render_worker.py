@@ -23,6 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from app.export.render import Job, Part, Renderer, part_path
+from app.export.unfinished import FULL
 
 COLLECT_AFTER = 100_000
 """New objects between two searches for reference cycles, instead of Python's 700: rows are millions of tuples without
@@ -48,6 +49,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     number: int
     error: str | None = None
+    errno: int | None = None
+    """Number of an operating system's error."""
 
 
 class Companion:
@@ -61,7 +64,7 @@ class Companion:
         self._tell(job)  # not in the arguments: it holds a password
 
     def part(self, number: int, plan_sha256: str) -> Part:
-        """Render that part.  Raises CompanionError."""
+        """Render that part.  Raises CompanionError; an OSError of FULL where the disk has no room."""
         with suppress(BrokenPipeError):  # its end says more
             self._tell(Order(number, plan_sha256))
         assert self._process.stdout is not None
@@ -69,6 +72,8 @@ class Companion:
         if not line:
             raise CompanionError(f"part {number}: the process that rendered it ended with {self._process.wait()}")
         answer = msgspec.json.decode(line, type=Answer)
+        if answer.errno in FULL:
+            raise OSError(answer.errno, f"part {number}: {answer.error}")
         part = Part.load(part_path(self._job.root, number))
         if answer.error is not None or part is None:
             raise CompanionError(f"part {number}: {answer.error or 'is not there'}")
@@ -76,9 +81,10 @@ class Companion:
 
     def end(self, *, at_once: bool) -> None:
         """End the process: after its current part, or at once."""
-        with self._process:  # closes its input, and waits
-            if at_once:
-                self._process.kill()
+        if at_once:
+            self._process.kill()
+        with suppress(BrokenPipeError), self._process:  # closes its input, and waits
+            pass
 
     def _tell(self, what: Any) -> None:
         assert self._process.stdin is not None
@@ -118,7 +124,7 @@ def _answer(renderer: Renderer, order: Order) -> Answer:
     try:
         renderer.part(order.number, order.plan_sha256)
     except Exception as error:  # noqa: BLE001 (any error is raised again on the other side)
-        return Answer(order.number, f"{type(error).__name__}: {error}")
+        return Answer(order.number, f"{type(error).__name__}: {error}", getattr(error, "errno", None))
     return Answer(order.number)
 
 

@@ -16,7 +16,8 @@ from app.domain import example_texts, sampling
 from app.domain.example_texts import Exchange, Extra, Text, Texts
 from app.domain.near_duplicates import Similarity, fingerprint
 from app.domain.selection import Kind, Learns, Spec
-from app.export.build import ExportError, kind_of
+from app.export import ExportError
+from app.export.build import kind_of
 from app.export.funnel_stages import stage_names
 from app.export.manifest import spec_of
 from app.export.plan_tables import PLAN

@@ -17,8 +17,8 @@ from app.domain.request import ConflictError, RequestError
 from app.domain.selection import COUNTER, Spec
 from app.domain.user import Scope
 from app.export import background
-from app.export.build import ExportError
 from app.export.manifest import NAME, spec_json, spec_of
+from app.export.unfinished import ExportError
 from app.store import audit, export_jobs, exports
 from app.store.export_jobs import ExportJob
 from app.web import request_context
