@@ -270,7 +270,7 @@ def test_who_waits_for_a_spare_keeps_nobody_from_timing(
     retired: list[ProcessHandle] = []
     host: Any = SimpleNamespace(device_lock=device_lock, candidate=lambda _: warm_pool.take(), retire=retired.append)
     trials: Any = SimpleNamespace(reference=None, candidate=SimpleNamespace(process=None))
-    monkeypatch.setattr(ablation, "_asked", asked)
+    monkeypatch.setattr(ablation, "_ablate_in_process", asked)
     monkeypatch.setattr(setup, "load", lambda *_: None)
     monkeypatch.setattr(ablation, "CallRunner", lambda *_: None)
     monkeypatch.setattr(ablation, "_is_right_at_last", lambda *_: False)

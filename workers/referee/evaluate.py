@@ -328,15 +328,20 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
 
     On the CPU device, where speed is not judged, every candidate with such parameters is tested; on a GPU, one that may
     be faster than the reference or whose kernels may be decoys."""
-    if not perturbed_weights.names(context.agreed, context.runner.candidate) or progress.cancellation.asked:
+    if not perturbed_weights.constant_names(context.agreed, context.runner.candidate) or progress.cancellation.asked:
         return
     on_cpu, timing = context.host.device.precompiles, progress.timing
-    if not on_cpu and timing is not None and timing.ci_high <= 1 and not perturbed_weights.doubts(progress.ablation):
+    if (
+        not on_cpu
+        and timing is not None
+        and timing.ci_high <= 1
+        and not perturbed_weights.suspected_modes(progress.ablation)
+    ):
         return
     if beyond_the_interpreter(context.job, context.agreed, context.host.device):
         return
     with progress.stages.stage("weights"):
-        progress.fresh_weights = perturbed_weights.reweigh(context, progress.ablation)
+        progress.fresh_weights = perturbed_weights.check(context, progress.ablation)
 
 
 def _printable(output: bytes) -> str:

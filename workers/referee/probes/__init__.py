@@ -1,1 +1,1 @@
-"""Second looks at a correct candidate: ablation, perturbed weights, profile, compilation for a GPU."""
+"""Further tests of a candidate that passed: ablation, perturbed weights, profile, compilation for a GPU."""

@@ -1,8 +1,9 @@
-"""EVALUATE: do the candidate's kernels matter?  (hacks 1f, 1g, 5e)
+"""EVALUATE: ablation: does the answer depend on the candidate's kernels?  (hacks 1f, 1g, 5e)
 
-Verified calls with its kernels replaced by no-ops, by plain copies, and by the values that they wrote for other inputs;
-and where that depends on the word of a process that has something to gain, a fresh process in which no kernel is ever
-launched.  Where a problem's own inputs do not show a kernel's effect, inputs with spikes may."""
+Verified calls are repeated with the kernels replaced by no-ops, by plain copies, and by replays of the values that they
+wrote for other inputs.  These calls run in the candidate's process, which could lie.  Where that matters, a fresh
+process answers in which no kernel is ever launched.  Inputs with spikes are added because a problem's own inputs may
+not show a kernel's effect."""
 
 from __future__ import annotations
 
@@ -27,91 +28,94 @@ from workers.referee.session.variant_calls import unusual
 from workers.sandbox.process import Ended, TimedOut
 
 AUDITED = 20
-"""One in so many candidates without any evidence against them is audited all the same, on a GPU …"""
+"""Audit rate on a GPU: 1 in AUDITED candidates without any evidence against them runs in a fresh process."""
 
 AUDITED_FAST, FAST = 8, 3.0
-"""… and one in so many of those with a speedup surely above this."""
+"""Audit rate, and the speedup from which on it applies: the lower end of the confidence interval is above FAST."""
 
 FIRST_CALLS = 30
-"""More calls than precede the first timed one: behaviour in these alone is not the behaviour that was timed."""
+"""Calls in a fresh process if launches occurred only in the first calls: more than precede the first timed call, so
+that the last one behaves as the timed calls did."""
 
 ANSWER_ELEMENTS = 1 << 24
-"""Elements of an answer that are compared with another's."""
+"""Elements of two answers that are compared."""
 
 ASKED_CALLS = 3
-"""Calls (of job.LAST_CALLS) that the candidate's own process may take, for two answers and their preparation; the fresh
-process takes one."""
+"""Time that the candidate's process may take, in units of job.LAST_CALLS: two answers and their preparation.  The fresh
+process has one unit."""
 
 
 def ablate(
     context: EvaluationContext, *, launches: int, names: frozenset[str], at_stake: bool, fast: bool = False
 ) -> Ablation:
-    """The answer without its kernels.
+    """The ablation of a candidate that launched kernels.
 
-    `launches`: of all calls so far, by the process's own account; `names`: of the kernels in the profiled call;
-    `at_stake`: whether the candidate may be faster than
-    the reference; `fast`: whether it surely is so by a factor of `FAST`."""
+    `launches`: number of launches in all calls so far, as reported by the process; `names`: kernels of the profiled
+    call; `at_stake`: the candidate may be faster than the reference; `fast`: it is certainly faster by a factor of
+    `FAST`."""
     with context.host.device_lock.shared():
-        seen, felt = _asked(context, launches)
-    if seen.still_correct and not seen.launches_skipped:  # a recorded graph, or launches in the first calls alone
-        right = _emptied(context, names, calls=FIRST_CALLS)
-        return replace(seen, still_correct=right, reason=source_ablation.BY_SOURCE)
-    doubted = felt or (at_stake and not seen.still_correct and _is_doubted(context, seen, fast=fast))
-    if doubted and _emptied(context, names):
-        return replace(seen, still_correct=True, reason=source_ablation.BY_SOURCE)
-    return seen
+        found, right_on_old_memory = _ablate_in_process(context, launches)
+    if found.still_correct and not found.launches_skipped:  # a recorded graph, or launches in the first calls alone
+        right = _is_right_without_kernels(context, names, calls=FIRST_CALLS)
+        return replace(found, still_correct=right, reason=source_ablation.BY_SOURCE)
+    suspected = right_on_old_memory or (
+        at_stake and not found.still_correct and _wants_fresh_process(context, found, fast=fast)
+    )
+    if suspected and _is_right_without_kernels(context, names):
+        return replace(found, still_correct=True, reason=source_ablation.BY_SOURCE)
+    return found
 
 
-def _is_doubted(context: EvaluationContext, seen: Ablation, *, fast: bool) -> bool:
-    """Test whether the candidate's word that its kernels matter is worth another process.  On a GPU that costs a
-    context: there only where it said so by failing, where its source could reach the recorder, and for a random sample
-    of candidates, which cannot know that they are in it."""
+def _wants_fresh_process(context: EvaluationContext, found: Ablation, *, fast: bool) -> bool:
+    """Test whether a fresh process is to confirm that the kernels matter.
+
+    On a GPU that process costs a context.  It runs only if the candidate failed without its kernels, if its source
+    could reach the recorder, or if the candidate was drawn for an audit, which it cannot know."""
     return (
         context.host.device.precompiles
-        or bool(seen.reason)
+        or bool(found.reason)
         or not source_ablation.keeps_to_itself(context.job.candidate)
         or secrets.randbelow(AUDITED_FAST if fast else AUDITED) == 0
     )
 
 
-def _asked(context: EvaluationContext, launches: int) -> tuple[Ablation, bool]:
-    """Tell the candidate's own process to leave its kernels out; and, where the answer is wrong then, to copy in their
-    place.
+def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablation, bool]:
+    """Ablation in the candidate's own process: no-ops; if the answer is wrong then, replays and copies.
 
-    Also returned: whether the answer was right as long as unwritten memory was left as it was: either it held a
-    kernel's earlier output, or the candidate detects that it is being asked."""
+    Also returned: whether the answer was right with no-ops as long as unwritten memory kept its content, and wrong
+    otherwise.  Either that memory held an earlier output, or the candidate detects the ablation."""
     timeout_s = context.job.options.last_call_s
     deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s, waits=context.runner.device_lock.waits)
-    alone = _anew(context.runner, context.agreed, deadline)
+    extra = _uncounted(context.runner, context.agreed, deadline)
     copies = replays = None
-    felt, reason = False, ""
+    right_on_old_memory, reason = False, ""
     try:
-        usual, other, another = _drawn(alone, 3)
+        usual, other, another = _single_batches(extra, 3)
         try:
-            # In two slots: a candidate could launch its kernels in one alone.
-            felt = any(is_right(alone, Pretence.SILENT, batch) for batch in (usual, other))
-            right = felt and any(is_right(alone, Pretence.NOTHING, batch) for batch in (usual, other))
+            # In two slots: a candidate could launch its kernels in one of them only.
+            right_on_old_memory = any(is_right(extra, Pretence.SILENT, batch) for batch in (usual, other))
+            right = right_on_old_memory and any(is_right(extra, Pretence.NOTHING, batch) for batch in (usual, other))
         except FailedError as error:  # without its kernels it cannot even return
             right, reason = False, f"without its kernels it fails: {error}"[:500]
-        _, total = context.runner.candidate.ask(Command.TESTIFY, alone.patience(context.runner.candidate, 1))
-        if right and total > launches and _matter_on_spikes(alone, Pretence.NOTHING, usual):
+        _, total = context.runner.candidate.ask(Command.TESTIFY, extra.patience(context.runner.candidate, 1))
+        if right and total > launches and _matter_on_spikes(extra, Pretence.NOTHING, usual):
             right = False
         elif not right:
-            replays = _are_replayable(alone, usual, other)
+            replays = _are_replayable(extra, usual, other)
             copies = (
                 not replays
                 and not reason
                 and any(
-                    is_right(alone, way, another) and not _matter_on_spikes(alone, way, usual)
-                    for way in (Pretence.COPY, Pretence.COPY_BACK)
+                    is_right(extra, mode, another) and not _matter_on_spikes(extra, mode, usual)
+                    for mode in (Pretence.COPY, Pretence.COPY_BACK)
                 )
             )
     except (FailedError, Ended, TimedOut, ValueError) as error:
         # Without its kernels it cannot even return: they matter.
         reason = reason or f"without its kernels it fails: {error}"[:500]
-        return Ablation(attempted=True, reason=reason, still_correct=False), felt
+        return Ablation(attempted=True, reason=reason, still_correct=False), right_on_old_memory
     skipped = total - launches
-    seen = Ablation(
+    found = Ablation(
         attempted=True,
         reason=reason,
         launches_skipped=skipped,
@@ -119,116 +123,119 @@ def _asked(context: EvaluationContext, launches: int) -> tuple[Ablation, bool]:
         copies_still_correct=copies,
         replays_still_correct=replays,
     )
-    return seen, felt and not right
+    return found, right_on_old_memory and not right
 
 
-def _anew(runner: CallRunner, agreed: problem_spec.Spec, deadline: Deadline) -> CallRunner:
-    """Further calls of the candidate; their answers do not count towards the evaluation's."""
+def _uncounted(runner: CallRunner, agreed: problem_spec.Spec, deadline: Deadline) -> CallRunner:
+    """Further calls of the candidate that do not count towards the evaluation."""
     seed = os.urandom(32)
     return CallRunner(
         runner.reference, runner.candidate, agreed, seed, deadline, runner.device_lock, quickest_s=runner.quickest_s
     )
 
 
-def _drawn(alone: CallRunner, count: int) -> list[Batch]:
-    """`count` input sets, for a call each."""
+def _single_batches(extra: CallRunner, count: int) -> list[Batch]:
+    """`count` batches of one input set each."""
     found: list[Batch] = []
     while len(found) < count:
-        some = alone.draw(min(count - len(found), alone.slots))
+        some = extra.draw(min(count - len(found), extra.slots))
         found += [some.only([slot]) for slot in range(some.slots)]
     return found
 
 
-def is_right(alone: CallRunner, pretence: Pretence, batch: Batch) -> bool:
-    """Test whether a call is right with that pretence in place of the launches."""
-    alone.step_aside()
-    alone.candidate.ask(Command.ABLATE, alone.patience(alone.candidate, 1), a=pretence)
-    return _passes(alone, batch)
+def is_right(extra: CallRunner, mode: Pretence, batch: Batch) -> bool:
+    """Test whether a call is right with the launches replaced as `mode` says."""
+    extra.step_aside()
+    extra.candidate.ask(Command.ABLATE, extra.patience(extra.candidate, 1), a=mode)
+    return _passes(extra, batch)
 
 
-def _passes(alone: CallRunner, batch: Batch) -> bool:
-    """Test whether calls on these inputs are right, regardless of earlier ones."""
-    return alone.are_right(alone.run_candidate(batch, 0, batch.slots))
+def _passes(extra: CallRunner, batch: Batch) -> bool:
+    """Test whether calls on these inputs are right; earlier calls are ignored."""
+    return extra.are_right(extra.run_candidate(batch, 0, batch.slots))
 
 
-def _matter_on_spikes(alone: CallRunner, pretence: Pretence, usual: Batch) -> bool:
-    """Test whether there are inputs on which the candidate is right, but not with that pretence in place of the
-    launches: a clamp at limits that the problem's own inputs never reach does its work there."""
-    spiked = unusual(alone, Variant.SPIKED, usual)
-    # In this order, because memory that a right call leaves behind could hold the answer to the next one.
-    return spiked is not None and not is_right(alone, pretence, spiked) and is_right(alone, Pretence.HONEST, spiked)
+def _matter_on_spikes(extra: CallRunner, mode: Pretence, usual: Batch) -> bool:
+    """Test whether inputs with spikes exist on which the candidate is right with its kernels and wrong with `mode` in
+    their place.  A clamp whose limits the problem's inputs never reach has its effect there."""
+    spiked = unusual(extra, Variant.SPIKED, usual)
+    # In this order: memory left behind by a right call could hold the answer to the next one.
+    return spiked is not None and not is_right(extra, mode, spiked) and is_right(extra, Pretence.HONEST, spiked)
 
 
 def _stays_right_on_spikes(emptied: CallRunner, whole: CallRunner) -> bool:
-    """The same of a process that was given no kernels."""
+    """Test whether a process without kernels (`emptied`) is right on inputs with spikes; True if the candidate itself
+    (`whole`) is not right on them."""
     spiked = unusual(whole, Variant.SPIKED, whole.draw(1))
     if spiked is None or not is_right(whole, Pretence.HONEST, spiked):
         return True
     return _passes(emptied, spiked)
 
 
-def _are_replayable(alone: CallRunner, usual: Batch, other: Batch) -> bool:
-    """Test whether the answer is right with the values that the kernels wrote for other inputs: a flag, a zero to be
-    added.  That is unknown where the other inputs have the same answer, as those of a fixed case have."""
-    if _have_one_answer(alone, usual, other):
+def _are_replayable(extra: CallRunner, usual: Batch, other: Batch) -> bool:
+    """Test whether the answer is right with values that the kernels wrote for other inputs, such as a flag or a zero
+    that is added.
+
+    False if both inputs have the same answer, as in a fixed case: nothing is known then."""
+    if _have_one_answer(extra, usual, other):
         return False
-    if not is_right(alone, Pretence.KEEP, usual) or not is_right(alone, Pretence.REPLAY, other):
+    if not is_right(extra, Pretence.KEEP, usual) or not is_right(extra, Pretence.REPLAY, other):
         return False
-    scaled = unusual(alone, Variant.SCALED, usual)
-    if scaled is not None and not is_right(alone, Pretence.REPLAY, scaled):
+    scaled = unusual(extra, Variant.SCALED, usual)
+    if scaled is not None and not is_right(extra, Pretence.REPLAY, scaled):
         return False
-    return not _matter_on_spikes(alone, Pretence.REPLAY, usual)
+    return not _matter_on_spikes(extra, Pretence.REPLAY, usual)
 
 
-def _have_one_answer(alone: CallRunner, usual: Batch, other: Batch) -> bool:
+def _have_one_answer(extra: CallRunner, usual: Batch, other: Batch) -> bool:
     """Test whether the first calls of both batches have the same answer."""
-    kept = [leaf[0, :ANSWER_ELEMENTS].clone() for leaf in alone.truth([(usual, 0, 1)]).expected]
-    others = [leaf[0, :ANSWER_ELEMENTS] for leaf in alone.truth([(other, 0, 1)]).expected]
+    kept = [leaf[0, :ANSWER_ELEMENTS].clone() for leaf in extra.truth([(usual, 0, 1)]).expected]
+    others = [leaf[0, :ANSWER_ELEMENTS] for leaf in extra.truth([(other, 0, 1)]).expected]
     return all(map(torch.equal, kept, others))
 
 
-def _emptied(context: EvaluationContext, names: frozenset[str], *, calls: int = 1) -> bool:
-    """Test whether a fresh process without the candidate's kernels, which is told nothing, answers the last of so many
-    calls right.  The caller does not hold the lock.
+def _is_right_without_kernels(context: EvaluationContext, names: frozenset[str], *, calls: int = 1) -> bool:
+    """Test whether a fresh process without the candidate's kernels answers the last of `calls` calls right.  The caller
+    does not hold the lock.
 
-    No kernel is ever launched there.  A source that could reach the recorder and see that is also given without the
-    bodies of its kernels, to a process that launches the emptied kernels; and not that alone, because kernels are found
-    by words, which may stand at functions of the host's.  Where such a source has no kernel, none was launched; where
-    it does not show one that ran, it says nothing (app/detectors/unread_source.py)."""
-    ways = [(context.job.candidate, True)]
+    The process receives the source unchanged and launches no kernel.  If the source could reach the recorder and notice
+    that, a second process receives the source with empty kernel bodies and launches them.  That alone would not do:
+    kernels are found by their decorators' names, which may also stand at host functions.  A source of this kind without
+    any kernel launched none; one that does not show a kernel that ran is left to app/detectors/unread_source.py."""
+    variants = [(context.job.candidate, True)]
     if not source_ablation.keeps_to_itself(context.job.candidate):
         emptied = source_ablation.without_kernels(context.job.candidate)
         if emptied is None and b"jit" not in context.job.candidate:
             return True
         if emptied is not None and names <= source_ablation.kernel_names(context.job.candidate):
-            ways.append((emptied, False))
+            variants.append((emptied, False))
     return any(
-        _is_right_without(replace(context, job=replace(context.job, candidate=source)), calls, silent=silent)
-        for source, silent in ways
+        _is_right_in_fresh_process(replace(context, job=replace(context.job, candidate=source)), calls, silent=silent)
+        for source, silent in variants
     )
 
 
-def _is_right_without(context: EvaluationContext, calls: int, *, silent: bool) -> bool:
+def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent: bool) -> bool:
     handle = context.host.candidate(context.job.options.memory_bytes)
     try:
         with second(handle, context, silent=silent) as (session, deadline):
-            alone = CallRunner(
+            extra = CallRunner(
                 context.runner.reference, session, context.agreed, os.urandom(32), deadline, context.host.device_lock
             )
-            if not _is_right_at_last(alone, calls):
+            if not _is_right_at_last(extra, calls):
                 return False
             with context.host.device_lock.shared():
-                return _stays_right_on_spikes(alone, _anew(context.runner, context.agreed, deadline))
+                return _stays_right_on_spikes(extra, _uncounted(context.runner, context.agreed, deadline))
     except (FailedError, Ended, TimedOut, ValueError):
         return False
 
 
-def _is_right_at_last(alone: CallRunner, calls: int) -> bool:
-    """Test whether the last of so many calls is right.  The first compiles, while others may be timed; the rest are
-    short, and made under one lock so that they wait once."""
-    alone.first_call()
-    right = not alone.failed
-    with alone.device_lock.shared():
+def _is_right_at_last(extra: CallRunner, calls: int) -> bool:
+    """Test whether the last of `calls` calls is right.  The first call compiles, and other evaluations may be timed
+    meanwhile; the others are short and share one hold of the lock."""
+    extra.first_call()
+    right = not extra.failed
+    with extra.device_lock.shared():
         for _ in range(calls - 1):
-            right = _passes(alone, alone.draw(1))
+            right = _passes(extra, extra.draw(1))
     return right

@@ -1,7 +1,7 @@
-"""Compile a candidate's kernels for a real GPU on a machine without one, so that a compile error is seen on a laptop.
+"""EVALUATE: ahead-of-time compilation of a candidate's Triton kernels for a GPU, on a machine without one.
 
-The kernels are compiled by a builder: one more confined process, in which Triton is not interpreting.  How they are
-launched was recorded in the candidate's process; the referee carries that record across without reading it."""
+The kernels are compiled by a builder: another confined process, in which Triton does not interpret.  The candidate's
+process recorded how they are launched; the referee passes that record on without reading it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _OUTCOMES = {0: "failed", 1: "ok", 2: "not_attempted"}
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """The compiler's results for each distinct launch."""
+    """Results of the compiler, one for each distinct launch."""
 
     kernels: tuple[CompiledKernel, ...]
     codes: tuple[KernelCode, ...] = ()
 
 
 def precompile(host: Host, source: bytes, notes: bytes) -> Compiled:
-    """Compile the launches in `notes` (JSON from the candidate's process, unread) for TARGET_CAPABILITY.
+    """Compile the launches in `notes` (JSON from the candidate's process, not parsed here) for TARGET_CAPABILITY.
 
-    A builder that fails or takes too long counts against no candidate: its kernels are `not_attempted`."""
+    A builder that fails or times out counts against no candidate: its kernels are `not_attempted`."""
     builder = host.builder()
     try:
         builder.load_builder(source, notes, TIMEOUT_S)

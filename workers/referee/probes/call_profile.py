@@ -1,14 +1,13 @@
-"""EVALUATE: breakdown of a call's time, by the account of the candidate's process: testimony, and marked as such.
+"""EVALUATE: profile of a call: its kernels and operators, as reported by the candidate's process (testimony).
 
-Its own Triton kernels are timed between events while the call's work queues up on the device, which costs next to
-nothing.  The driver's profiler sees everything, the library's kernels wherever they are launched and those of CUDA
-extensions, too: on a GPU it is started for every candidate that claims kernels and has passed so far, after its time
-was taken, because its remains in a process make later launches slower.  It sees some calls, and the one with the median
-share of the candidate's own kernels counts: others use the device meanwhile, and a kernel that waits for its turn looks
-long.  On the CPU device the library's operators are seen by a dispatch mode (workers.backends.support.library_work).
+The candidate's own Triton kernels are timed between events while the call's work queues up on the device, at almost no
+cost.  The driver's profiler also sees the library's kernels and those of CUDA extensions.  On a GPU it runs for every
+candidate that claims kernels and has passed so far, after timing, because it makes later launches of the process
+slower.  It sees several calls, and the call with the median share of own kernels counts: other evaluations use the
+device meanwhile, and a kernel that waits for its turn looks long.  On the CPU device a dispatch mode records the
+library's operators (workers/backends/support/library_work.py).
 
-Every profiled call is on fresh inputs and is verified like any other: a candidate that does other work when it is
-looked at must still answer."""
+Every profiled call has fresh inputs and is verified, so a candidate that detects the profiler must still answer."""
 
 from __future__ import annotations
 
@@ -30,33 +29,33 @@ from workers.referee.session.process_session import Session
 from workers.sandbox.process import Ended, TimedOut
 
 LAUNCH_BOUND = 0.85
-"""Share of a call's time: a call that keeps the device busy for less than this waits for the host."""
+"""Share of a call's time: a call that keeps the device busy for less than this is launch-bound."""
 
 BALANCED = 0.6
-"""Share from which on host and device are about as fast, and the one that a call waits for differs from process to
-process: of one kernel of 30 µs, benchmarks said 0.69 to 1.03 of a truth of 1.0, each with a narrow interval (H200)."""
+"""Share from which on the host and the device are about equally fast, and either may be the slower one in another
+process.  Benchmarks of one kernel of 30 µs gave 0.69 to 1.03 for a truth of 1.0, each with a narrow interval (H200)."""
 
 PROFILER_TIMEOUT_S = 60.0
 """Limit for the profiler and for reading its records, in seconds."""
 
 PROFILED_CALLS, PROFILED_S = 5, 0.01
-"""The profiler sees at most so many calls, an odd number of them that take no longer than this: long calls meet others'
-turns at the device so often that one is as good as several."""
+"""Most calls that the profiler sees, an odd number, and their total time in seconds.  Of long calls one is enough: each
+meets other processes' turns on the device."""
 
 
 def profile(
     runner: CallRunner, agreed: problem_spec.Spec, bytes_per_s: float, *, full: bool
 ) -> tuple[Testimony, Profile, list[Launch]]:
-    """Make more calls, each of them verified: number of launches in all calls so far and in one, the kernel table of
-    one call, and each of its launches.
+    """Profile a candidate: launches in all calls and in one, the kernel table of one call, and its launches.
 
-    The process's exceptions pass through.  A failure of the driver's profiler is no fault of the candidate's."""
+    All calls made here are verified.  The process's exceptions pass through; a failure of the driver's profiler is
+    recorded and is no fault of the candidate."""
     candidate = runner.candidate
     device_ns = _profiled(runner, 0)
     seen, total = _launches(candidate, runner.patience(candidate, 1))
     device_ns = max(
         device_ns, launch_records.busy_ns(seen)
-    )  # work of another stream before the call's own began counts, too
+    )  # includes work that another stream did before the call began
     alone = len(_own(seen))
     computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
@@ -89,7 +88,7 @@ def profile(
 
 
 def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
-    """Code of the kernels of the profiled call, after `profile`; nothing where the process does not tell."""
+    """Code of the kernels of the profiled call, after `profile`; empty if the process gives none."""
     candidate = runner.candidate
     try:
         texts, _ = candidate.ask(Command.CODE, runner.patience(candidate, 1))
@@ -99,9 +98,10 @@ def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
 
 
 def _profiled(runner: CallRunner, by_profiler: int) -> int:
-    """Calls on fresh inputs, verified; nanoseconds of device time of the first, by the process's word.
+    """Make calls on fresh inputs and verify them; returns nanoseconds of device time of the first, as reported by the
+    process.
 
-    `by_profiler`: number of calls that the driver's profiler is to see; 0 for one whose own launches are timed between
+    `by_profiler`: number of calls that the driver's profiler sees; 0 for one call whose own launches are timed between
     events."""
     candidate, count = runner.candidate, max(1, by_profiler)
     deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
@@ -120,7 +120,7 @@ def _calls_to_profile(runner: CallRunner) -> int:
 
 
 def typical(rows: Sequence[Launch]) -> list[Launch]:
-    """The profiled call with the median share of own kernels: all that the device did for it; the lower of two."""
+    """Launches of the profiled call with the median share of own kernels; of two middle ones, the lower."""
     calls: dict[int, list[Launch]] = {}
     for row in rows:
         calls.setdefault(row.call, []).append(row)
@@ -136,10 +136,10 @@ def _computing(seen: Sequence[Launch]) -> list[Launch]:
 
 
 def with_launches(timing: Timing, profile: Profile) -> Timing:
-    """The timing, with a note whether the candidate's calls wait for the host, which launches more slowly than the
-    device works.  Where the two are about as fast, another process may be the faster by that: the interval says so.
+    """The timing, marked if the candidate's calls are launch-bound.  If host and device are about equally fast, the
+    interval is widened upwards: another process may be faster.
 
-    The device's time is testimony, so it only widens the interval upwards, and moves no estimate."""
+    The device time is testimony, so it moves no estimate."""
     if not profile.device_us or profile.device_us >= LAUNCH_BOUND * timing.candidate_us:
         return timing
     share = profile.device_us / timing.candidate_us
@@ -153,7 +153,7 @@ def _launches(candidate: Session, timeout_s: float) -> tuple[list[Launch], int]:
 
 
 def _own(seen: Sequence[Launch]) -> list[Launch]:
-    """Launches of kernels that the candidate brought."""
+    """Launches of the candidate's own kernels."""
     return [launch for launch in seen if launch.origin in launch_records.OWN]
 
 
@@ -166,7 +166,8 @@ def _share(own_ns: int, all_ns: int) -> float | None:
 
 
 def _table(seen: Sequence[Launch], *, modelled: bool) -> tuple[KernelRow, ...]:
-    """Launches of one kernel together, in the order in which they first came; sizes are those of the first."""
+    """Rows of the kernel table, one per kernel, in the order of their first launch; grid and block are those of the
+    first launch."""
     groups: dict[tuple[str, str], list[Launch]] = {}
     for launch in seen:
         groups.setdefault((launch.name, launch.origin), []).append(launch)

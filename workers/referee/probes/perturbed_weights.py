@@ -1,15 +1,15 @@
-"""EVALUATE: does the candidate use the weights that do not show?  (hack 1c)
+"""EVALUATE: does the candidate use weights that are constant until the model is trained?  (hack 1c)
 
-A norm's weight is ones and its bias zeros where its model is constructed, a layer's scale 1e-6, a recurrence
-the unit, a layer another's copy: a candidate that leaves them out is right in every call, and wrong as soon as the
-model is trained.  So one more call is made with other values for such parameters, by a new model, because an honest
-one may have folded its weights into something else in its first call.  Where the answer is wrong, a new process
-decides: values that a module keeps under an address or a shape are gone there, too.
+When a model is constructed, a norm's weight is ones and its bias zeros, a layer's scale 1e-6, a recurrence the unit
+matrix, a layer a copy of another.  A candidate that leaves such parameters out is right in every call and wrong after
+training.  So one more call is made with other values for them, by a new model, because an honest candidate may have
+folded its weights into something else in its first call.  If the answer is wrong, a new process decides: there, values
+cached under an address or a shape are gone as well.
 
-A candidate may have its parameters under other names: the one that is like a constant in shape and value stands for it;
-where several are, or something else is as large, weights may be packed there, and nothing is asked.  The check does not
-guard against that, nor against a candidate that behaves in its second model.  A candidate that folds weights in the
-constructor, before they are given to it, looks like one that leaves them out: that is a finding, and no failure."""
+A candidate may use other names for its parameters: a parameter stands for the constant that it equals in shape and
+value.  If several parameters do, or a larger one could hold packed weights, the candidate is not tested.  The test does
+not guard against that, nor against a candidate that behaves in its second model.  A candidate that folds weights in the
+constructor, before they are given to it, looks like one that leaves them out: this is a finding, not a failure."""
 
 from __future__ import annotations
 
@@ -38,63 +38,63 @@ from workers.referee.session.setup import init_seed, second
 from workers.sandbox.process import Ended, TimedOut
 
 SPREAD = 0.2
-"""Standard deviation of the values that replace zeros, divided by the root of a matrix's width, and of the logarithm of
-the factor on anything else: it moves a norm's answer by a fifth, and leaves a deep model in its range."""
+"""Standard deviation of the values that replace zeros, divided by the square root of a matrix's width; and of the
+logarithm of the factor on other values.  It moves a norm's answer by a fifth and keeps a deep model in range."""
 
 SMALL = constant_parameters.SMALL
-"""Values that are replaced as zeros are: the scale of a layer that begins at 1e-6 hides the layer."""
+"""Values up to which a parameter is replaced as zeros are: a scale of 1e-6 hides its layer."""
 
 FAR = 3.0
-"""Values beyond are replaced by any between them and zero: they hide what comes after a sigmoid or an exponential."""
+"""Values beyond which a parameter is replaced by one between itself and zero: a saturated sigmoid hides the terms
+behind it."""
 
-THEIRS = (FailedError, Ended, TimedOut, ValueError)
-"""Errors that are faults of a process."""
+PROCESS_ERRORS = (FailedError, Ended, TimedOut, ValueError)
+"""Errors of an untrusted process."""
 
 
-def names(agreed: problem_spec.Spec, candidate: Session) -> tuple[str, ...]:
-    """The problem's constants that the candidate's model has, too, by its process's own word; or has no place for, so
-    that they could never be trained."""
+def constant_names(agreed: problem_spec.Spec, candidate: Session) -> tuple[str, ...]:
+    """Constants of the problem that the candidate's model has or has no place for, as its process reports.  Without a
+    place they could never be trained."""
     asked = candidate.namesakes | candidate.namesakes >> control_channel.ABSENT_BIT
     return tuple(name for bit, name in enumerate(agreed.constants) if asked >> bit & 1)
 
 
-def reweigh(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights:
-    """The answer with other weights; the last thing for which these sessions can be used.
+def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights:
+    """Repeat a call with other weights.  The sessions cannot be used afterwards, except by the call with NaN.
 
-    There must be names.  `seed`: the master seed; `ablation`: the one whose doubts are looked into once more.  Raises
-    only for faults of the referee."""
-    chosen, drawn_under = names(context.agreed, context.runner.candidate), os.urandom(32)
-    unsaid = FreshWeights(names=chosen, seed=drawn_under.hex(), still_correct=None)
+    There must be constant names.  `ablation`: its suspected modes are tried again with these weights.  Raises only for
+    faults of the referee."""
+    names, seed = constant_names(context.agreed, context.runner.candidate), os.urandom(32)
+    unknown = FreshWeights(names=names, seed=seed.hex(), still_correct=None)
     try:
-        outputs, matter = _by_a_new_model(context, chosen, drawn_under, doubts(ablation))
-        if _are_right(outputs) or (
-            outputs and BACKENDS[context.job.backend].compiled_on_host
-        ):  # the compiler takes a minute there
-            return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter)
-        return _by_a_new_process(context, unsaid)
+        outputs, matter = _ask_renewed_model(context, names, seed, suspected_modes(ablation))
+        compiled = BACKENDS[context.job.backend].compiled_on_host  # a new process would compile for a minute
+        if _are_right(outputs) or (outputs and compiled):
+            return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter)
+        return _ask_fresh_process(context, unknown)
     except ReferenceFailedError as error:
         context.host.references.discard(context.runner.reference.handle)
-        return replace(unsaid, reason=f"the reference fails: {error}"[:500])
-    except _UnfitError as error:
-        return replace(unsaid, reason=str(error))
+        return replace(unknown, reason=f"the reference fails: {error}"[:500])
+    except _UnusableWeightsError as error:
+        return replace(unknown, reason=str(error))
 
 
-class _UnfitError(Exception):
-    """Error for weights that say nothing."""
+class _UnusableWeightsError(Exception):
+    """The new weights prove nothing: the reference itself fails with them."""
 
 
-def _by_a_new_model(
-    context: EvaluationContext, chosen: tuple[str, ...], drawn_under: bytes, ways: tuple[Pretence, ...]
+def _ask_renewed_model(
+    context: EvaluationContext, names: tuple[str, ...], seed: bytes, modes: tuple[Pretence, ...]
 ) -> tuple[tuple[OutputCheck, ...], bool | None]:
-    """Answers of the candidate's own process, nothing where it gives none; and whether it would be wrong with these
-    ways in place of its kernels.  Raises ReferenceFailedError, _UnfitError.
+    """Checks of a call of a new model in the candidate's process, empty if it does not answer; and whether the kernels
+    matter with the new weights, None if unknown.  Raises ReferenceFailedError, _UnusableWeightsError.
 
-    A constructor may take long, so the device stays open to others meanwhile.  The call is short: its kernels are
-    compiled; where something else may have to be compiled again, it is made as a first call is."""
+    The constructor may take long, so other evaluations may use the device meanwhile.  The call itself is short because
+    its kernels are compiled; if the source compiles more than kernels, the call is made like a first call."""
     candidate, timeout_s = context.runner.candidate, context.job.options.last_call_s
     deadline = Deadline(timeout_s, timeout_s, context.cancellation, context.host.device_lock.waits)
     rule, quickest_s = context.runner.record.rule, context.runner.quickest_s
-    alone = CallRunner(
+    extra = CallRunner(
         context.runner.reference,
         candidate,
         context.agreed,
@@ -108,17 +108,17 @@ def _by_a_new_model(
     built = _answers(lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(context.seed)))
     at_once = b"compile" not in context.job.candidate
     with context.host.device_lock.shared():
-        _draw_anew(context.runner, context.agreed, chosen, drawn_under)
-        batch = _reference_answers(alone)
+        _redraw(context.runner, context.agreed, names, seed)
+        batch = _reference_answers(extra)
         if built and at_once:
-            outputs = _outputs(alone, lambda: alone.try_calls(batch))
-            return outputs, _kernels_matter(alone, ways) if ways and _are_right(outputs) else None
-    return _outputs(alone, lambda: alone.first_call()) if built else (), None
+            outputs = _outputs(extra, lambda: extra.try_calls(batch))
+            return outputs, _kernels_matter(extra, modes) if modes and _are_right(outputs) else None
+    return _outputs(extra, lambda: extra.first_call()) if built else (), None
 
 
-def doubts(ablation: Ablation | None) -> tuple[Pretence, ...]:
-    """Pretences in whose place the kernels made no difference, by the process's own doing.  A kernel that scales by
-    ones does nothing, or copies, until the weights are trained."""
+def suspected_modes(ablation: Ablation | None) -> tuple[Pretence, ...]:
+    """Ablation modes under which the output stayed correct in the candidate's process.  A kernel that scales by ones
+    has no effect, or copies, until the weights are trained."""
     if ablation is None or ablation.reason == BY_SOURCE:
         return ()
     if ablation.still_correct:
@@ -126,23 +126,20 @@ def doubts(ablation: Ablation | None) -> tuple[Pretence, ...]:
     return (Pretence.COPY, Pretence.COPY_BACK) if ablation.copies_still_correct else ()
 
 
-def _kernels_matter(alone: CallRunner, ways: tuple[Pretence, ...]) -> bool | None:
-    """Test whether the kernels matter; None where the process does not answer."""
+def _kernels_matter(extra: CallRunner, modes: tuple[Pretence, ...]) -> bool | None:
+    """Test whether the kernels matter; None if the process does not answer."""
     try:
-        return not any(is_right(alone, way, alone.draw(1)) for way in ways)
-    except THEIRS:
+        return not any(is_right(extra, mode, extra.draw(1)) for mode in modes)
+    except PROCESS_ERRORS:
         return None
 
 
-def _by_a_new_process(context: EvaluationContext, unsaid: FreshWeights) -> FreshWeights:
-    """The same of a process that has seen no other weights.  The lock is not held."""
+def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> FreshWeights:
+    """The check repeated in a process that has seen no other weights.  The caller does not hold the lock."""
     handle = context.host.candidate(context.job.options.memory_bytes)
     try:
-        with second(handle, context) as (
-            session,
-            deadline,
-        ):
-            alone = CallRunner(
+        with second(handle, context) as (session, deadline):
+            extra = CallRunner(
                 context.runner.reference,
                 session,
                 context.agreed,
@@ -151,61 +148,61 @@ def _by_a_new_process(context: EvaluationContext, unsaid: FreshWeights) -> Fresh
                 context.host.device_lock,
                 context.runner.record.rule,
             )
-            alone.first_call()
-    except THEIRS as error:
+            extra.first_call()
+    except PROCESS_ERRORS as error:
         refused = isinstance(error, FailedError) and error.outcome is Outcome.CALL_FAILED
-        said = f"with other weights it fails: {error}"[:500]
-        return replace(unsaid, still_correct=False if refused else None, second_process=True, reason=said)
-    outputs = alone.record.correctness().trials[0].outputs
-    return replace(unsaid, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
+        reason = f"with other weights it fails: {error}"[:500]
+        return replace(unknown, still_correct=False if refused else None, second_process=True, reason=reason)
+    outputs = extra.record.correctness().trials[0].outputs
+    return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
 
 
-def _draw_anew(runner: CallRunner, agreed: problem_spec.Spec, chosen: tuple[str, ...], drawn_under: bytes) -> None:
-    """Other values for these parameters, in both arenas."""
+def _redraw(runner: CallRunner, agreed: problem_spec.Spec, names: tuple[str, ...], seed: bytes) -> None:
+    """Write other values for these parameters into both arenas."""
     region = runner.place.parameters
-    theirs, ours = runner.reference.prefix, runner.candidate.prefix
-    generator = torch.Generator(theirs.device).manual_seed(int.from_bytes(drawn_under[:7], "little"))
+    reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
+    generator = torch.Generator(reference_memory.device).manual_seed(int.from_bytes(seed[:7], "little"))
     for name, offset, leaf in zip(agreed.parameters, region.offsets, region.leaves, strict=True):
-        if name not in chosen:
+        if name not in names:
             continue
         span = slice(region.start + offset, region.start + offset + layout.size_of(leaf))
-        values = theirs[span].view(layout.dtype_of(leaf))
+        values = reference_memory[span].view(layout.dtype_of(leaf))
         noise = SPREAD * torch.randn(values.shape, generator=generator, device=values.device)
         added = noise / math.sqrt(values[0].numel() if values.dim() > 1 else 1)
         nearer = values * torch.rand(values.shape, generator=generator, device=values.device)
         moved = torch.where(values.abs() > FAR, nearer, values * noise.exp())
         values.copy_(torch.where(values.abs() <= SMALL, added, moved))
-        ours[span].copy_(theirs[span])
-    settle(theirs.device)
+        candidate_memory[span].copy_(reference_memory[span])
+    settle(reference_memory.device)
 
 
-def _reference_answers(alone: CallRunner) -> Batch:
-    """Inputs, and the reference's answer with the parameters that lie in its arena now.  Raises ReferenceFailedError,
-    _UnfitError."""
+def _reference_answers(extra: CallRunner) -> Batch:
+    """One input set whose expected outputs follow from the parameters that are in the reference's arena.  Raises
+    ReferenceFailedError, _UnusableWeightsError."""
     try:
-        alone.reference.ask(Command.REFIT, REFERENCE_TIMEOUT_S)
-    except THEIRS as error:
+        extra.reference.ask(Command.REFIT, REFERENCE_TIMEOUT_S)
+    except PROCESS_ERRORS as error:
         raise ReferenceFailedError(str(error) or "no answer in time") from error
-    batch = alone.draw(1)
-    expected, baseline = alone.truth([(batch, 0, 1)])
+    batch = extra.draw(1)
+    expected, baseline = extra.truth([(batch, 0, 1)])
     leaves = [leaf.float() if leaf.itemsize == 1 else leaf for leaf in (*expected, *baseline)]
     if leaves and not bool(torch.stack([torch.isfinite(leaf).all() for leaf in leaves]).all()):
-        raise _UnfitError("with other weights the reference's own answer is not finite")
+        raise _UnusableWeightsError("with other weights the reference's own answer is not finite")
     return batch
 
 
-def _outputs(alone: CallRunner, call: Callable[[], object]) -> tuple[OutputCheck, ...]:
-    """Checks of one call of the new model; nothing where the process does not answer."""
-    patience_s = alone.patience(alone.candidate, 1)
-    if not _answers(lambda: alone.candidate.ask(Command.REFIT, patience_s)) or not _answers(call):
+def _outputs(extra: CallRunner, call: Callable[[], object]) -> tuple[OutputCheck, ...]:
+    """Checks of one call of the new model; empty if the process does not answer."""
+    patience_s = extra.patience(extra.candidate, 1)
+    if not _answers(lambda: extra.candidate.ask(Command.REFIT, patience_s)) or not _answers(call):
         return ()
-    return alone.record.correctness().trials[0].outputs
+    return extra.record.correctness().trials[0].outputs
 
 
 def _answers(ask: Callable[[], object]) -> bool:
     try:
         ask()
-    except THEIRS:
+    except PROCESS_ERRORS:
         return False
     return True
 

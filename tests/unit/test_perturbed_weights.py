@@ -209,7 +209,7 @@ class Contest:
         context = EvaluationContext(
             job=self.job, host=host, runner=self.runner, agreed=self.agreed, seed=SEED, cancellation=cancellation
         )
-        return perturbed_weights.reweigh(context, None)
+        return perturbed_weights.check(context, None)
 
 
 NO_BIAS = "del self.norm.bias; self.norm.bias = None"
@@ -234,7 +234,7 @@ def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(
     contest = Contest(tmp_path, init=init, returned=WHOLE)
     assert contest.agreed.constants == ("norm.weight", "norm.bias")
     assert contest.agreed.insensitive_to == ("unused",)
-    assert perturbed_weights.names(contest.agreed, contest.runner.candidate) == asked
+    assert perturbed_weights.constant_names(contest.agreed, contest.runner.candidate) == asked
 
 
 @pytest.mark.parametrize(
