@@ -1,5 +1,6 @@
 """Descriptions of a kernel that must agree between the interpreter and the compiler."""
 
+import math
 from types import FunctionType
 from typing import Any
 
@@ -64,3 +65,10 @@ def test_what_a_factory_closes_over_counts() -> None:
 
     assert compiled_twins.digest(made(1)) == compiled_twins.digest(made(1))
     assert compiled_twins.digest(made(1)) != compiled_twins.digest(made(2))
+
+
+def test_modules_that_the_interpreter_adds_do_not_count() -> None:
+    source = SOURCE.replace("+ n", "+ n.math.exp2(x)")
+    assert compiled_twins.digest(_kernel(source, math=math)) == compiled_twins.digest(_kernel(source))
+    source = SOURCE.replace("+ n", "+ math.exp2(x)")
+    assert compiled_twins.digest(_kernel(source, math=math)) != compiled_twins.digest(_kernel(source, math=2))

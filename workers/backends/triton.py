@@ -18,7 +18,7 @@ from triton.runtime.interpreter import GridExecutor, InterpretedFunction, Interp
 from triton.runtime.jit import JITFunction
 
 from workers.backends import base
-from workers.backends.support import compiled_twins, library_work
+from workers.backends.support import compiled_twins, kernel_constants, library_work
 from workers.backends.support.import_hook import once_imported
 from workers.protocol.control_channel import Pretence
 from workers.protocol.launch_records import Launch, Three
@@ -235,15 +235,17 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     bound = dict(zip(function.arg_names, args, strict=False)) | {
         name: value for name, value in kwargs.items() if name in function.arg_names
     }
-    annotations = function.fn.__annotations__
+    annotations, kept = function.fn.__annotations__, function.kwargs.get("do_not_specialize") or ()
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
-    for name in function.arg_names:
+    for index, name in enumerate(function.arg_names):
         value = bound.get(name, _default(function.fn, name))
         kind = "constexpr" if "constexpr" in str(annotations.get(name, "")) else _type_of(value)
+        if type(value) is int and value == 1 and name not in kept and index not in kept:
+            kind = "constexpr"  # as Triton does: a stride of 1 is a constant
         signature[name] = kind
         if kind == "constexpr":
-            constants[name] = value if isinstance(value, bool | int | float | str | type(None)) else str(value)
+            constants[name] = kernel_constants.written(value)
     options = {name: kwargs[name] for name in _OPTIONS if isinstance(kwargs.get(name), int)}
     return {
         "name": function.fn.__name__,

@@ -22,7 +22,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
 from workers.backends import base
-from workers.backends.support import compiled_twins
+from workers.backends.support import compiled_twins, kernel_constants
 from workers.protocol import control_channel, kernel_code
 from workers.protocol.control_channel import Command, Outcome, Reply, Request
 from workers.shims import calls, warmup
@@ -89,11 +89,12 @@ class Shim:
         found = self._functions(name)
         if not found:
             return _row(name, signature, "not a kernel that was there when the module had been loaded", _NOT_ATTEMPTED)
-        function = next((each for each in found if compiled_twins.digest(each) == launch.get("digest")), None)
+        function = self._function(name, str(launch.get("digest")))
         if function is None:
             return _row(name, signature, control_channel.ANOTHER, _FAILED)
         try:
-            source = ASTSource(function, launch["signature"], launch["constants"])
+            constants = {key: kernel_constants.read(form, self._function) for key, form in launch["constants"].items()}
+            source = ASTSource(function, launch["signature"], constants)
             compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch["options"])
         except (CompilationError, PTXASError, OutOfResources) as error:
             return _row(name, signature, f"{type(error).__name__}: {error}", _FAILED)
@@ -105,6 +106,10 @@ class Shim:
         self._codes.append((name, compiled.asm))
         registers, spilled = self._resources(compiled.asm["cubin"])
         return _row(name, signature, "", _OK, registers, spilled, compiled.metadata.shared)
+
+    def _function(self, name: str, digest: str) -> Any | None:
+        """The function of that name that was interpreted, or a helper of its."""
+        return next((each for each in self._functions(name) if compiled_twins.digest(each) == digest), None)
 
     def _functions(self, name: str) -> list[Any]:
         """Kernels of that name: the module's own first, then others wherever they are."""

@@ -9,6 +9,7 @@ It does not see code that a candidate puts into the interpreter itself: there th
 
 from __future__ import annotations
 
+import dis
 import hashlib
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -61,8 +62,11 @@ def _function(function: FunctionType, seen: set[int], depth: int) -> str:
 
 
 def _names(code: CodeType) -> set[str]:
+    """Global names that it reads.  Names of attributes are none: the interpreter puts modules of its own among a
+    kernel's globals, so that the `math` of `tl.math.exp2` would be found there, and outside the interpreter not."""
+    read = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     nested = (each for each in code.co_consts if isinstance(each, CodeType))
-    return set(code.co_names).union(*map(_names, nested))
+    return read.union(*map(_names, nested))
 
 
 def _code(code: CodeType) -> str:
