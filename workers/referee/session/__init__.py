@@ -1,1 +1,1 @@
-"""One evaluation's processes: start, inputs, calls, verification, and the pools that lend processes."""
+"""Processes of one evaluation: their start, inputs, calls and verification, and the pools that lend them."""

@@ -1,4 +1,4 @@
-"""Inputs and answers as the referee keeps them: private copies, a row a call."""
+"""Inputs and outputs of calls as private copies of the referee, one row a call."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from workers.protocol.input_variants import Variant
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Inputs that no call has seen yet, with their expected outputs.  Private copies of the referee."""
+    """Inputs that no call has used yet, with their expected outputs, as private copies."""
 
     number: int
     seed: bytes
     inputs: torch.Tensor | None
-    """uint8 (slots, slot_bytes); None where each is drawn when it is needed, for want of memory."""
+    """uint8 (slots, slot_bytes); None if calls are streamed and each input set is drawn when it is needed."""
     expected: list[torch.Tensor]
-    """Expected outputs, one tensor a leaf: (slots, elements); none where they are made when outputs are verified."""
+    """Expected outputs, one tensor per leaf: (slots, elements); empty if they are made when outputs are verified."""
     baseline: list[torch.Tensor]
     """The same in the reference's own precision."""
     poison: torch.Tensor
-    """uint8 (64,): content of an output slot before the call, repeated; leaves begin at multiples of 256 bytes."""
+    """uint8 (64,): content of an output slot before the call, repeated.  Leaves begin at multiples of 256 bytes."""
     at: int = 0
-    """Slot of the first input set: varied, because an input's position must tell no process whether a call is timed, or
-    its purpose."""
+    """Slot of the first input set, chosen at random: the position must not show a process whether a call is timed."""
     rows: range = range(0)
-    """Rows of this batch among all that belong to the seed, where inputs are drawn when they are needed."""
+    """Rows of this batch among all rows of the seed, if calls are streamed."""
     variants: tuple[Variant, ...] = ()
-    """Changes made to each input set after it was drawn; empty where there are none."""
+    """Change made to each input set after it was drawn; empty if there are none."""
 
     @property
     def slots(self) -> int:
@@ -39,11 +38,11 @@ class Batch:
         return len(self.rows) if self.inputs is None else len(self.inputs)
 
     def variant(self, slot: int) -> Variant:
-        """The change made to an input set."""
+        """Change made to an input set."""
         return self.variants[slot] if self.variants else Variant.OWN
 
     def only(self, slots: list[int]) -> Batch:
-        """Some of the input sets; not copied if they follow each other."""
+        """The batch with some of its input sets; consecutive ones are not copied."""
         together = slots == list(range(slots[0], slots[-1] + 1))
         rows = slice(slots[0], slots[-1] + 1) if together else slots
         variants = tuple(self.variant(slot) for slot in slots)
@@ -63,7 +62,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """Outputs that some calls of the candidate delivered: a private copy, made when it said that it was done."""
+    """Outputs of some calls of the candidate: a private copy, made when the process reported that it was done."""
 
     batch: Batch
     first: int
@@ -72,14 +71,14 @@ class Delivery:
     outputs: torch.Tensor
     """uint8 (calls, slot_bytes)."""
     pointers: list[int]
-    """Addresses at which they were found; see Session.delivered."""
+    """Addresses of the outputs in the process; see Session.delivered."""
     changed: list[tuple[int, ...]]
-    """Inputs whose bytes each call changed."""
+    """Per call, the inputs that it overwrote."""
     late: list[tuple[int, ...]]
-    """Outputs that changed, per call, after it had said that it was done."""
+    """Per call, the outputs that changed after the process had reported that it was done."""
 
     def part(self, start: int, stop: int) -> Delivery:
-        """Some of the calls, one after the other."""
+        """A range of the calls."""
         leaves = len(self.pointers) // self.count
         return replace(
             self,
@@ -99,14 +98,13 @@ class Times(NamedTuple):
     claimed_ns: int
     """Time by the process's own clock."""
     settled_ns: int | None = None
-    """Time that a tiny launch of the referee took on the device from the process's *done* on; None where nothing is
-    timed."""
+    """Time from the process's report until a tiny launch of the referee was done; None if nothing is timed."""
     before_ns: int | None = None
-    """The same from a moment after the inputs were written until the clock was to start."""
+    """Time from the end of writing the inputs until the device was idle; None if nothing is timed."""
 
 
 Part = tuple[Batch, int, int]
-"""Some calls of a batch: the first, and how many."""
+"""Some calls of a batch: the batch, the first call, the number of calls."""
 
 
 class Truth(NamedTuple):
@@ -115,16 +113,16 @@ class Truth(NamedTuple):
     expected: list[torch.Tensor]
     """Expected outputs, one tensor a leaf, (calls, elements): in fp64, or exact by its type."""
     baseline: list[torch.Tensor]
-    """The same in the reference's own precision."""
+    """Expected outputs in the reference's own precision."""
 
 
 def joined(parts: list[torch.Tensor]) -> torch.Tensor:
-    """Rows of several tensors as one; a single one is not copied."""
+    """Rows of several tensors as one tensor; a single tensor is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def shown(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
-    """Slots as one tensor a leaf, (slots, elements), where they lie: they change with the memory."""
+    """Views of the slots, one tensor per leaf: (slots, elements).  They change with the memory."""
     found = []
     for offset, leaf in zip(region.offsets, region.leaves, strict=True):
         size = layout.size_of(leaf)
@@ -134,7 +132,7 @@ def shown(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
 
 
 def columns(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
-    """Slots as one tensor a leaf, (slots, elements): private copies."""
+    """Private copies of the slots, one tensor per leaf: (slots, elements)."""
     return [leaf.clone(memory_format=torch.contiguous_format) for leaf in shown(memory, region)]
 
 

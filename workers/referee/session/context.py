@@ -1,4 +1,4 @@
-"""EVALUATE: everything that belongs to one evaluation once both sides are ready to be called."""
+"""EVALUATE: objects shared by all steps of one evaluation once both sides can be called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workers.referee.session.resources import Host
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationContext:
-    """The job, the device's state, the problem, and the calls of both sides."""
+    """The job, the device's host, the problem's specification, and the runner of calls."""
 
     job: Job
     host: Host

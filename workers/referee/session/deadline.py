@@ -1,4 +1,4 @@
-"""Time that a process has to answer a request."""
+"""Time limits for requests to a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REFERENCE_TIMEOUT_S = 60.0
 
 
 class Deadline:
-    """The moment past which the candidate has had its time.  While it waits for others the moment moves on."""
+    """The time left to a candidate.  Time that the evaluation spends waiting for others does not count."""
 
     def __init__(
         self,
@@ -21,8 +21,8 @@ class Deadline:
         cancellation: Cancellation | None = None,
         waits: Waits | None = None,
     ) -> None:
-        """`seconds` from now in all; `call_timeout_s` for one call; none at all once it is cancelled.  `waits` know how
-        long this thread has waited for others."""
+        """`seconds`: total, from now on; `call_timeout_s`: for one call.  A cancellation ends the time at once.
+        `waits`: records how long this thread has waited for others."""
         self._cancellation = cancellation or Cancellation()
         self._waits = waits or Waits()
         self._at = time.monotonic() + seconds - self._waits.seconds()
@@ -30,9 +30,9 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """Seconds left, not below zero."""
+        """Seconds left; never below zero."""
         return 0.0 if self._cancellation.asked else max(0.0, self._at + self._waits.seconds() - time.monotonic())
 
     def allow(self, calls: int = 1) -> float:
-        """Seconds that this many calls may take."""
+        """Seconds for this number of calls."""
         return min(self.left_s, self._call_timeout_s * max(1, calls))

@@ -1,4 +1,5 @@
-"""Fresh inputs from the reference, and their expected outputs: made with the inputs, or when outputs are verified."""
+"""Fresh inputs from the reference, and their expected outputs, which are made with the inputs or when outputs are
+verified."""
 
 from __future__ import annotations
 
@@ -28,17 +29,17 @@ from workers.referee.session.weak_method import weakly
 from workers.sandbox.process import Ended, TimedOut
 
 SLOW_TRUTH_S = 0.1
-"""Time of the expected outputs of one call from which on it decides how long an evaluation takes.  A transposed
-convolution in three dimensions takes 0.47 s in fp64 and 41 ms in fp32 (KernelBench 2/78, H200)."""
+"""Seconds for the expected outputs of one call from which on they dominate an evaluation.  A transposed convolution in
+three dimensions takes 0.47 s in fp64 and 41 ms in fp32 (KernelBench 2/78, H200)."""
 
 
 class ReferenceFailedError(Exception):
-    """The problem's process could not go on: the job is invalid, and this counts against no candidate."""
+    """The reference's process failed: the job is invalid, and the candidate is not blamed."""
 
 
 @contextmanager
 def reference_side() -> Iterator[None]:
-    """Context in which a failure is no fault of a candidate: ReferenceFailedError."""
+    """Context that turns errors of the reference's process into ReferenceFailedError."""
     try:
         yield
     except (FailedError, Ended, TimedOut, ValueError) as error:
@@ -46,7 +47,7 @@ def reference_side() -> Iterator[None]:
 
 
 class Draws:
-    """Input sets of one evaluation, drawn by its reference; each is shown to the candidate once."""
+    """Input sets of one evaluation, drawn by its reference; the candidate sees each of them once."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Draws:
         device_lock: DeviceLock,
         rule: correctness.Rule,
     ) -> None:
-        """Both sessions have their arenas; `seed` is the master seed; `rule`: when an output counts as right."""
+        """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an output is right."""
         assert reference.place is not None
         self.device_lock = device_lock
         self.reference = reference
@@ -65,49 +66,49 @@ class Draws:
         self.place = reference.place
         slots = reference.place.slots
         self.in_block = slots.inputs
-        """Input sets that a process can be shown at a time."""
+        """Input sets that fit into a process's slots."""
         self.slots = slots.inputs if slots.together else 2 * slots.inputs
-        """Input sets of a batch, at the most: a group takes two blocks of the candidate."""
+        """Most input sets of a batch: a group of blocks takes two blocks of the candidate."""
         self.bytes_per_call = agreed.slot_bytes if slots.together else agreed.input_bytes + agreed.output_bytes
-        """The referee's memory for one input set with its delivered outputs, and with its expected outputs where those
-        are made beforehand."""
+        """The referee's memory for an input set and its delivered outputs, with expected outputs if they are made
+        beforehand."""
         self.streams = slots.streamed
-        """True where memory holds a single call."""
+        """True if memory holds a single call."""
         self.record = Record(agreed, reference.place, weakly(self.truth), weakly(self.own_outputs), rule)
         self.record.excuses = Excuses(weakly(self.excuse))
         self.truth_s = math.inf
-        """Time to make the expected outputs of one call, the least so far, where they are made when outputs are
+        """Least time so far for the expected outputs of one call, in seconds, if they are made when outputs are
         verified."""
         self.draw_us = math.inf
-        """Time to make one input set, in microseconds: the least so far, because others only add to it."""
+        """Least time so far for one input set, in microseconds; other evaluations only add to it."""
         self._device = reference.handle.device
         self._seed = seed
         self._poisons = self._make_poisons()
         self._batches = 0
         self._last: tuple[Part, int, Truth] | None = None
-        """The last expected outputs of calls of one batch, and the reference's number of requests by then."""
+        """The last expected outputs (of calls of one batch), and the reference's number of requests at that time."""
         self._truth_bytes = max(agreed.peaks.call_bytes, agreed.peaks.truth_bytes)
         self._expected: shared_memory.Kept | None = None
-        """Memory for the expected outputs of one call, where the arena has none."""
+        """Memory for the expected outputs of one call, if the arena has none."""
         self.gave_back = False
-        """True where the reference has given memory back: its outputs come to lie elsewhere then."""
+        """True if the reference has given memory back, so that its outputs move to other addresses."""
         self._on_show: tuple[int, int] | None = None
-        """Batch and row of the inputs in the reference's only slot, where there is one."""
+        """Batch and row of the inputs in the reference's only slot, if calls are streamed."""
 
     @property
     def are_costly(self) -> bool:
-        """True where the expected outputs of one call take long, so that fewer calls are made."""
+        """True if the expected outputs of one call take long, so that fewer calls are made."""
         return SLOW_TRUTH_S < self.truth_s < math.inf
 
     def step_aside(self) -> None:
-        """Let waiting timers go first, between steps."""
+        """Let waiting timers go first, between two steps."""
         if self.device_lock.obstructed:
             self.candidate.process.freeze()
             self.device_lock.step_aside()
 
     def draw(self, count: int) -> Batch:
-        """Have the reference make `count` new input sets, under a seed of their own; with their expected outputs, where
-        there is memory for these (problem_spec.Slots)."""
+        """Make the reference draw `count` new input sets under a new seed, with their expected outputs if memory allows
+        (problem_spec.Slots)."""
         self.step_aside()
         seed = self._next_seed()
         if self.place.slots.streamed:
@@ -127,7 +128,7 @@ class Draws:
         return self._batch(seed, inputs)
 
     def _generate(self, seed: bytes, row: int, count: int) -> None:
-        """Rows of a batch into the reference's first slots."""
+        """Draw rows of a batch into the reference's first slots."""
         with reference_side(), self.reference.handle.lock:
             self.reference.wait_for_readers()
             began = time.perf_counter()
@@ -135,8 +136,8 @@ class Draws:
             self.draw_us = min(self.draw_us, (time.perf_counter() - began) * 1e6 / count)
 
     def draw_unusual(self, wanted: Sequence[Variant]) -> Batch | None:
-        """The same, one input set for each of these variants that the reference can be called on; None if it can be on
-        none of them."""
+        """One input set for each of the `wanted` variants that the reference can make; None if it can make none of
+        them."""
         self.step_aside()
         seed = self._next_seed()
         made = self._vary(seed, wanted)
@@ -150,7 +151,8 @@ class Draws:
         return batch
 
     def _vary(self, seed: bytes, wanted: Sequence[Variant]) -> int:
-        """An input set for each of these variants, in the reference's first slots; the mask of those that were made."""
+        """Draw an input set for each variant into the reference's first slots; returns the bit mask of those that were
+        made."""
         self._on_show = None
         with reference_side():
             self.reference.wait_for_readers()
@@ -160,7 +162,7 @@ class Draws:
         return made
 
     def _show(self, batch: Batch, place: int) -> None:
-        """Have inputs lie in the reference's only slot; drawn anew, unless they do already."""
+        """Put inputs into the reference's only slot, drawing them again unless they are there."""
         row = batch.rows[place]
         if self._on_show == (batch.number, row):
             return
@@ -180,15 +182,15 @@ class Draws:
         return self.reference.region(self.place.inputs, 0, 1)
 
     def slot(self, batch: Batch, first: int, count: int) -> int:
-        """The input slot of the first of a block of calls."""
+        """Input slot of the first of a block of calls."""
         at = batch.at + first
         return at if self.place.slots.together else at % (self.in_block - count + 1)
 
     def truth(self, parts: Sequence[Part]) -> Truth:
-        """Expected outputs of some calls, of several batches one after the other.
+        """Expected outputs of some calls, of several batches in order.
 
-        Where they are made only now, there are no more calls than slots for expected outputs, and they lie there until
-        the next request."""
+        If they are made only now, there are no more calls than slots for expected outputs, and the result is valid
+        until the next request."""
         if self.place.slots.together:
             leaves = range(len(self.place.outputs.leaves))
             rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
@@ -206,7 +208,7 @@ class Draws:
         return found
 
     def _known(self, parts: Sequence[Part]) -> Truth | None:
-        """The same where the last request was for these calls, or for these and more."""
+        """Expected outputs from the last request, if it was for these calls or more; else None."""
         if self._last is None or len(parts) != 1:
             return None
         (batch, first, count), requests, found = self._last
@@ -217,7 +219,7 @@ class Draws:
         return Truth(expected=[leaf[rows] for leaf in found.expected], baseline=[leaf[rows] for leaf in found.baseline])
 
     def _truth_of_some(self, parts: Sequence[Part]) -> Truth:
-        """The same in the reference's slots for expected outputs."""
+        """Expected outputs, computed into the reference's slots for them."""
         reference, place = self.reference, self.place
         count = self._place_inputs(parts)
         with reference_side():
@@ -239,7 +241,8 @@ class Draws:
         return count
 
     def own_outputs(self, parts: Sequence[Part]) -> list[torch.Tensor]:
-        """The reference's own outputs alone, for calls as in `truth`; valid until the next request."""
+        """The reference's outputs in its own precision, without the expected ones.  Calls as in `truth`; valid until
+        the next request."""
         reference, place = self.reference, self.place
         if place.slots.streamed:
             [(batch, first, count)] = parts
@@ -252,7 +255,7 @@ class Draws:
         return shown(reference.region(place.baseline, 0, count), place.baseline)
 
     def _truth_of_one(self, parts: Sequence[Part]) -> Truth:
-        """The same in memory that is there as long as it is looked at."""
+        """Expected outputs of a streamed call, computed into memory of their own."""
         [(batch, first, count)] = parts
         reference, place = self.reference, self.place
         self._given(batch, first, count)
@@ -271,7 +274,7 @@ class Draws:
         )
 
     def excuse(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str, float] | None:
-        """Ask the reference's process about one wrong call; see second_look.Ask.  None where it cannot say."""
+        """Ask the reference's process about one wrong call; see second_look.Ask.  None if it cannot decide."""
         reference, place = self.reference, self.place
         with reference_side(), reference.handle.lock:
             reference.wait_for_readers()
@@ -288,8 +291,7 @@ class Draws:
             return outputs.clone(), text, busy_ns / 1e9
 
     def _make_room(self, need_bytes: int) -> None:
-        """Make this process and the reference's give back the memory that they keep for later, where so much of the
-        device's is not free."""
+        """Make this process and the reference's release cached memory, if less than that is free on the device."""
         if self._device.type != "cuda" or torch.cuda.mem_get_info(self._device)[0] > need_bytes:
             return
         torch.cuda.empty_cache()
@@ -307,7 +309,7 @@ class Draws:
     def _batch(
         self, seed: bytes, inputs: torch.Tensor | None, rows: range = range(0), variants: tuple[Variant, ...] = ()
     ) -> Batch:
-        """Inputs whose expected outputs are made when they are needed."""
+        """A batch whose expected outputs are made when they are needed."""
         at = secrets.randbelow(self.in_block)
         return Batch(
             number=self._batches,
@@ -322,7 +324,7 @@ class Draws:
         )
 
     def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
-        """The batch that lies in the reference's slots now."""
+        """A batch from the reference's slots."""
         place, reference = self.place, self.reference
         inputs = reference.region(place.inputs, 0, count).clone()
         if place.slots.together:
@@ -342,14 +344,13 @@ class Draws:
         return batch
 
     def _make_poisons(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Random bytes for an output slot, the same 64 again and again: no value that an answer is likely to hold.  And
-        the bytes with every bit turned, for every second batch: an element that holds each of them in its turn was
-        never written."""
+        """Two patterns for output slots: 64 random bytes, which no answer is likely to hold, and their complement for
+        every second batch.  An element that holds first one and then the other was never written."""
         poison = torch.frombuffer(bytearray(os.urandom(64)), dtype=torch.uint8).to(self._device)
         return poison, ~poison
 
     def let_go(self) -> None:
-        """Let go of memory that the sides may need, where there is little, before they are timed."""
+        """Release memory that both sides may need before they are timed, if little is free."""
         if self._expected is None or self._device.type != "cuda":
             return
         if torch.cuda.mem_get_info(self._device)[0] < self._truth_bytes:

@@ -1,4 +1,4 @@
-"""EVALUATE: attribution of the fault that ended an evaluation early: the candidate's, the problem's, or neither's."""
+"""EVALUATE: attribution of the fault that ended an evaluation: to the candidate, to the problem, or to neither."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ BF16 = "not verifiable on CPU: Triton's interpreter computes bf16 wrongly"
 
 LACKS = "not verifiable on CPU: Triton's interpreter lacks what a kernel uses"
 _LACKING = ("not supported in interpreter mode", (b"inline_asm", b"libdevice"))
-"""The interpreter's message then, and the source text that causes it."""
+"""Message of the interpreter, and the source text that causes it."""
 
 
 class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
-    """Reason why an evaluation ends before it has a speedup."""
+    """Reason why an evaluation ends without a speedup."""
 
     def __init__(self, status: Status, kind: str, message: str, log: str = "", *, starved: bool = False) -> None:
-        """See EvaluationError.  `starved`: memory ran out."""
+        """Fields of EvaluationError.  `starved`: memory ran out."""
         super().__init__(message)
         self.status = status
         self.starved = starved
@@ -53,12 +53,12 @@ class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
 
 
 def invalid(kind: str, message: str, log: str = "", *, starved: bool = False) -> Fault:
-    """Fault of status `invalid`, which counts against no candidate."""
+    """A fault of status `invalid`, which counts against no candidate."""
     return Fault(Status.INVALID, kind, message, log, starved=starved)
 
 
 def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
-    """The problem does not fit on the device, of which `there_bytes` can be had."""
+    """A fault: the problem does not fit on the device, which can provide `there_bytes`."""
     message = f"the problem does not fit on this device: {why}; {there_bytes:,} bytes can be had"
     return invalid("problem_too_large", message, log, starved=True)
 
@@ -69,13 +69,13 @@ def is_starved(error: BaseException | None) -> bool:
 
 
 def beyond_the_interpreter(job: Job, agreed: problem_spec.Spec, device: Device) -> bool:
-    """Test whether a failure may be the interpreter's: a right answer is right, but a wrong one in bf16 proves nothing
-    against a candidate.  A GPU has no interpreter."""
+    """Test whether Triton's interpreter may be the cause of a failure.  In bf16 a correct answer is correct, but a
+    wrong answer proves nothing against the candidate.  False on a GPU."""
     return _is_interpreted(job, device) and (agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
 
 
 def beyond_what_it_has(job: Job, device: Device, message: str) -> bool:
-    """Test whether a call failed because the interpreter does not know an instruction or a function of the device's."""
+    """Test whether a call failed because the interpreter lacks an instruction or a device function."""
     said, names = _LACKING
     return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
 
@@ -85,11 +85,10 @@ def _is_interpreted(job: Job, device: Device) -> bool:
 
 
 class Unaided:
-    """Context in which the reference works by itself: a failure is the problem's, and its process serves no other
-    evaluation."""
+    """Context in which only the reference works: a failure is the problem's, and its process is discarded."""
 
     def __init__(self, references: References, session: Session | None) -> None:
-        """`session`: the session whose process is discarded, once there is one."""
+        """`session`: the session whose process is discarded on failure, if it exists already."""
         self._references = references
         self._session = session
 
@@ -97,7 +96,7 @@ class Unaided:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        # A ZygoteError is the referee's fault, and the process is of no more use.
+        # A ZygoteError is the referee's fault; the process is unusable.
         if isinstance(error, ZygoteError) and self._session is not None:
             self._references.discard(self._session.handle)
         if not isinstance(error, FailedError | Ended | TimedOut | ValueError | KeyError):
@@ -113,11 +112,11 @@ class Unaided:
 
 
 class Blame:
-    """Turns an error of the candidate's process into a Fault.  An error of the reference meanwhile is another exception
-    (ReferenceFailedError) and passes through."""
+    """Context that turns an error of the candidate's process into a Fault.  An error of the reference is a
+    ReferenceFailedError and passes through."""
 
     def __init__(self, job: Job, agreed: problem_spec.Spec, device: Device) -> None:
-        """The job's values serve messages, and the attribution of failures to the interpreter."""
+        """`job` and `agreed` serve messages and the attribution of failures to the interpreter."""
         self._job = job
         self._device = device
         self._interpreted = beyond_the_interpreter(job, agreed, device)

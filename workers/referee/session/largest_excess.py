@@ -1,5 +1,5 @@
-"""The element of a wrong output that is furthest from right: index, expected and given value, for people who look for
-the mistake.  Nothing is decided by it."""
+"""The worst element of a wrong output: index, expected and actual value.  It helps people find the mistake and decides
+nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import torch
 from app.domain.evaluation import Element
 
 AT_ONCE = 1 << 24
-"""Elements that are looked at together: they are copied in fp64."""
+"""Elements compared at once: they are copied in fp64."""
 
 
 def element(
     got: torch.Tensor, expected: torch.Tensor, shape: tuple[int, ...], tolerance: tuple[float, float] | None
 ) -> Element | None:
-    """The element of one call's output that exceeds its limit most; None of an output without a difference.
+    """The element of one call's output that exceeds its limit most; None if the outputs are equal.
 
-    `got`, `expected`: (elements,), the latter in fp64 or exact; `tolerance`: (rtol, atol) where elements have a limit
-    of their own, else the largest difference counts.  An element that is finite on one side only exceeds all others."""
+    `got`, `expected`: (elements,), the latter in fp64 or exact; `tolerance`: (rtol, atol) if elements have a limit of
+    their own, else the largest difference counts.  An element that is finite on one side only exceeds all others."""
     if got.numel() == 0 or got.numel() != expected.numel():
         return None
     tops = [
@@ -47,7 +47,7 @@ def _excess(got: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, f
 
 
 def _unravelled(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Index in the output's shape, of its place among all elements."""
+    """Index in the output's shape of a flat index."""
     found: list[int] = []
     for size in reversed(shape):
         flat, place = divmod(flat, max(1, size))

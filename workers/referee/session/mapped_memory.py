@@ -1,9 +1,9 @@
-"""Device memory of another process, as the referee maps it: memory that lies in one piece there lies in one piece here.
+"""Device memory of another process, mapped into the referee: memory that is contiguous there is contiguous here.
 
-torch's expandable segments grow piece by piece, by 64 MB, or by 2 MiB for tensors of up to 1 MiB, and each piece has a
-descriptor of its own.  Were each mapped wherever there is room, then outputs of a hundred calls would be fifty pieces,
-which the referee copies and compares one by one while it holds the device (of 0.45 s in which calls of 25 µs with 1 MiB
-each were timed, their blocks were 0.07; H200)."""
+torch's expandable segments grow in pieces of 64 MB, or of 2 MiB for tensors of up to 1 MiB, and each piece has its own
+descriptor.  If pieces were mapped to arbitrary addresses, the outputs of a hundred calls would be fifty pieces, copied
+and compared one by one while the device is locked.  (Of 0.45 s spent timing calls of 25 µs with 1 MiB each, their
+blocks took 0.07 s; H200.)"""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ import torch
 from workers.protocol import shared_memory
 
 AREA_BYTES = 1 << 38
-"""Addresses of a process are mirrored by so many at a time.  They cost nothing, and torch reserves as many for each of
-its segments as the device has memory, and an eighth."""
+"""Size of the address ranges in which a process's memory is mirrored.  Reserving addresses is free; torch reserves nine
+eighths of the device's memory for each of its segments."""
 
 MOST_AREAS = 16
-"""Most areas that a process may have.  It says itself where its memory lies, and the referee's addresses are for
+"""Most areas for one process.  The process itself reports its addresses, and the referee's addresses are shared by
 all."""
 
 
 class Stretch(NamedTuple):
-    """Memory in one piece."""
+    """Contiguous memory."""
 
     base: int
-    """Address at which it begins in the process."""
+    """First address in the process."""
     pieces: tuple[shared_memory.DeviceMemory, ...]
     shown: torch.Tensor
     """uint8, all of it."""
 
     @property
     def end(self) -> int:
-        """Address at which it ends in the process."""
+        """Address after the last byte, in the process."""
         return self.base + len(self.shown)
 
 
 class Windows:
-    """Windows onto one process's memory."""
+    """Mapped memory of one process."""
 
     def __init__(self, device: torch.device) -> None:
-        """Windows without a mapping as yet."""
+        """Without a mapping at first."""
         self._device = device
         self._areas: dict[int, shared_memory.Addresses] = {}
         self._stretches: list[Stretch] = []
-        """Stretches, by their first address."""
+        """Ordered by first address."""
 
     def __len__(self) -> int:
         """Number of mapped pieces."""
         return sum(len(stretch.pieces) for stretch in self._stretches)
 
     def add(self, base: int, size: int, fd: int) -> None:
-        """Map the memory from `base` on in the process.  Raises CudaDriverError where it cannot be mapped, or where
-        something is already."""
+        """Map the process's memory from `base` on.  Raises CudaDriverError if it cannot be mapped, or the addresses are
+        taken."""
         piece = shared_memory.attach_at(self._device, fd, size, self._place(base, size))
         index = bisect.bisect(self._stretches, base, key=_base)
         around = self._stretches[max(0, index - 1) : index + 1]
@@ -67,7 +67,8 @@ class Windows:
         bisect.insort(self._stretches, found, key=_base)
 
     def _place(self, base: int, size: int) -> shared_memory.Place | None:
-        """Place to map it at; none in particular for memory that lies across, or has too many addresses of its own."""
+        """Address in the referee; None for any address, if the memory crosses areas or the process has too many of
+        them."""
         area, offset = divmod(base, AREA_BYTES)
         if offset + size > AREA_BYTES or (area not in self._areas and len(self._areas) >= MOST_AREAS):
             return None
@@ -76,7 +77,7 @@ class Windows:
         return shared_memory.Place(self._areas[area], offset)
 
     def at(self, address: int, size: int) -> torch.Tensor | None:
-        """The process's memory from `address` on, in one piece, but not beyond `size`; None where none is mapped."""
+        """The process's memory from `address` on, contiguous, at most `size` bytes; None if nothing is mapped there."""
         index = bisect.bisect_right(self._stretches, address, key=_base) - 1
         if index < 0 or address >= self._stretches[index].end:
             return None
@@ -84,7 +85,7 @@ class Windows:
         return shown[address - base : address - base + size]
 
     def clear(self) -> None:
-        """Unmap all, as soon as they are in use no more."""
+        """Unmap everything once its last tensor is gone."""
         self._stretches.clear()
         self._areas.clear()
 

@@ -1,12 +1,12 @@
-"""Answers that are right because they are near the reference's own, without their expected outputs in fp64.
+"""Acceptance of outputs that are near the reference's own outputs, without their expected outputs in fp64.
 
-With the answer x, the reference's own answer B and the expected output R, |x − R| ≤ |x − B| + |B − R|.  The limit of an
-answer follows the error |B − R| of the reference (correctness.Compared): the larger that is, the more room there is
-beyond it.  So an answer within the room that the least error seen in some calls leaves is within the limits in every
-call in which the reference errs as much or more.
+With the answer x, the reference's own answer B and the expected output R, |x − R| ≤ |x − B| + |B − R|.  The limit for
+an answer follows the error |B − R| of the reference (correctness.Compared): the larger that error, the more room
+remains beyond it.  An answer within the room left by the least error seen in some calls is therefore within the limits
+in every call in which the reference errs as much or more.
 
 An fp64 convolution takes twenty times as long as its fp32 form (H200), and a call has to be computed in fp32 anyway.
-An answer that is not near is compared with the expected output, as every answer of the first calls is."""
+An answer that is not near is compared with the expected output, as are all answers of the first calls."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TRUE_CALLS = 3
 
 MARGIN = 0.5
 """Share of the least error seen that the reference is assumed to have in every other call: over many elements its
-relative L2 error varies by some percent between draws."""
+relative L2 error varies by a few percent between draws."""
 
 LARGE_ERROR = 0.1
-"""Relative L2 error of a reference from which on the size of its own answer says too little about the expected one."""
+"""Relative L2 error of the reference from which on the size of its own answer is no estimate of the expected one."""
 
 SUMMING = 1.01
-"""Factor on distances, which are summed up in fp32."""
+"""Factor on distances, which are summed in fp32."""
 
 
 @dataclass
@@ -39,14 +39,14 @@ class Nearness:
 
     rule: Rule
     calls: int = 0
-    """Calls of which the reference's errors are known."""
+    """Calls in which the reference's errors are known."""
     least: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """By output: the least relative L2 error and the least largest error over rms."""
+    """By output: least relative L2 error, and least of the largest error over rms."""
     most: float = 0.0
-    """The most relative L2 error of any output."""
+    """Largest relative L2 error of any output."""
 
     def note(self, outputs: Sequence[Compared], call: int) -> None:
-        """Note the reference's errors in a call that was compared with its expected outputs."""
+        """Record the reference's errors in a call that was compared with its expected outputs."""
         self.calls += 1
         for output in outputs:
             l2, largest = (finite(error) for error in output.rows[call][3:5])
@@ -56,18 +56,18 @@ class Nearness:
 
     @property
     def missing(self) -> int:
-        """Number of calls that are still to be compared with expected outputs."""
+        """Number of calls that still have to be compared with expected outputs."""
         return max(0, TRUE_CALLS - self.calls)
 
     @property
     def applies(self) -> bool:
-        """True where distances from the reference's own answer can decide.  A submitter's tolerance is one for every
-        element of the expected output."""
+        """True if distances from the reference's own answer can decide.  They cannot with a requested tolerance, which
+        applies to every element of the expected output."""
         return not self.missing and self.most < LARGE_ERROR and self.rule.tolerance is None
 
     def are_near(self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor]) -> list[bool]:
-        """Per call, whether every output is near the reference's own; `got`, `own`: (calls, elements) of each output,
-        in its type."""
+        """Per call, whether every output is near the reference's own.  `got`, `own`: (calls, elements) per output, in
+        its type."""
         per_output = [self._near(index, *pair) for index, pair in enumerate(zip(got, own, strict=True))]
         return [all(call) for call in zip(*per_output, strict=True)]
 
@@ -80,11 +80,11 @@ class Nearness:
         return [l2 * scale <= room_l2 and largest * scale <= room_largest for l2, largest in distances(got, own)]
 
     def _room(self, index: int, dtype: torch.dtype) -> tuple[float, float]:
-        """Relative L2 distance, and largest distance over rms, within which an answer is right whatever error above
-        MARGIN times the least the reference has.
+        """Relative L2 distance, and largest distance over rms, within which an answer is right for every error of the
+        reference above MARGIN times the least one.
 
-        The room beyond an error b is limit(b) − b.  It falls with b as long as the floor is the limit, and rises from
-        b = floor/close on, where it is (close − 1)·b."""
+        The room beyond an error b is limit(b) − b.  It decreases with b while the floor is the limit, and increases
+        from b = floor/close on, where it is (close − 1)·b."""
         spread = self.rule.spread[index] if self.rule.spread else (0.0, 0.0)
         floors, close = FLOORS.get(dtype, (0.0, 0.0)), closeness(dtype)
         l2, largest = (
@@ -95,8 +95,8 @@ class Nearness:
 
 
 def distances(got: torch.Tensor, own: torch.Tensor) -> Iterator[tuple[float, float]]:
-    """Per call: relative L2 distance, and the largest distance over the root mean square of `own`; NaN where an element
-    is not finite.  `got`, `own`: (calls, elements)."""
+    """Per call: relative L2 distance, and the largest distance over the root mean square of `own`; NaN if an element is
+    not finite.  `got`, `own`: (calls, elements)."""
     calls, elements = got.shape
     if not elements:
         return iter([(0.0, 0.0)] * calls)

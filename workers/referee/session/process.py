@@ -1,4 +1,4 @@
-"""Confined processes with their mailboxes, driven by commands.  Shares of them: `process_session`."""
+"""Confined processes with their mailboxes, driven by commands.  Sessions share a process: process_session.py."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from workers.sandbox.process import Confined, TimedOut
 NO_SEED = bytes(32)
 
 SLOW_S = 5.0
-"""A request to a reference, or the wait for another evaluation's request, that takes longer keeps no timer waiting."""
+"""Seconds from which on a request to a reference, or the wait for another evaluation's request, must not keep timers
+waiting."""
 
 Slow = Callable[[Confined | None], None]
-"""Function that is called once a request has taken `SLOW_S`, or twice: with the process that was asked, or None where
-another thread's request is waited for."""
+"""Called once a request has taken `SLOW_S`, at most twice: with the process, or with None if another thread's request
+is waited for."""
 
 
 MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
-"""Pieces of a process's memory that are mapped here: torch makes them of 2 MiB and 64 MB."""
+"""Most mapped pieces of a process's memory; torch makes pieces of 2 MiB and 64 MB."""
 
 
 class FailedError(Exception):
-    """The process answered that it could not do it."""
+    """The process answered that the command failed."""
 
     def __init__(self, outcome: Outcome, text: str) -> None:
         """`text`: a sentence, then a log."""
@@ -43,16 +44,16 @@ class FailedError(Exception):
 
 
 class ProcessHandle:
-    """Owns the process and its mailbox; `close` ends both."""
+    """A confined process and its mailbox; `close` ends both."""
 
     def __init__(self, process: Confined, device: torch.device) -> None:
         """Takes ownership of the process; arenas are made on `device`."""
         self.process = process
         self.device = device
         self.described: set[int] = set()
-        """Cases whose spec a reference has found out; 0 for a problem that is a model."""
+        """Cases whose spec the reference has reported; 0 for a problem with a model."""
         self.lock = threading.RLock()
-        """Held from a request to its answer, and longer by a thread that wants no other request between two of its
+        """Held from a request to its answer, or longer by a thread that needs no other request between two of its
         own."""
         self._sequence = 0
         self._mailbox_fd = shared_memory.host_file("mailbox", control_channel.MAILBOX_BYTES)
@@ -72,9 +73,9 @@ class ProcessHandle:
         fd: int | None = None,
         slow: Slow | None = None,
     ) -> tuple[int, int]:
-        """Send a command and wait.  Returns busy nanoseconds and the number of text bytes.
+        """Send a command and wait for its answer.  Returns busy nanoseconds and the number of text bytes.
 
-        Raises FailedError (the process says no), Ended, TimedOut, ValueError (a malformed answer)."""
+        Raises FailedError (the command failed), Ended, TimedOut, ValueError (malformed answer)."""
         with self.lock:
             self.post(command, session, a, b, c, seed, fd)
             self.process.thaw()
@@ -88,7 +89,7 @@ class ProcessHandle:
 
     @contextmanager
     def reserved(self, slow: Slow | None) -> Iterator[None]:
-        """The lock, for which another evaluation's request may have to be waited for."""
+        """Hold the lock.  `slow` is called if another evaluation's request delays it."""
         if slow is None or not self.lock.acquire(timeout=SLOW_S):
             if slow is not None:
                 slow(None)
@@ -99,32 +100,32 @@ class ProcessHandle:
             self.lock.release()
 
     def begin(self, command: Command) -> None:
-        """Send a command and do not wait; `finish` does."""
+        """Send a command without waiting; `finish` waits."""
         self.post(command, 0, 0, 0, 0)
 
     def finish(self, timeout_s: float) -> None:
-        """Wait for the request that `begin` sent, and for the process to be confined and known."""
+        """Wait for the answer to `begin`, after the process is confined."""
         self.process.wait_ready()
         self.take(timeout_s)
 
     def post(
         self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED, fd: int | None = None
     ) -> None:
-        """Send a command; the caller holds the lock until it has taken the answer."""
+        """Send a command; the caller holds the lock until it has received the answer."""
         message = self.message(command, session, a, b, c, seed)
         self.process.send(message, () if fd is None else (fd,))
 
     def message(self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED) -> bytes:
-        """The next request, to be sent by another process."""
+        """The bytes of the next request, to be sent by another process."""
         self._sequence += 1
         return control_channel.REQUEST.pack(command, self._sequence, session, a, b, c, seed)
 
     def take(self, timeout_s: float) -> tuple[int, int]:
-        """The answer to the request that was posted; see `ask`."""
+        """The answer to the posted request; see `ask`."""
         return self.read(self.process.receive(control_channel.REPLY.size, timeout_s))
 
     def read(self, reply: bytes) -> tuple[int, int]:
-        """Values in an answer; see `ask`."""
+        """Values of an answer; see `ask`."""
         outcome, sequence, number, text = control_channel.REPLY.unpack(reply)
         if sequence != self._sequence:
             raise ValueError(f"expected the answer to request {self._sequence}, got one to {sequence}")
@@ -136,7 +137,7 @@ class ProcessHandle:
     def load_reference(
         self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
     ) -> None:
-        """Have the reference's shim execute the problem."""
+        """Make the reference's shim execute the problem."""
         self.mailbox[: len(source)] = source
         name = entry_point.encode()
         self.mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + len(name)] = name
@@ -150,7 +151,7 @@ class ProcessHandle:
         backend: str,
         timeout_s: float,
     ) -> None:
-        """Have the candidate's shim execute the source."""
+        """Make the candidate's shim execute the source."""
         fields = {"spec": asdict(agreed), "entry_point": entry_point, "backend": backend}
         data = json.dumps(fields).encode()
         self.mailbox[: len(source)] = source
@@ -158,16 +159,16 @@ class ProcessHandle:
         self.ask(Command.LOAD, timeout_s, a=len(source), b=len(data), fd=self._mailbox_fd)
 
     def load_builder(self, source: bytes, notes: bytes, timeout_s: float) -> None:
-        """Have the builder's shim execute the source; `notes` say how its kernels are launched."""
+        """Make the builder's shim execute the source.  `notes`: how its kernels are launched."""
         self.mailbox[: len(source)] = source
         self.mailbox[control_channel.NOTES_AT : control_channel.NOTES_AT + len(notes)] = notes
         self.ask(Command.LOAD, timeout_s, a=len(source), b=len(notes), fd=self._mailbox_fd)
 
     def open_window(self, address: int, timeout_s: float) -> None:
-        """Map the piece of the process's device memory around `address`, unless it is mapped already.
+        """Map the piece of the process's device memory around `address`, unless it is mapped.
 
-        Base and size are the process's own word: a lie shows the referee other bytes of that process, which are then
-        the answer that it gave.  Raises ValueError where nothing can be mapped."""
+        The process reports base and size.  A false report shows other bytes of the same process, which then are its
+        answer.  Raises ValueError if nothing can be mapped."""
         if self.window(address, 1) is not None:
             return
         with self.lock:
@@ -187,20 +188,19 @@ class ProcessHandle:
             os.close(fd)
 
     def window(self, address: int, size: int) -> torch.Tensor | None:
-        """The process's memory from `address` on, as far as it is mapped in one piece but not beyond `size`; None where
-        it is not mapped."""
+        """The process's memory from `address` on, contiguous, at most `size` bytes; None if it is not mapped."""
         return self._windows.at(address, size)
 
     def close_windows(self) -> None:
-        """Unmap all that `open_window` has mapped."""
+        """Unmap everything that `open_window` mapped."""
         self._windows.clear()
 
     def rest(self) -> None:
-        """Mark the process as unused for now."""
+        """Mark the process as idle."""
         self.process.look_away()
 
     def close(self, *, wait_s: float = 0.0) -> None:
-        """Kill the process, wait for its end if asked to, and let go of the memory."""
+        """Kill the process, wait up to `wait_s` for its end, and release the memory."""
         self.process.kill(wait_s=wait_s)
         os.close(self._mailbox_fd)
         self.mailbox.close()

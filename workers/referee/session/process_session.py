@@ -1,6 +1,6 @@
-"""Sessions: one evaluation's share of a process, which is an arena and a way to its outputs.
+"""Sessions: one evaluation's share of a process: an arena, and access to its outputs.
 
-A candidate's process has one, a reference's process one for each evaluation in flight for its problem."""
+A candidate's process has one session; a reference's process has one for each evaluation of its problem in flight."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from workers.referee.session.snapshot import Shared, Snapshot, in_words
 from workers.sandbox.process import Stopwatch
 
 SPIN_S = 0.05
-"""Seconds for which a stopwatch stays awake for the end of a block; a longer block can bear a late waking."""
+"""Seconds that the stopwatch busy-waits for the end of a block; for longer blocks a late wake-up does not matter."""
 
 
 SHORTEST_RUN = 4
-"""Outputs at equal distances that are copied in one go; to look at fewer one by one costs no more."""
+"""Outputs at equal distances from which on one copy serves all; of fewer, separate copies cost no more."""
 
 
 class Session:
-    """One evaluation's place in a process."""
+    """One evaluation's share of a process."""
 
     def __init__(self, handle: ProcessHandle, number: int = 0) -> None:
-        """A session without an arena as yet."""
+        """A session without an arena at first."""
         self.handle = handle
         self.process = handle.process
         self.delivering = Delivering.COPY
-        """Delivery of timed blocks; see `survey` in timing/output_mapping.py."""
+        """How timed blocks deliver outputs; see `survey` in timing/output_mapping.py."""
         self.mapped_calls = control_channel.POINTERS_BYTES
-        """Number of calls whose outputs the process has shared memory for."""
+        """Number of calls whose outputs fit into memory that the process has shared."""
         self.namesakes = 0
+        """Bits: constants of the spec that the model has, and those that it has no place for
+        (control_channel.ABSENT_BIT), as its process reports."""
         self.unmatched = ""
-        """Weights of the problem that the candidate's model has no place for, by its process's own word."""
-        """Bits: the spec's constants that the model has, and has no place for (control_channel.ABSENT_BIT), by its own
-        word."""
+        """Weights of the problem that the candidate's model has no place for, as its process reports."""
         self.place: problem_spec.Arena | None = None
         self.requests = 0
-        """Number of requests so far: what the process has written for one may be gone after the next."""
+        """Number of requests so far: data that the process wrote for one request may be gone after the next."""
         self._number = number
         self._arena: shared_memory.Memory | None = None
         self._read: torch.cuda.Event | None = None
@@ -58,11 +58,11 @@ class Session:
         return self.handle.ask(command, timeout_s, session=self._number, **numbers)
 
     def size(self, seed: bytes, timeout_s: float) -> int:
-        """Bytes of the device that describing the problem takes, as the reference estimates them; 0 where it cannot."""
+        """Device memory that describing the problem takes, in bytes, as the reference estimates it; 0 if it cannot."""
         return self.ask(Command.SIZE, timeout_s, seed=seed)[0]
 
     def ask_for_text(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, str]:
-        """The same, with the text that the answer comes with."""
+        """See `ask`; returns the number and the text of the answer."""
         with self.handle.lock:
             number, length = self.ask(command, timeout_s, **numbers)
             return number, control_channel.get_text(self.handle.mailbox, length)
@@ -70,9 +70,9 @@ class Session:
     def describe(
         self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True, slow: Slow | None = None
     ) -> problem_spec.Spec:
-        """Have the reference build its model under `seed`, or turn to that case, and describe its inputs and outputs.
+        """Make the reference build its model under `seed`, or select a case, and describe its inputs and outputs.
 
-        `sole`: no other evaluation uses memory of the device meanwhile."""
+        `sole`: no other evaluation uses the device's memory meanwhile."""
         with self.handle.reserved(slow):
             size, _ = self.ask(Command.DESCRIBE, timeout_s, a=case, b=sole, seed=seed, slow=slow)
             mailbox = self.handle.mailbox
@@ -92,9 +92,9 @@ class Session:
         prefix: torch.Tensor | None = None,
         device_lock: DeviceLock | None = None,
     ) -> None:
-        """Give the process an arena of `size` bytes that starts with `prefix`: parameters, constructor arguments.
+        """Give the process an arena of `size` bytes that begins with `prefix`: parameters and constructor arguments.
 
-        `device_lock`: held while the arena is made, and not while the process takes it, whose constructor may take
+        `device_lock`: held while the arena is made, not while the process constructs its model from it, which may take
         long."""
         with device_lock.shared() if device_lock is not None else nullcontext():
             fd, self._arena = shared_memory.create(self.handle.device, size)
@@ -111,25 +111,25 @@ class Session:
             os.close(fd)
 
     def region(self, region: layout.Region, first: int, count: int) -> torch.Tensor:
-        """The memory of some slots of a region, uint8 (count, slot_bytes): shared, so it may change at any time."""
+        """Memory of some slots of a region, uint8 (count, slot_bytes): shared, so it may change at any time."""
         assert self._arena is not None
         start = region.start + first * region.slot_bytes
         return self._arena.whole[start : start + count * region.slot_bytes].view(count, region.slot_bytes)
 
     def note_readers(self) -> None:
-        """Note that all requests to the device so far read the arena; see `wait_for_readers`."""
+        """Note that all requests sent to the device so far read the arena; see `wait_for_readers`."""
         if self.handle.device.type == "cuda":
             self._read = self._read or torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._read.record()
 
     def wait_for_readers(self) -> None:
-        """Wait until all noted reads have ended, before the process writes there."""
+        """Wait until all noted reads have ended, before the process writes."""
         if self._read is not None:
             self._read.synchronize()
 
     @property
     def prefix(self) -> torch.Tensor:
-        """Parameters and constructor arguments as they lie in the arena."""
+        """Parameters and constructor arguments in the arena."""
         assert self.place is not None
         assert self._arena is not None
         return self._arena.whole[: self.place.inputs.start]
@@ -137,10 +137,10 @@ class Session:
     def timed_run(
         self, first: int, count: int, delivering: Delivering, timeout_s: float, stopwatch: Stopwatch | None = None
     ) -> tuple[int, int]:
-        """Nanoseconds of wall time and of claimed time for `count` calls; exact where a stopwatch takes the time.
+        """Run `count` calls; returns nanoseconds of wall time and of claimed time.  Exact if a stopwatch measures.
 
-        The process is frozen before and after; the request is waiting in its channel when the clock starts and it is
-        woken.  So no work that depends on the inputs can have been done before, whatever threads it started."""
+        The process is frozen before and after.  The request is already in its channel when the clock starts and the
+        process is woken, so none of its threads can do work that depends on the inputs beforehand."""
         self.requests += 1
         handle = self.handle
         with handle.lock:
@@ -156,14 +156,14 @@ class Session:
             return time.perf_counter_ns() - began, busy_ns
 
     def pointers(self, count: int) -> list[int]:
-        """Addresses of the outputs of the process's last run, by its own word: one address a leaf, call by call."""
+        """Addresses of the outputs of the last run, as the process reports them: one per leaf, call by call."""
         assert self.place is not None
         number = count * len(self.place.outputs.leaves)
         return list(struct.unpack_from(f"<{number}Q", self.handle.mailbox, control_channel.POINTERS_AT))
 
     def delivered(self, first: int, count: int, pointers: list[int]) -> Snapshot:
-        """A private copy of the outputs of `count` calls: from the addresses in `pointers`, and from the slots where an
-        address is 0 or the list is empty.  Raises ValueError for an address that no window shows."""
+        """A private copy of the outputs of `count` calls, read from the addresses in `pointers`, or from the slots if
+        an address is 0 or the list is empty.  Raises ValueError for an address that is not mapped."""
         assert self.place is not None
         region = self.place.outputs
         slots = self.region(region, first, count)
@@ -191,8 +191,8 @@ class Session:
         return Snapshot(copy, runs, rest)
 
     def leave(self, timeout_s: float) -> None:
-        """Give the arena back; a reference forgets the session.  The memory that it gives back then is free as soon as
-        the referee lets go of it, too."""
+        """Release the arena; a reference forgets the session.  Memory that it gives back is free once the referee has
+        unmapped it."""
         self._arena = None
         with self.handle.lock:
             given_back, _ = self.ask(Command.RELEASE, timeout_s)
@@ -201,8 +201,8 @@ class Session:
 
 
 def _runs(handle: ProcessHandle, addresses: list[int], size: int) -> Iterator[tuple[int, int, torch.Tensor | None]]:
-    """Runs of calls, one after another: first and last call, and the memory where their outputs of `size` bytes lie:
-    (calls, size), of equally spaced ones within a window; None where there are too few of them."""
+    """Runs of consecutive calls: first call, end, and the memory (calls, size) of their equally spaced outputs; None in
+    its place if the run is too short."""
     begin = 0
     while begin < len(addresses):
         address, end, step = addresses[begin], *_equally_spaced(addresses, begin)
@@ -218,8 +218,8 @@ def _runs(handle: ProcessHandle, addresses: list[int], size: int) -> Iterator[tu
 
 
 def _equally_spaced(addresses: list[int], begin: int) -> tuple[int, int]:
-    """End of the run in which addresses follow each other at one distance, and that distance; a single one where they
-    do not ascend."""
+    """End of the run in which addresses ascend by a constant distance, and that distance; a run of one call
+    otherwise."""
     step = addresses[begin + 1] - addresses[begin] if begin + 1 < len(addresses) else 0
     end = begin + 1
     while step > 0 and end < len(addresses) and addresses[end] - addresses[end - 1] == step:
@@ -228,7 +228,7 @@ def _equally_spaced(addresses: list[int], begin: int) -> tuple[int, int]:
 
 
 def _pieces(handle: ProcessHandle, target: torch.Tensor, address: int) -> list[Shared]:
-    """Pairs to copy, so that `target` holds the process's content from `address` on."""
+    """Pairs of target and source memory that copy the process's content from `address` on into `target`."""
     pieces, done = [], 0
     while done < len(target):
         source = handle.window(address + done, len(target) - done)
@@ -240,6 +240,6 @@ def _pieces(handle: ProcessHandle, target: torch.Tensor, address: int) -> list[S
 
 
 def settle(device: torch.device) -> None:
-    """Wait until all that this process asked of the device is done."""
+    """Wait until the device has done everything that this process requested."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,9 +1,9 @@
-"""The reference processes of a device: one for each recent problem, shared by the evaluations of that problem.
+"""Pool of reference processes of a device: one for each recent problem, shared by the evaluations of that problem.
 
-A context costs the driver the more, the more there are, so that a process for each evaluation would be the slowest part
-of it.  Each evaluation takes a session of its own in the process (parameters and arena); the process's lock lets one
-request through at a time, and the device's lock keeps requests away during timing.  Where many evaluations of one
-problem are in flight, they would wait for that one request at a time, and the problem gets a second process."""
+Making a context costs the driver more, the more contexts there are, so a process for each evaluation would be its
+slowest part.  Each evaluation has its own session in the process (parameters and arena).  The process's lock admits one
+request at a time, and the device's lock keeps requests away during timing.  If many evaluations of one problem are in
+flight, the problem gets a second process."""
 
 from __future__ import annotations
 
@@ -22,39 +22,40 @@ from workers.sandbox.process import Ended, TimedOut, ZygoteError
 RELEASE_TIMEOUT_S = 10.0
 
 STUCK_S = 120.0
-"""Seconds for which a problem whose reference gave no answer in time is not asked again: each of its candidates would
-take an evaluation's place for a minute, to no effect."""
+"""Seconds for which a problem is refused after its reference gave no answer in time: each of its candidates would
+occupy an evaluation's place for a minute to no effect."""
 
 END_S = 2.0
-"""Seconds to wait for a process to end: its memory is free then."""
+"""Seconds to wait for a process to end, after which its memory is free."""
 
 SESSIONS = 4
-"""Evaluations in one process before another is begun for the same problem.  With all of eight in one, a device did 176
-evaluations of one problem a minute, and 217 of eight problems (H200)."""
+"""Evaluations in one process before another is started for the same problem.  With eight in one process, a device did
+176 evaluations of one problem a minute, against 217 of eight problems (H200)."""
 
 
 class References:
-    """Processes by problem.  For any number of threads."""
+    """Reference processes by problem.  Thread-safe."""
 
     def __init__(self, spawn: Callable[[], ProcessHandle], kept: int) -> None:
-        """`spawn` makes a process that serves references; `kept`: how many may wait for their problem to come again."""
+        """`spawn` starts a process that serves references; `kept`: processes that stay for their problem's next
+        evaluation."""
         self._spawn = spawn
         self._kept = kept
         self._lock = threading.Lock()
         self._known: OrderedDict[str, ProcessHandle] = OrderedDict()
         self._sessions: dict[int, int] = {}
-        """id of a process → evaluations that sit there."""
+        """id of a process → sessions in it."""
         self._numbers = itertools.count(1)
         self._stuck: dict[str, float] = {}
-        """Time (time.monotonic) at which a problem's reference gave no answer in time, by problem."""
+        """Problem → time (time.monotonic) at which its reference gave no answer."""
 
     def sit(
         self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
     ) -> Session:
-        """A session in the process of a problem, which is loaded.  Exceptions of loading pass through; then nothing is
-        kept.
+        """A session in the process of a problem, which has been loaded.  Errors of loading pass through, and the
+        process is dropped.
 
-        `slow` is called where that takes long.  FailedError, at once, for a problem that was stuck lately."""
+        `slow` is called if loading takes long.  Raises FailedError at once for a problem that was recently stuck."""
         problem = sha256(source + b"\0" + entry_point.encode() + b"\0cases" * by_cases)
         with self._lock:
             self._refuse_stuck(problem)
@@ -90,7 +91,7 @@ class References:
             raise
 
     def _refuse_stuck(self, problem: str) -> None:
-        """Raise FailedError for a problem that was stuck recently.  The lock is held."""
+        """Raise FailedError for a problem that was recently stuck.  The lock is held."""
         now = time.monotonic()
         self._stuck = {each: since for each, since in self._stuck.items() if now - since < STUCK_S}
         since = self._stuck.get(problem)
@@ -101,7 +102,7 @@ class References:
             )
 
     def _vacant(self, problem: str) -> str:
-        """Key of the first process of a problem that has a session left, or that is to be begun.  The lock is held."""
+        """Key of the problem's first process with a free session, or of a process to be started.  The lock is held."""
         keys = (f"{problem}/{number}" for number in itertools.count())
         return next(key for key in keys if self._has_room(self._known.get(key)))
 
@@ -109,12 +110,12 @@ class References:
         return handle is None or self._sessions.get(id(handle), 0) < SESSIONS
 
     def _surplus(self) -> list[ProcessHandle]:
-        """Processes without sessions in use, the oldest first, beyond those that are kept.  The lock is held."""
+        """Idle processes beyond the number to keep, oldest first, removed from the pool.  The lock is held."""
         idle = [key for key, handle in self._known.items() if not self._sessions.get(id(handle))]
         return [self._known.pop(key) for key in idle[: max(0, len(self._known) - self._kept)]]
 
     def end_idle(self) -> None:
-        """End the processes in which no evaluation sits."""
+        """End the processes without sessions."""
         with self._lock:
             idle = [key for key, handle in self._known.items() if not self._sessions.get(id(handle))]
             leaving = [self._known.pop(key) for key in idle]
@@ -124,11 +125,11 @@ class References:
             handle.close(wait_s=END_S)
 
     def leave(self, session: Session) -> None:
-        """An evaluation is over."""
+        """Close a session."""
         try:
             session.leave(RELEASE_TIMEOUT_S)
         except (FailedError, Ended, TimedOut, ValueError, ZygoteError):
-            self.discard(session.handle)  # it cannot even forget; and it may be gone already
+            self.discard(session.handle)  # it may have ended
         self._stand_up(session.handle)
 
     def _stand_up(self, handle: ProcessHandle) -> None:
@@ -143,15 +144,15 @@ class References:
             handle.close()
 
     def discard(self, handle: ProcessHandle) -> None:
-        """Take a failed process out of service for further evaluations; it ends when the last one has left."""
+        """Give a failed process no further sessions; it ends when its last session is closed."""
         with self._lock:
             for key, known in list(self._known.items()):
                 if known is handle:
                     del self._known[key]
 
     def condemn(self, handle: ProcessHandle) -> None:
-        """Kill a process that gave no answer in time: threads that wait for it hear of its end.  Its problem is refused
-        for a while."""
+        """Kill a process that gave no answer in time; threads that wait for it see its end.  Its problem is refused for
+        a while."""
         with self._lock:
             for key, known in self._known.items():
                 if known is handle:
@@ -160,12 +161,12 @@ class References:
         handle.process.strike()
 
     def discard_gone(self) -> None:
-        """Take processes out of service that have ended between requests."""
+        """Remove processes that have ended between requests."""
         with self._lock:
             known = list(self._known.values())
         for handle in known:
             if not handle.lock.acquire(blocking=False):
-                continue  # a thread that asks it something now hears of its end
+                continue  # the thread that is asking it sees its end
             try:
                 there = handle.process.is_there
             finally:

@@ -1,4 +1,4 @@
-"""State that lives as long as the device: zygotes, spare processes, references of recent problems, the fingerprint."""
+"""Resources that live as long as the device: zygotes, warm processes, references of recent problems, lock, clock."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from workers.sandbox.zygote_client import Zygote
 
 REFERENCE_MEMORY_BYTES = 8 << 30
 SPARE_MEMORY_BYTES = 4 << 30
-"""Address space of the first spare, the default of a job."""
+"""Address space of the first warm process: the default of a job."""
 
 KEPT_BYTES = 8 << 30
-"""Bytes of a GPU's memory that the referee keeps for its next tensors."""
+"""GPU memory that the referee caches for its next tensors, in bytes."""
 
 SPARE_ATTEMPTS = 3
-"""Processes that are tried before a candidate gets none."""
+"""Processes that are tried before the candidate's job fails."""
 
 CPU_LIMIT_S = 3600
-"""Processor time after which the kernel ends a process, independently of the referee."""
+"""Processor seconds after which the kernel ends a process, independently of the referee."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,13 +46,13 @@ _CANDIDATE, _REFERENCE, _BUILDER = "workers.shims.candidate", "workers.shims.ref
 
 
 class BrokenHostError(RuntimeError):
-    """The zygote of candidates and references has ended, and all that it had forked: the referee has to end, too."""
+    """The zygote of candidates and references has ended, with all its processes: the referee has to end as well."""
 
 
 class Host:
-    """Host of one device.  Use as a context manager.
+    """Resources of one device.  Use as a context manager.
 
-    On a GPU any number of evaluations may use it at once, each in a thread of its own; on the CPU one at a time."""
+    On a GPU any number of evaluations may use it at once, each in its own thread; on the CPU one at a time."""
 
     def __init__(
         self,
@@ -64,11 +64,10 @@ class Host:
         steady: bool = False,
         lock_folder: Path = LOCK_FOLDER,
     ) -> None:
-        """Starts the zygotes; `wait_ready` says when they have imported torch.
+        """Starts the zygotes; `wait_ready` waits until they have imported torch.
 
-        `slots`: evaluations that may be in flight, which share the device's memory.
-        `steady`: make contexts only while no timing runs (warm_pool.py).
-        `lock_folder`: where the locks of this host's devices are, for all referees that share one."""
+        `slots`: evaluations in flight, which share the device's memory.  `steady`: make contexts only while no timing
+        runs (warm_pool.py).  `lock_folder`: folder of the devices' locks, shared by all referees of this host."""
         self.node = node
         self.index = index
         self.device: Device = open_device(device_class, index, slots)
@@ -106,7 +105,8 @@ class Host:
         self.environment: Environment | None = None
 
     def wait_ready(self) -> Environment:
-        """Wait until candidates can be taken.  The layers are read off a first process, which stays as the spare."""
+        """Wait until candidates can be accepted.  The sandbox's layers are read from a first process, which on the CPU
+        stays as the warm process."""
         self._zygote.wait_ready()
         self.prepare_spare(SPARE_MEMORY_BYTES)
         self.bytes_per_s = self.device.bytes_per_s()
@@ -131,13 +131,14 @@ class Host:
         return Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
 
     def require_zygote(self) -> None:
-        """Raises BrokenHostError: any message or end of one of its processes may be because the zygote has gone."""
+        """Raise BrokenHostError if the zygote has ended: messages from its processes, and their ends, prove nothing
+        then."""
         if not self._zygote.is_alive:
             raise BrokenHostError("the zygote of candidates and references has ended, with all their processes")
 
     def mend(self) -> None:
-        """Restart processes that have ended, before an evaluation.  Raises BrokenHostError where that takes another
-        referee."""
+        """Restart auxiliary processes that have ended, before an evaluation.  Raises BrokenHostError if the referee has
+        to be restarted."""
         self.require_zygote()
         with self._mending:
             if not self.stopwatch.is_alive:
@@ -156,13 +157,13 @@ class Host:
 
     @property
     def quiet_cores(self) -> cpu_affinity.Cores | None:
-        """Cores for timed processes; on the CPU those have a claimed core already."""
+        """Cores for timed processes; None on the CPU, where they have a claimed core."""
         return self.cores if self._on_gpu else None
 
     @property
     def lost(self) -> bool:
-        """True where no evaluation is possible here any more: the zygote has ended, or the referee's own context on the
-        device has failed, from which no context recovers."""
+        """True if no further evaluation is possible: the zygote has ended, or the referee's context on the device has
+        failed, which cannot be repaired."""
         if not self._zygote.is_alive:
             return True
         if not self._on_gpu:
@@ -179,7 +180,7 @@ class Host:
         return ProcessHandle(zygote.spawn(role, memory_bytes=memory_bytes, cpu_s=CPU_LIMIT_S), self.device.torch_device)
 
     def candidate(self, memory_bytes: int) -> ProcessHandle:
-        """A fresh, warm process for one candidate: a spare, if there is one of that size."""
+        """A fresh process for one candidate: a warm one, if there is one of this size."""
         if self._warm_pool is not None:
             return self._warm_pool.take()
         for _ in range(SPARE_ATTEMPTS):
@@ -187,7 +188,7 @@ class Host:
             handle = self._spares.pop(memory_bytes)
             try:
                 handle.process.wait_ready()
-            except ZygoteError as error:  # its warden could not confine it, or has ended
+            except ZygoteError as error:  # the warden could not confine it, or has ended
                 _log.warning("a spare process is of no use, another is forked: %s", error)
             else:
                 if handle.process.is_there:
@@ -198,10 +199,10 @@ class Host:
         raise ZygoteError(f"expected a process for the candidate, got {SPARE_ATTEMPTS} that ended")
 
     def retire(self, handle: ProcessHandle) -> None:
-        """Retire a candidate's process that has served.
+        """Retire a candidate's process.
 
-        On a GPU it is killed at once: a process that is merely stopped keeps memory that others may have by now, and a
-        kernel of it that has no end runs on.  On the CPU it stands still until there is time to take it apart."""
+        On a GPU it is killed at once: a frozen process keeps memory that others may have reserved, and a kernel without
+        an end would run on.  On the CPU it stays frozen until `bury`."""
         if self._warm_pool is not None:
             handle.process.strike()
             self._warm_pool.bury(handle)
@@ -214,40 +215,39 @@ class Host:
 
     @property
     def unburied(self) -> int:
-        """Processes that have served and are not yet taken apart."""
+        """Number of retired processes that still exist."""
         return len(self._retired) if self._warm_pool is None else self._warm_pool.unburied
 
     def builder(self) -> ProcessHandle:
-        """A fresh process for one compilation ahead of time."""
+        """A fresh process for one ahead-of-time compilation."""
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
 
     def recycle(self, memory_bytes: int) -> None:
-        """End the processes that have served, and prepare the next candidate's: between two jobs, on the CPU."""
+        """End retired processes and prepare the next candidate's: between two jobs, on the CPU."""
         self.bury()
         if self._warm_pool is None:
             self.prepare_spare(memory_bytes)
 
     def bury(self) -> None:
-        """End the processes that have served, on the CPU, while no timing runs."""
+        """End retired processes, on the CPU, while no timing runs."""
         for handle in self._retired:
             handle.close()
         self._retired.clear()
 
     def trim(self) -> None:
-        """Keep no more memory than is soon used again, after an evaluation on a GPU, because others wait for it."""
+        """Release cached GPU memory beyond KEPT_BYTES after an evaluation, because others wait for it."""
         if self._on_gpu and torch.cuda.memory_reserved() > KEPT_BYTES:
             with self.device_lock.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()
 
     def _give_back(self) -> None:
-        """End references that no evaluation uses, and keep no memory of the device in this process: another evaluation
-        needs it."""
+        """End idle references and release this process's cached memory: another evaluation needs it."""
         self.references.end_idle()
         if self._on_gpu:
             torch.cuda.empty_cache()
 
     def prepare_spare(self, memory_bytes: int) -> None:
-        """Fork the next candidate's process.  On the CPU there is nothing to warm that the first call does not do as
+        """Fork the next candidate's process.  On the CPU there is nothing to warm up that the first call does not do as
         fast."""
         for size in list(self._spares):
             if size != memory_bytes:
@@ -256,7 +256,7 @@ class Host:
             self._spares[memory_bytes] = self._spawn(_CANDIDATE, memory_bytes)
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         if self._warm_pool is not None:
             self._warm_pool.close()
         for handle in [*self._spares.values(), *self._retired]:

@@ -1,8 +1,8 @@
-"""EVALUATE: a second look at a wrong call: by ties and by the roundings that decide, is it right?
+"""EVALUATE: second look at a wrong call: is it right once ties and rounding are taken into account?
 
-The reference's process knows (workers/shims/equivalent_answers.py); it is given the inputs and the delivered outputs,
-and corrects the expected outputs in place of the wrong elements.  The result is compared as ever.  For numbers that are
-wrong by far nothing is asked."""
+The reference's process decides (workers/shims/equivalent_answers.py).  It receives the inputs and the delivered outputs
+and returns the nearest right outputs: an element that is equivalent to the expected one keeps its delivered value.  The
+result is compared like any output.  Calls that are wrong by far get no second look."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from workers.referee.session import correctness
 from workers.referee.session.batches import Delivery
 
 SECONDS = 60.0
-"""Processor time of the reference that an evaluation has for shaking; ties are looked for beyond it, too."""
+"""Processor seconds per evaluation that the reference may spend on perturbing its roundings; after that it looks for
+ties only."""
 
 Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str, float] | None]
-"""Question about one call; the second argument asks for ties alone.  Answer: the nearest right outputs, uint8
-(1, slot_bytes), findings on each as JSON, and seconds of processor time; None where the reference cannot say."""
+"""Question about one call; the second argument restricts it to ties.  Answer: the nearest right outputs as uint8 (1,
+slot_bytes), findings on each output as JSON, and processor seconds; None if the reference cannot decide."""
 
 
 class Excuses:
     """Second looks of one evaluation."""
 
     def __init__(self, ask: Ask) -> None:
-        """`ask`: the reference's process."""
+        """`ask`: sends the question to the reference's process."""
         self._ask = ask
         self._spent_s = 0.0
 
@@ -38,9 +39,10 @@ class Excuses:
         expected: list[torch.Tensor],
         shown: Callable[[torch.Tensor], list[torch.Tensor]],
     ) -> list[correctness.Compared]:
-        """The outputs of some calls, one of which (`call`, a delivery of its own: `part`) is wrong, compared once more.
+        """The outputs of some calls, with the wrong call `call` compared once more.
 
-        `expected`: (1, elements) of that call, one an output; `shown`: the outputs in a slot's memory."""
+        `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its outputs; `shown`: views of
+        the outputs in a slot's memory."""
         if any(output.is_hopeless(call, exact) for output, exact in zip(outputs, expected, strict=True)):
             return outputs
         answer = self._ask(part, self._spent_s > SECONDS)

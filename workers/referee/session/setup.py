@@ -1,5 +1,5 @@
-"""EVALUATE: the two sides take their sessions: the reference in a process that may serve several evaluations, the
-candidate in one of its own."""
+"""EVALUATE: set-up of both sides: sessions, memory layout, loading.  The reference's process may serve several
+evaluations, the candidate has a process of its own."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import sizing
 
 EXPECTED_SHARE = 0.45
-"""Share of an arena that expected outputs may take besides where they are made when outputs are verified."""
+"""Share of an arena for expected outputs, in addition to the calls' memory, if they are made when outputs are
+verified."""
 
 FASTEST = 16.0
-"""Speedup up to which blocks of a candidate last as long as they should.  Memory for blocks of a faster one would lie
-idle for all others: a product of matrices of 2.8 ms would take 23 GB, for 41 calls a block where one is enough."""
+"""Speedup up to which the candidate's blocks reach their full duration.  Memory for faster candidates would lie idle
+for all others: a matrix product of 2.8 ms would take 23 GB, for 41 calls a block where one is enough."""
 
 LARGEST_SHARE = 0.6
-"""Share of the memory of all evaluations together that one may take: one that needs more streams its calls."""
+"""Share of the memory for evaluations that a single one may take; an evaluation that needs more streams its calls."""
 
 WAITING_S = 10.0
-"""Seconds that a second process may take besides, because of timing meanwhile: the wait is not its fault."""
+"""Additional seconds for a second process, which may wait while others are timed."""
 
 
 def sit(job: Job, host: Host) -> Session:
-    """A session in the process of the reference, which is loaded.  Raises Fault (invalid)."""
+    """A session with the reference's process, which has loaded the problem.  Raises Fault (invalid)."""
     with host.device_lock.shared_at_first() as slow, Unaided(host.references, None):
         return host.references.sit(
             job.reference, job.entry_point, REFERENCE_TIMEOUT_S, by_cases=job.options.cases, slow=slow
@@ -46,13 +47,13 @@ def sit(job: Job, host: Host) -> Session:
 
 
 def leave(host: Host, reference: Session) -> None:
-    """The evaluation is over."""
+    """Close the reference's session at the end of an evaluation."""
     with host.device_lock.shared():
         host.references.leave(reference)
 
 
 def lay_out(host: Host, agreed: problem_spec.Spec, budget_s: float) -> problem_spec.Arena:
-    """Layout for as many input sets at a time as an arena of this device holds, and as can be timed in a block."""
+    """Memory layout with as many input sets as an arena of this device holds and as a block can use."""
     device = host.device
     most = sizing.most_slots(device.max_slots, budget_s, device.block_us)
     if agreed.case is None and agreed.slot_bytes > device.together_bytes:
@@ -64,8 +65,8 @@ def lay_out(host: Host, agreed: problem_spec.Spec, budget_s: float) -> problem_s
 
 
 def _apart(agreed: problem_spec.Spec, device: Device, most: int) -> problem_spec.Arena:
-    """The layout for a problem whose expected outputs are made when outputs are verified: memory for a call holds its
-    inputs and outputs.  Where a block is a single call, or memory holds no more, calls are streamed."""
+    """The layout of a problem whose expected outputs are made when outputs are verified: a call's memory holds its
+    inputs and outputs only.  Calls are streamed if a block is a single call, or if memory holds no more."""
     inputs = min(most, device.arena_bytes // (agreed.input_bytes + agreed.output_bytes))
     expected = int(device.arena_bytes * EXPECTED_SHARE) // agreed.expected_bytes
     if inputs >= 2:
@@ -85,10 +86,10 @@ def load(
     deadline: Deadline,
     device_lock: DeviceLock,
 ) -> None:
-    """Source, then arena with the reference's parameters, then the constructor.
+    """Load the candidate: its source, then the arena with the reference's parameters, then the constructor.
 
-    A source that the host compiles is compiled while it is loaded, on the host's cores, with the device open to others:
-    that may take as long as the deadline leaves."""
+    A source that is compiled on the host's cores may take as long as the deadline leaves; the device is open to others
+    meanwhile."""
     assert reference.place is not None
     loading_s = deadline.left_s if BACKENDS[job.backend].compiled_on_host else deadline.allow()
     candidate.handle.load_candidate(job.candidate, agreed, job.entry_point, job.backend, loading_s)
@@ -103,12 +104,12 @@ def load(
 def second(
     handle: ProcessHandle, context: EvaluationContext, *, silent: bool = False
 ) -> Iterator[tuple[Session, Deadline]]:
-    """A session in another, fresh process, which has loaded the candidate, and the time that it has; a cancellation
-    ends it, and afterwards the first candidate again.  `silent`: no kernel of the candidate's is ever launched there.
+    """A session with another, fresh process that has loaded the candidate, and its deadline.  A cancellation kills that
+    process and, afterwards, the first candidate again.  `silent`: the process never launches a kernel of the candidate.
 
-    The lock is not held while the session is fetched: to wait for a process with it would keep timers away from the
-    device, and a warm pool that makes contexts while no timing runs would wait for those.  The process's exceptions
-    pass through."""
+    The caller does not hold the device's lock.  Waiting for a process with the lock would keep timers away, and a warm
+    pool that makes contexts only while no timing runs would wait for those timers.  The process's exceptions pass
+    through."""
     timeout_s = context.job.options.last_call_s
     deadline = Deadline(timeout_s + WAITING_S, timeout_s, context.cancellation, context.host.device_lock.waits)
     context.cancellation.aim(handle.process)
@@ -132,6 +133,6 @@ def second(
 
 
 def init_seed(seed: bytes) -> bytes:
-    """The seed under which both constructors run, so that parameters without a namesake start alike.  The candidate is
-    given this one; nothing about the inputs follows from it."""
+    """The seed under which both constructors run, so that parameters without a counterpart start with the same values.
+    The candidate receives this seed; nothing about the inputs follows from it."""
     return hashlib.sha256(seed + b"init").digest()

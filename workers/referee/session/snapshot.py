@@ -1,4 +1,4 @@
-"""Outputs as they were at one moment, and whether memory has changed since."""
+"""Snapshots of outputs, and tests whether the memory has changed since."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import NamedTuple
 import torch
 
 JOINED_BYTES = 64 << 20
-"""Outputs that lie anywhere are compared in one go, in copies, up to so many bytes in all; larger ones one by one."""
+"""Total size up to which scattered outputs are compared in one operation, as copies; larger ones are compared
+separately."""
 
 COMPARED_WORDS = 1 << 26
-"""Elements that are compared at once."""
+"""Elements compared at once."""
 
 Shared = tuple[torch.Tensor, torch.Tensor]
-"""Part of a private copy, and the shared memory that it is of; as large."""
+"""Part of a private copy, and the shared memory that it was copied from; of equal shape."""
 
 
 class Snapshot(NamedTuple):
-    """Outputs as they were at a moment."""
+    """Outputs at one moment."""
 
     copy: torch.Tensor
-    """uint8 (calls, slot_bytes), laid out as slots are."""
+    """uint8 (calls, slot_bytes), laid out like slots."""
     runs: list[Shared]
-    """(calls, elements): outputs of calls one after another, which lie in memory at equal distances."""
+    """(calls, elements): outputs of consecutive calls at equal distances in memory."""
     rest: list[Shared]
-    """(bytes,): pieces at any address."""
+    """(bytes,): pieces at arbitrary addresses."""
 
     def differs(self) -> torch.Tensor:
-        """True where the shared memory has changed by now: a bool on the device, without waiting for it."""
+        """True if the shared memory has changed: a bool on the device, without waiting for it."""
         found = [differ(target, source) for target, source in self.runs]
         rest = self.rest
         if sum(len(target) for target, _ in rest) > JOINED_BYTES:
@@ -40,8 +41,10 @@ class Snapshot(NamedTuple):
 
 
 def differ(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Test whether two memories of one shape differ: a bool on the device.  Read in words of eight bytes where they
-    consist of such, some at a time: a comparison takes an eighth as much memory as its operands, or as much, again."""
+    """Test whether two memories of equal shape differ: a bool on the device.
+
+    They are read in words of eight bytes if possible, some at a time: a comparison takes up to as much memory as its
+    operands."""
     pairs = [in_words(left, right) if left.dim() > 1 and left.dtype == torch.uint8 else (left, right)]
     if pairs[0][0].numel() > COMPARED_WORDS:
         [(a, b)] = pairs
@@ -51,8 +54,8 @@ def differ(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def in_words(target: torch.Tensor, source: torch.Tensor) -> Shared:
-    """The same memory in words of eight bytes where it consists of such: memory that does not lie in one piece is
-    copied and compared element by element."""
+    """Both memories as words of eight bytes, or unchanged if their layout does not allow it: memory that is not
+    contiguous is copied and compared element by element."""
     for rows in (target, source):
         if any(int(n) % 8 for n in (rows.data_ptr(), rows.storage_offset(), rows.stride(0), rows.shape[1])):
             return target, source

@@ -1,4 +1,4 @@
-"""Record of stages and their times, for the evaluation's stage times and its timeline (Chrome's trace event format)."""
+"""Times of an evaluation's stages, for its stage times and its timeline (Chrome's trace event format)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.protocol.launch_records import Launch
 
 
 class Stages:
-    """A stopwatch with names."""
+    """Record of named time spans."""
 
     def __init__(self) -> None:
         """A record that starts now."""
@@ -21,7 +21,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Record the code within as a stage; a name may come several times."""
+        """Record the enclosed code as a stage; a name may occur several times."""
         began = self._now_us()
         try:
             yield
@@ -39,8 +39,8 @@ class Stages:
         return sums
 
     def chrome_trace(self, blocks: tuple[Block, ...] = (), launches: Sequence[Launch] = ()) -> bytes:
-        """Complete events: stages on one row; the blocks on another, end to end, since only their lengths are kept; and
-        the device's work in the profiled call on rows of its own, one for each stream."""
+        """Complete events: stages in one row; blocks in two, end to end, since only their durations are stored; and the
+        device's work in the profiled call, one row per stream."""
         events = [_event(name, began, duration, row=1) for name, began, duration in self._spans]
         at = next((began for name, began, _ in self._spans if name == "timing"), 0.0)
         for block in blocks:

@@ -1,7 +1,7 @@
-"""Null answers, computed from nothing, held to the same rule as a candidate's: where one passes, passing proves little.
+"""Null answers, computed without the inputs and held to the same rule as a candidate's: if one passes, passing proves
+little.
 
-Source: robust-kbench, whose filters look for such problems beforehand; here it is asked with the inputs of each
-evaluation."""
+Source: robust-kbench, whose filters look for such problems beforehand.  Here the inputs of each evaluation are used."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from workers.referee.session import correctness
 
 TOGETHER_BYTES = 64 << 20
 LARGE_CALLS = 2
-"""Number of calls for which a large output is held to the rule, for want of time; it is checked one answer after the
-other, for want of memory."""
+"""Calls for which a large output is compared, to save time; its answers are compared one by one, to save memory."""
 
 
 def null_answers(
     expected: Sequence[torch.Tensor], baseline: Sequence[torch.Tensor], rule: correctness.Rule = correctness.OURS
 ) -> tuple[str, ...]:
-    """Names among `zeros`, `mean` and `another_call` that are within tolerance in every output of every call; where
-    outputs are large, of the first calls.
+    """Names among `zeros`, `mean` and `another_call` that are within tolerance in every output of every call; for large
+    outputs, of the first calls.
 
-    `expected`, `baseline`: one a leaf of the outputs, (calls, elements), in fp64 and in the output's own type."""
+    `expected`, `baseline`: one per leaf of the outputs, (calls, elements), in fp64 and in the output's own type."""
     if not any(leaf.numel() for leaf in baseline):
         return ()
     right: set[str] | None = None
@@ -53,7 +52,7 @@ def _answers(own: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _right(answers: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, rule: correctness.Rule) -> list[bool]:
-    """Verdicts on answers to all calls, one after another."""
+    """Verdicts on answers to all calls, concatenated."""
     if len(answers) > len(own):  # else there would be a copy for nothing
         times = (len(answers) // len(own), 1)
         exact, own = exact.repeat(times), own.repeat(times)

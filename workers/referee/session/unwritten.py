@@ -1,4 +1,4 @@
-"""EVALUATE: elements of an output that seem to hold what was in the slot before the call."""
+"""EVALUATE: detection of output elements that were never written."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 
 
 def untouched(got: torch.Tensor, poison: torch.Tensor) -> torch.Tensor:
-    """Elements of one call's output that seem to hold the earlier content: wrong answers do so by chance, those of 16
-    bits often.  After two calls with different poisons it is known.  Outputs of one-byte types count only as a whole
+    """Elements of one call's output that seem to hold the slot's earlier content.  Wrong answers may match by chance,
+    those of 16 bits often; two calls with different poisons prove it.  Outputs of one-byte types count only as a whole
     slot.
 
     `poison`: the earlier content, repeated from the first element on."""

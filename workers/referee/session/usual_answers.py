@@ -1,4 +1,4 @@
-"""Answers to inputs of a variant, judged by the usual ones: is the variant inside the problem's domain?"""
+"""Comparison of answers to unusual inputs with answers to usual ones: is the variant inside the problem's domain?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FADED, EXPLODED = 1e-3, 1e3
 
 @dataclass(frozen=True, kw_only=True)
 class Usual:
-    """An output of a usual call."""
+    """Summary of an output of a usual call."""
 
     rms: float
     """Root mean square of the expected output."""
@@ -28,7 +28,7 @@ class Usual:
 
 
 def usual(values: torch.Tensor, expected: torch.Tensor) -> Usual:
-    """Usual size and error of one call's output, each (1, elements)."""
+    """Size and error of one call's output; both arguments (1, elements)."""
     if not (values.is_floating_point() or values.is_complex()):
         return Usual(rms=0.0, error=0.0)
     [(error, _, _, rms)] = known((values, expected), more=[root_mean_square(expected)])
@@ -36,12 +36,12 @@ def usual(values: torch.Tensor, expected: torch.Tensor) -> Usual:
 
 
 def objections(baseline: torch.Tensor, expected: torch.Tensor, before: Usual, *, ceiling: bool = True) -> list[str]:
-    """Per call, why the reference cannot be asked about unusual inputs, in words; nothing where it can.  Its own
-    precision must do about as well on them as on the usual ones, and its answer must be of the same order: against one
-    that has vanished every rounding error is large, and one that has exploded is of another problem.
+    """Per call, the reason why the reference's answer to unusual inputs cannot be used; empty if it can.
 
-    `baseline`, `expected`: (calls, elements) of unusual calls; `before`: the same output of a usual one; `ceiling`:
-    whether an answer may explode."""
+    The reference's own precision must be about as accurate as on usual inputs, and its answer of the same order of
+    magnitude: relative to a vanished answer every rounding error is large, and an exploded one belongs to another
+    problem.  `baseline`, `expected`: (calls, elements) of unusual calls; `before`: the same output of a usual call;
+    `ceiling`: limit the size of answers."""
     if not (baseline.is_floating_point() or baseline.is_complex()):
         return [""] * len(baseline)
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]

@@ -1,4 +1,4 @@
-"""Calls on inputs that a problem's own distribution seldom or never has (workers/protocol/input_variants.py)."""
+"""Calls on inputs that the problem's own distribution seldom or never has (workers/protocol/input_variants.py)."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ from workers.referee.session.process import FailedError
 from workers.sandbox.process import Ended, TimedOut
 
 COSTLY_KINDS = 3
-"""Kinds of unusual inputs, chosen at random, on which a problem is tried whose calls are streamed, or whose expected
-outputs take long: each takes the device for a quarter of a second or more (6 GB, H200)."""
+"""Kinds of unusual inputs, chosen at random, if calls are streamed or expected outputs take long: each occupies the
+device for a quarter of a second or more (6 GB, H200)."""
 
 
 def usual(truth: Truth) -> list[usual_answers.Usual]:
-    """Each output of the first of some calls that are nothing unusual."""
+    """Summary of each output of the first of some calls on the problem's own inputs."""
     return [usual_answers.usual(baseline[:1], expected[:1]) for expected, baseline in zip(*truth, strict=True)]
 
 
 def try_variants(runner: CallRunner, before: list[usual_answers.Usual]) -> None:
-    """A call on each kind of unusual inputs that the reference itself survives; `before`: usual outputs.
+    """Make a call on each kind of unusual inputs for which the reference is well conditioned.  `before`: summaries of
+    usual outputs.
 
-    Only plainly wrong outputs count there (compare.Rule.gross)."""
+    Only plainly wrong outputs count (correctness.Rule.gross)."""
     few = runner.streams or runner.are_costly
     wanted = secrets.SystemRandom().sample(CHECKED, COSTLY_KINDS) if few else CHECKED
     for start in range(0, len(wanted), runner.in_block):
         with runner.device_lock.shared():
             _try_some(runner, wanted[start : start + runner.in_block], before)
-    for kind in REACHED:  # one by one, because few problems have any
+    for kind in REACHED:  # separately, because few problems have any
         with runner.device_lock.shared():
             _try_some(runner, (kind,), before, ceiling=kind is not Variant.REACHING)
 
 
 def try_nonfinite(runner: CallRunner) -> None:
-    """Note the treatment of NaN and infinity, which is held against no candidate: `max` of Triton ignores a NaN that
-    torch's hands on, an iteration never converges, an index that was made of one lies anywhere.  So it is the last
-    request to a candidate's process, and the device stays open to others meanwhile."""
+    """Record how the candidate treats NaN and infinity; this never counts against it.  Triton's `max` ignores a NaN
+    that torch's passes on, an iteration may never converge, and an index made of a NaN points anywhere.  So this is the
+    last request to a candidate's process, and other evaluations may use the device meanwhile."""
     if not runner.deadline.left_s:
         return
     candidate = runner.candidate
@@ -70,7 +71,7 @@ def _is_finite(output: torch.Tensor) -> bool:
 
 
 def unusual(runner: CallRunner, variant: Variant, usual_batch: Batch) -> Batch | None:
-    """Inputs for one call that are not the problem's own; None where the reference does not survive them."""
+    """Inputs of this kind for one call; None if the reference is not well conditioned on them."""
     batch = runner.draw_unusual((variant,))
     if batch is None:
         return None
@@ -104,8 +105,8 @@ def _try_some(
 def _objections(
     runner: CallRunner, batch: Batch, before: list[usual_answers.Usual], *, ceiling: bool = True
 ) -> tuple[list[str], Truth | None]:
-    """Reasons why the reference cannot be asked about an input set, one by one; empty where it can.  With them the
-    expected outputs, where those of all lie in memory until the reference is asked again."""
+    """Per input set, the reason why the reference's answer cannot be used; empty if it can.  Also the expected outputs,
+    if those of all sets are in memory together."""
     found: list[str] = []
     at_once = runner.record.calls_at_once
     truth = None

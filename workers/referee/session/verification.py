@@ -1,4 +1,4 @@
-"""The record of an evaluation's calls: every output compared, and the results remembered of it."""
+"""Record of an evaluation's calls: compares every output, and keeps the results."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from workers.referee.session.second_look import Excuses
 
 KEPT_FIRST = 5
 KEPT_NOTABLE = 16
-"""Trials stored in full: the first ones, and those that something is to be said about."""
+"""Trials stored in full: the first ones, and notable ones."""
 
 HISTORY_BYTES = 64 << 20
-"""Expected outputs of earlier calls that are kept to recognise stale answers; of those that are made when outputs are
-verified none is."""
+"""Expected outputs of earlier calls that are kept to recognise stale answers; none if they are made when outputs are
+verified."""
 
 SLICED = 2
-"""First calls, whose outputs are looked at slice by slice: what leaves a slice out does so in each call."""
+"""First calls whose outputs are compared slice by slice: code that leaves a slice out does so in each call."""
 
 PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
-"""KernelBench's rule of 2025 (KernelGYM's, too) and its later one for fp32."""
+"""KernelBench's rule of 2025 (KernelGYM's as well) and its later one for fp32."""
 
 PEERS_AT_ONCE = 1 << 26
-"""Elements of a call that others' rules are asked about at once: they make several copies of them."""
+"""Elements of a call that others' rules are applied to at once: they make several copies of them."""
 
 CHECK_BYTES = 1 << 30
-"""Bytes of expected outputs that are checked at once; the arithmetic takes some times as much besides."""
+"""Bytes of expected outputs that are compared at once; the arithmetic takes several times as much in addition."""
 
 
 class Record:
-    """Record of one evaluation."""
+    """Record of one evaluation's calls."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Record:
         own_outputs: Callable[[list[Part]], list[torch.Tensor]],
         rule: correctness.Rule,
     ) -> None:
-        """`truth`: expected outputs of some calls, `own_outputs`: the reference's own alone, both valid until either is
-        asked again; `rule`: when an output counts as right."""
+        """`truth`: expected outputs of some calls; `own_outputs`: the reference's own outputs; the result of either is
+        valid until the next call of either.  `rule`: decides whether an output is right."""
         self.rule = rule
         self.calls = 0
         self.inexact_calls = 0
-        """Calls whose expected outputs are in the reference's own precision for want of memory."""
+        """Calls whose expected outputs are in the reference's own precision for lack of memory."""
         self.near_calls = 0
-        """Calls that are right because they are near the reference's own (nearness.py)."""
+        """Calls accepted because they are near the reference's own outputs (nearness.py)."""
         self._truth = truth
         self._own_outputs = own_outputs
         self._nearness = Nearness(rule)
@@ -65,11 +65,12 @@ class Record:
         self.propagates_nonfinite: bool | None = None
         self.null_answers: tuple[str, ...] = ()
         self._untouched: dict[tuple[int, int], torch.Tensor] = {}
-        """Elements of the last wrong call that may be unwritten, by output and poison (batches have two, in turn)."""
+        """By output and poison, the elements of the last wrong call that may be unwritten; batches alternate between
+        two poisons."""
         self.excuses: Excuses | None = None
-        """Excuses by which a wrong call may be right."""
+        """Second looks at wrong calls."""
         self.excused: list[str] = []
-        """Variants of the inputs that are outside the problem's domain, and why."""
+        """Variants of the inputs that are outside the problem's domain, with reasons."""
         self._spec = agreed
         self._place = place
         self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
@@ -77,17 +78,17 @@ class Record:
         self._kept: list[Trial] = []
         most = place.inputs.slots if place.slots.together else max(1, place.slots.expected)
         self.calls_at_once = max(1, min(most, CHECK_BYTES // place.expected.slot_bytes))
-        """Calls verified at once: as many as memory can be spared for."""
+        """Calls compared at once, as memory allows."""
         length = min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes))
         length = max(2, length) if place.slots.together else length
         self._history: deque[tuple[int, list[torch.Tensor], int]] = deque(maxlen=length)
-        """Call number, its expected outputs, and their place: not its batch, whose inputs are needed no more."""
+        """Call number, its expected outputs, and their slot; not the batch, whose inputs are no longer needed."""
 
     def verify(self, *deliveries: Delivery, keep: bool = True, known: Truth | None = None) -> bool:
-        """Test whether every output of these calls is right; remembered as trials if `keep`, or if it is.
+        """Test whether every output of these calls is right.  The calls are recorded if `keep`, or if all are right.
 
-        All are compared together, because each comparison waits for the device once.  `known`: the expected outputs,
-        where the caller has them and they are no more than can be verified at once."""
+        All are compared together because each comparison waits for the device once.  `known`: their expected outputs,
+        if the caller has them and they can be compared at once."""
         missing = self._nearness.missing
         if keep and known is None and not self._place.slots.together and 0 < missing < _count(deliveries):
             calls = _calls(deliveries)
@@ -103,10 +104,10 @@ class Record:
         return right
 
     def _sorted(self, deliveries: Sequence[Delivery]) -> tuple[list[Delivery], int]:
-        """Parts of the deliveries that have to be compared with expected outputs, and the number of other calls, which
+        """Parts of the deliveries that must be compared with expected outputs, and the number of the other calls, which
         are near the reference's own outputs.
 
-        Where expected outputs are made together with the inputs, and on unusual inputs, all are compared."""
+        All calls are compared if expected outputs are made together with the inputs, or if inputs are unusual."""
         unusual = any(delivery.batch.variants for delivery in deliveries)
         if self._place.slots.together or unusual or not self._nearness.applies:
             return list(deliveries), 0
@@ -123,18 +124,18 @@ class Record:
         return _runs(beyond), near
 
     def _bundles(self, deliveries: Sequence[Delivery]) -> Iterator[list[Delivery]]:
-        """Parts of the deliveries with as many calls together as memory can be spared for."""
+        """The deliveries in parts with as many calls as can be compared at once."""
         calls = _calls(deliveries)
         for start in range(0, len(calls), self.calls_at_once):
             yield _runs(calls[start : start + self.calls_at_once])
 
     def are_right(self, delivery: Delivery) -> bool:
-        """The same without remembering it, and without a closer look at wrong outputs."""
+        """Test whether all outputs are right, without recording the calls or examining wrong outputs."""
         compared = self._compared([delivery], brief=True)
         return all(all(output.ok) for _, outputs in compared for output in outputs)
 
     def check(self, delivery: Delivery, rule: correctness.Rule) -> list[OutputCheck]:
-        """Results of `compare` for each output of the first call; nothing is remembered."""
+        """Checks of each output of the first call; nothing is recorded."""
         [(_, outputs)] = self._compared([delivery.part(0, 1)], rule)
         return [output.check(0) for output in outputs]
 
@@ -146,10 +147,10 @@ class Record:
         brief: bool = False,
         known: Truth | None = None,
     ) -> Iterator[tuple[list[Delivery], list[correctness.Compared]]]:
-        """Each of `_bundles`, and each output of these.
+        """Each of `_bundles` with its compared outputs.
 
-        `rule`: None for the evaluation's own, on unusual inputs as far as they allow; `brief`: only whether they are
-        right."""
+        `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine only whether outputs
+        are right."""
         for parts in self._bundles(deliveries):
             yield parts, self._compare(parts, rule, brief=brief, known=known)
 
@@ -187,7 +188,7 @@ class Record:
     def _located(
         self, compared: list[correctness.Compared], expected: list[torch.Tensor]
     ) -> list[correctness.Compared]:
-        """The same with the worst elements of wrong calls, as many as are kept."""
+        """The outputs with the worst elements of wrong calls, for as many calls as are kept."""
         room = max(0, KEPT_FIRST + KEPT_NOTABLE - len(self._kept))
         calls = [
             call for call, right in enumerate(zip(*(output.ok for output in compared), strict=True)) if not all(right)
@@ -199,7 +200,7 @@ class Record:
     def _reviewed(
         self, parts: list[Delivery], compared: list[correctness.Compared], expected: list[torch.Tensor]
     ) -> list[correctness.Compared]:
-        """The same, with calls that are wrong looked at once more."""
+        """The outputs after a second look at wrong calls."""
         wrong = [call for call in range(_count(parts)) if not all(out.ok[call] for out in compared)]
         if not wrong or self.excuses is None:
             return compared
@@ -214,7 +215,7 @@ class Record:
         return compared
 
     def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
-        """Verdicts of other evaluators' rules on the same outputs."""
+        """Apply other evaluators' rules to the same outputs."""
         answers = [
             correctness.agree(mine, theirs, tuple(PEER_TOLERANCES.values()))
             for whole in zip(got, baseline, strict=True)
@@ -233,7 +234,7 @@ class Record:
                 place += 1
 
     def _note(self, delivery: Delivery, offset: int, outputs: list[correctness.Compared], place: int) -> None:
-        """Note one call of a delivery; `place`: its position among the compared calls."""
+        """Record one call of a delivery; `place`: its index among the compared calls."""
         batch, slot = delivery.batch, delivery.first + offset
         ok = all(output.ok[place] for output in outputs)
         inputs_changed = tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs)
@@ -259,7 +260,7 @@ class Record:
         self.calls += 1
 
     def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
-        """The outputs of one call; those that are an earlier call's answer say so."""
+        """Checks of one call's outputs; wrong ones name the earlier call whose answer they are, if any."""
         found = []
         for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
             earlier = ((call, expected[check.index][slot]) for call, expected, slot in self._history)
@@ -267,8 +268,8 @@ class Record:
         return found
 
     def _with_unwritten(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
-        """The outputs of one wrong call, with the elements that were written neither in it nor in an earlier wrong one
-        whose slot held another poison: a match with one alone may be chance."""
+        """Checks of one wrong call's outputs, with the number of elements that were written neither in this call nor in
+        an earlier wrong call with the other poison.  A match with one poison alone may be chance."""
         found = []
         for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
             count = 0
@@ -287,7 +288,7 @@ class Record:
             self._kept.append(trial)
 
     def correctness(self) -> Correctness:
-        """Findings from all calls so far."""
+        """Correctness over all calls so far."""
         return Correctness(
             calls=self.calls,
             near_calls=self.near_calls,
@@ -312,12 +313,12 @@ def _count(deliveries: Sequence[Delivery]) -> int:
 
 
 def _calls(deliveries: Sequence[Delivery]) -> list[tuple[Delivery, int]]:
-    """Every call of some deliveries: the delivery and the call's place in it."""
+    """Every call of some deliveries: the delivery, and the call's index in it."""
     return [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
 
 
 def _runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
-    """Calls that follow each other in a delivery, as parts of it."""
+    """Deliveries of consecutive calls."""
     parts = []
     for _, group in itertools.groupby(calls, key=lambda call: id(call[0])):
         run = list(group)

@@ -1,11 +1,11 @@
-"""Spares: processes that are ready before their candidate arrives.
+"""Pool of warm processes: candidate processes that are ready before their candidate arrives.
 
-On a GPU each has its context and has compiled a first kernel, which takes the better part of a second, most of it on
-one core.  So several threads raise one spare each, and a few of them at a time make a context.  Teardown is done here
-too, off the path of evaluations.
+On a GPU each has a context and has compiled a first kernel, which takes most of a second, largely on one core.  Several
+threads prepare one process each; a few of them may make a context at a time.  Killed processes are also torn down here,
+outside the evaluations.
 
-A thread that takes a spare must not hold the device's lock: where contexts are made while no timing runs, the spare
-waits for the timers, and those would wait for the lock's holder."""
+A thread that takes a process must not hold the device's lock.  If contexts are made only while no timing runs, the
+process waits for the timers, and those would wait for the lock's holder."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ from workers.sandbox.process import Ended, TimedOut, ZygoteError
 WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
 CONTEXTS = 3
-"""Contexts that are made at a time.  One after the other an H200 host made 313 processes a minute ready, four at a time
-465."""
+"""Contexts that are made at a time.  One by one, an H200 host prepared 313 processes a minute; four at a time, 465."""
 
 ATTEMPTS = 3
 TAKE_TIMEOUT_S = ATTEMPTS * WARM_TIMEOUT_S
 
 
 class WarmPool:
-    """Keeps `spares` processes ready.  Has a lifetime."""
+    """Keeps `spares` processes ready.  `close` ends it."""
 
     def __init__(
         self, spawn: Callable[[], ProcessHandle], device_lock: DeviceLock, spares: int, *, steady: bool = False
     ) -> None:
-        """Begins at once.
+        """Starts preparing at once.
 
         `steady`: contexts are made only while no timing runs.  One takes 150 ms with some thirty of them on the device,
-        for which every timer then waits; else a block that meets one is an outlier among its groups."""
+        and every timer waits for it; otherwise a block that meets one is an outlier in its group."""
         self._steady = steady
         self._spawn = spawn
         self._device_lock = device_lock
@@ -50,15 +49,15 @@ class WarmPool:
         self._unburied = 0
         self._over = threading.Event()
         self._changing = threading.Lock()
-        """Held by a thread that hands a process over to a queue, so that none comes after the queue was emptied for
-        good."""
+        """Held while a process is put into a queue, so that none is added after the queue was emptied at the end."""
         self._threads = [threading.Thread(target=self._raise, daemon=True) for _ in range(spares)]
         self._threads.append(threading.Thread(target=self._bury, daemon=True))
         for thread in self._threads:
             thread.start()
 
     def take(self) -> ProcessHandle:
-        """The next spare; another is begun.  Raises ZygoteError where none can be raised, or none is ready in time."""
+        """The next warm process; another is started.  Raises ZygoteError if none can be prepared, or none is ready in
+        time."""
         until = time.monotonic() + TAKE_TIMEOUT_S
         while True:
             try:
@@ -70,17 +69,16 @@ class WarmPool:
                 raise ZygoteError(f"no candidate's process could be prepared: {handle}") from handle
             if handle.process.is_there:
                 return handle
-            self.bury(handle)  # it has ended while it waited
+            self.bury(handle)  # it ended in the queue
 
     @property
     def unburied(self) -> int:
-        """Processes that have served and still hold memory of the device, besides the memory that evaluations reckon
-        with."""
+        """Killed processes that still hold device memory, which no evaluation has reserved."""
         with self._changing:
             return self._unburied
 
     def bury(self, handle: ProcessHandle) -> None:
-        """Take apart a process that has served and was killed, some time soon."""
+        """Tear down a killed process soon."""
         with self._changing:
             over = self._over.is_set()
             if not over:
@@ -103,14 +101,14 @@ class WarmPool:
                 raised.close()
 
     def _one(self) -> ProcessHandle | Exception:
-        """A warm process, or why there is none after some attempts."""
+        """A warm process, or the error of the last attempt to make one."""
         reason: Exception = ZygoteError("not tried")
         for _ in range(ATTEMPTS):
             if self._over.is_set():
                 break
             try:
                 handle = self._spawn()
-            except (ZygoteError, OSError) as error:  # a thread that died of it would be a spare fewer for ever
+            except (ZygoteError, OSError) as error:  # an ended thread would mean one process fewer for ever
                 reason = error
                 continue
             try:
@@ -125,12 +123,12 @@ class WarmPool:
         return reason
 
     def _bury(self) -> None:
-        """All that have served by now are taken apart together: they die side by side, and wait once for the device."""
+        """Tear down all killed processes together: they die side by side, and wait for the device once."""
         while dead := self._dead():
             until = time.monotonic() + END_TIMEOUT_S
             for handle in dead:
                 handle.process.kill(wait_s=max(0.0, until - time.monotonic()))
-            with self._device_lock.shared():  # to unmap memory stops the device for a moment
+            with self._device_lock.shared():  # unmapping memory stops the device for a moment
                 for handle in dead:
                     self._device_lock.step_aside()
                     handle.close()
@@ -138,18 +136,18 @@ class WarmPool:
                 self._unburied -= len(dead)
 
     def _dead(self) -> list[ProcessHandle]:
-        """Processes that have served by now, at least one; none when it is over."""
+        """Killed processes, at least one; none after the end."""
         dead: list[ProcessHandle] = []
         while not dead or not self._served.empty():
             handle = self._served.get()
             if handle is None:
-                self._served.put(None)  # for the next look: those that came before it are still to be buried
+                self._served.put(None)  # ends the next call; the processes before it are torn down first
                 break
             dead.append(handle)
         return dead
 
     def close(self) -> None:
-        """End all spares.  One that is being raised dies with the zygote."""
+        """End all warm processes.  One that is being prepared dies with the zygote."""
         with self._changing:
             self._over.set()
             self._served.put(None)

@@ -1,8 +1,8 @@
 """A bound method that does not keep its object alive.
 
-An evaluation's calls hold a record, and the record asks the calls for expected outputs.  Were both references strong,
-the gigabytes of device memory that they hold would stay until Python's next collection of cycles, which counts objects
-and not bytes."""
+An evaluation's calls hold a record, and the record asks the calls for expected outputs.  If both references were
+strong, gigabytes of device memory would stay until Python's next collection of cycles, which counts objects, not
+bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def weakly(method: Callable[P, R]) -> Callable[P, R]:
-    """The same function; it raises ReferenceError once the method's object is gone."""
+    """The method without a strong reference to its object; raises ReferenceError once the object is gone."""
     found = weakref.WeakMethod(method)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

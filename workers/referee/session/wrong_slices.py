@@ -1,10 +1,11 @@
-"""EVALUATE: slices of an output that are wrong by themselves, and too small for the whole to show it (hack 1c).
+"""EVALUATE: slices of an output that are wrong although the output as a whole is within its limits (hack 1c).
 
-Errors are relative to a whole output.  Where its channels or rows differ in size by orders of magnitude, or a large
-part stands beside a small one, the small ones could be left out.  So along each dimension a slice is wrong where it is
-off by half of its own size, although the reference in its own precision is not.
+Errors are relative to a whole output.  If its channels or rows differ in size by orders of magnitude, small ones
+could be left out.  So along each dimension a slice is wrong if its error is half of its own size, although the
+reference in its own precision is accurate there.
 
-It does not guard against small elements that are scattered, where rounding and cancellation are as large as they."""
+This does not guard against small elements that are scattered, where rounding and cancellation are as large as they
+are."""
 
 from __future__ import annotations
 
@@ -16,22 +17,22 @@ WRONG = 0.5
 """Relative L2 error of a slice that is wrong."""
 
 CERTAIN = 1e-2
-"""Relative L2 error of the reference in its own precision, up to which a slice says something."""
+"""Largest relative L2 error of the reference in its own precision at which a slice is evidence."""
 
 LEAST = 32
-"""Elements of a slice that says something: a few may cancel to almost nothing."""
+"""Elements of the smallest slice that is evidence: a few elements may cancel to almost nothing."""
 
 MOST = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Elements of an output that is looked at, by the kind of device: four million take a processor 0.4 s."""
+"""Elements of the largest output that is examined, by kind of device: four million take a processor 0.4 s."""
 
 AT_ONCE = 1 << 22
-"""Elements that are looked at together, or those of one index of the first dimension: they are copied in fp64."""
+"""Elements examined at once, or those of one index of the first dimension: they are copied in fp64."""
 
 
 def first(
     got: torch.Tensor, expected: torch.Tensor, baseline: torch.Tensor, shape: tuple[int, ...]
 ) -> tuple[int, int] | None:
-    """Dimension and index of a slice of one call's output that is wrong by itself; None where there is none.
+    """Dimension and index of the first wrong slice of one call's output; None if there is none.
 
     `got`, `baseline`: (elements,) in the output's type; `expected`: the same in fp64, or exact."""
     count = got.numel()
@@ -58,13 +59,13 @@ def first(
 
 
 def _squares(got: torch.Tensor, expected: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
-    """Squares of the error, of the reference's own, and of the truth, of the elements that are finite in all."""
+    """Squares of the error, of the reference's error, and of the expected output; 0 if one of them is not finite."""
     squares = torch.stack([each.abs().double().square_() for each in (got - expected, baseline - expected, expected)])
     return squares.masked_fill_(~torch.isfinite(squares).all(dim=0), 0)
 
 
 def _margins(squares: torch.Tensor) -> list[torch.Tensor]:
-    """Sums along each dimension but the first, over all others: two passes, whatever their number."""
+    """Sums along each dimension but the first, over all others, in two passes."""
     found = []
     while squares.dim() > 1:
         found.append(squares.flatten(1, -2).sum(dim=1) if squares.dim() > 2 else squares)
@@ -73,7 +74,7 @@ def _margins(squares: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _are_wrong(sums: torch.Tensor, faint: float) -> torch.Tensor:
-    """Per slice, by the sums of its `_squares`."""
+    """Per slice, whether it is wrong, from the sums of `_squares`."""
     errors, own, size = sums
     wrong: torch.Tensor = (errors > WRONG**2 * size) & (own <= CERTAIN**2 * size) & (size > faint)
     return wrong
