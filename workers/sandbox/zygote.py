@@ -43,6 +43,7 @@ MESSAGE_BYTES = 64 << 10
 def main(fd: int, roles: list[str]) -> None:
     """Import the roles' modules, confine, say so on the channel, then fork on request until the channel closes."""
     channel = socket.socket(fileno=fd)
+    os.environ.pop("LD_PRELOAD", None)  # it is loaded; the compilers that forks start would look for it in vain
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     modules = [importlib.import_module(role) for role in roles]
     libraries = _prepare(modules)

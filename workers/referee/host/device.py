@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from app.domain.evaluation import Environment
-from workers.referee.host import bandwidth
+from workers.referee.host import bandwidth, device_memory
 from workers.referee.host.memory_budget import UNLIMITED
 
 _SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
@@ -23,11 +23,6 @@ _ON_GPU = {
     # Making a context takes the driver a third of the time that it takes with the default of 8 (H200: 71 ms instead of
     # 178, six at once), and tearing it down a half.  Two streams of a process still overlap.
     "CUDA_DEVICE_MAX_CONNECTIONS": "2",
-    # Such memory can be shared by a descriptor, so that outputs are read where they lie.  A descriptor is of one piece,
-    # and pieces are of 20 MB by default: to share those of outputs of 1 GB took 300 ms (H200).  Both
-    # names are in use.
-    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,large_segment_size_mb:64",
-    "PYTORCH_ALLOC_CONF": "expandable_segments:True,large_segment_size_mb:64",
 }
 
 
@@ -147,7 +142,13 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
     return Device(
         device_class=device_class,
         torch_device=torch.device("cuda", 0),
-        environment={**_SINGLE, **_ON_GPU, "CUDA_VISIBLE_DEVICES": visible, **_library_path()},
+        environment={
+            **_SINGLE,
+            **_ON_GPU,
+            **device_memory.environment(),
+            **_library_path(),
+            "CUDA_VISIBLE_DEVICES": visible,
+        },
         binds_to_core=False,
         limits_memory=False,
         max_slots=128,
