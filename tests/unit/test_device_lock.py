@@ -335,3 +335,24 @@ def test_a_problems_code_that_is_slow_already_is_paused(tmp_path: Path) -> None:
         timer.start()
         timer.join(timeout=10)
         assert process.said == ["pause", "resume"]
+
+
+def test_a_timer_pauses_what_seemed_to_compile_where_the_device_stays_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_lock_module, "COMPILING_S", 60.0)
+    lock, over = DeviceLock(tmp_path, "gpu-0"), threading.Event()
+    other, own = Process(), Process()
+    threads = []
+    for process in (other, own):
+        going = threading.Event()
+        threads.append(_beside(lock, process, going, over))
+        assert going.wait(10)
+    with lock.exclusive(own):
+        assert lock.pause_all(own)
+        assert not lock.pause_all(own)  # it stands still already
+        assert (other.said, own.said) == (["pause"], [])
+    assert (other.said, own.said) == (["pause", "resume"], [])
+    over.set()
+    for thread in threads:
+        thread.join(timeout=10)

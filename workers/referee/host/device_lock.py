@@ -15,6 +15,7 @@ device meanwhile nor loses time that it is allowed.  A first call is not paused 
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import threading
 import time
@@ -190,13 +191,24 @@ class DeviceLock:
                 self._locks.close()
                 self._changed.notify_all()
 
+    def pause_all(self, *used: Pausable) -> bool:
+        """Pause what still runs apart, other than the processes `used`, until the lock that this thread holds for
+        timing is given up: something keeps the device busy.  False where nothing does run."""
+        with self._changed:
+            standing = (*used, *self._paused)
+            more = [each for each in self._running_apart(math.inf) if all(each is not one for one in standing)]
+            self._paused += more
+        for each in more:
+            each.pause()
+        return bool(more)
+
     def _to_pause(self, used: tuple[Pausable, ...]) -> list[Pausable]:
-        now, found = time.monotonic(), dict[int, Pausable]()
-        for each in self._apart:
-            process = each.process
-            if process is not None and each.paused_from <= now and all(process is not one for one in used):
-                found[id(process)] = process
-        return list(found.values())
+        return [each for each in self._running_apart(time.monotonic()) if all(each is not one for one in used)]
+
+    def _running_apart(self, now: float) -> list[Pausable]:
+        """Processes that timers may pause at that time, each once."""
+        due = (each.process for each in self._apart if each.paused_from <= now)
+        return list({id(process): process for process in due if process is not None}.values())
 
     @contextmanager
     def apart(self, process: Pausable) -> Iterator[None]:

@@ -208,6 +208,8 @@ class CallRunner(Draws):
         The process is frozen meanwhile: inputs that it could see before the clock starts it could answer before.  The
         value returned where the time counts is that of `_before`."""
         session.process.freeze()
+        if self.stopwatch is not None:
+            self._have_device_at_rest()
         at, given = self.slot(batch, first, count), self._given(batch, first, count)
         target = session.region(self.place.inputs, at, count)
         if target.data_ptr() != given.data_ptr():  # inputs that are drawn when needed lie in the reference's own slot
@@ -216,6 +218,14 @@ class CallRunner(Draws):
             session.region(self.place.outputs, at, count).view(-1, len(batch.poison))[:] = batch.poison
         settle(self._device)
         return self._before(session) if self.stopwatch is not None else None
+
+    def _have_device_at_rest(self) -> None:
+        """Wait until nothing works on the device, before the inputs of a timed block are there.  Candidates that
+        seemed to compile are paused where something goes on working."""
+        if self._flush is None or self._answer_ns(IDLE_US, RESTING_S) < RESTING_S * 1e9:
+            return
+        if self.device_lock.pause_all(self.reference.process, self.candidate.process):
+            self._answer_ns(IDLE_US, QUEUED_S)
 
     def _before(self, session: Session) -> int | None:
         """Wait for rest between a timed block's inputs and its clock: neither a thread nor anything on the device runs.
