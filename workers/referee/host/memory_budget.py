@@ -40,7 +40,7 @@ DRAWING = 3
 
 CHECKED, CHECKED_AT_MOST = 2, 4 << 30
 """Memory with which the referee verifies a call, beside its copy of the outputs: in sizes of these, which are compared
-piece by piece (correctness.AT_ONCE), and at the most in bytes."""
+piece by piece (output_errors.AT_ONCE), and at the most in bytes."""
 
 BLOCKS = (4, 13)
 """Blocks of which the referee keeps inputs and outputs at a time, at the least and at the most: the warming one and

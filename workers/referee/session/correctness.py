@@ -16,6 +16,7 @@ import torch
 from app.domain.evaluation import Element, OutputCheck
 from workers.protocol.roundoff import FLOORS
 from workers.referee.session import largest_excess, wrong_slices
+from workers.referee.session.output_errors import AT_ONCE, finite, known
 from workers.referee.session.unwritten import untouched
 
 CLOSE = (4.0, 8.0)
@@ -36,9 +37,6 @@ compared.  Of the mean of a million normal values one call in 150 was wrong othe
 GROSS_L2 = 2e-2
 GROSS_MAX = 1e6
 """See `Rule.gross`."""
-
-AT_ONCE = 1 << 26
-"""Elements that are compared at once: the arithmetic makes copies of them in fp64."""
 
 HOPELESS, HOPELESS_SHARE = 100.0, 0.2
 """Multiple of the limit, and share of the elements beyond it, from which an error is no matter of rounding."""
@@ -308,83 +306,6 @@ CLASS_NAMES = (*(name for name, _ in _CLASSES), "none")
 def precision_class(rel_l2: float) -> str:
     """Widest type whose rounding explains a relative L2 error; `none` where none does."""
     return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")
-
-
-def known(
-    *pairs: tuple[torch.Tensor, torch.Tensor],
-    more: Sequence[torch.Tensor] = (),
-    closely: bool = True,
-    faint: float = 0.0,
-) -> list[tuple[float, ...]]:
-    """Per call: the errors of each pair (see `_errors`), then the other figures known of it.
-
-    One transfer for all: each would wait for the device, which others use, too.  A second one where an element is not
-    finite, and every element has to be looked at: mostly not to know whether it is wrong, but how much of it is."""
-    for careful in (False, True):
-        columns = [column for pair in pairs for column in _errors(*pair, careful=careful, faint=faint)]
-        table = torch.stack([column.double() for column in [*columns, *more]]).T.tolist()
-        finite = [all(math.isfinite(row[3 * place]) for place in range(len(pairs))) for row in table]
-        if all((row[2] and not closely) or known for row, known in zip(table, finite, strict=True)):
-            break
-    return [tuple(row) for row in table]
-
-
-def _errors(
-    got: torch.Tensor, expected: torch.Tensor, *, careful: bool, faint: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees.  No answer
-    counts as smaller than a share `faint` of the median call's.
-
-    The first is not finite where some element is not, and then only a careful look says all: another counts one
-    position where everything expected is finite, in the output's own type, too, and nothing where it cannot know."""
-    if got.shape[1] == 0:
-        zero = torch.zeros(got.shape[0], dtype=torch.float64, device=got.device)
-        return zero, zero, zero
-    if not got.is_floating_point() and not got.is_complex():
-        wrong = (got != expected).sum(dim=1)
-        share = wrong.double() / got.shape[1]
-        return share, share, torch.zeros_like(wrong)
-    columns = max(1, AT_ONCE // got.shape[0])
-    parts = [
-        _sums(*part, careful=careful)
-        for part in zip(*(torch.split(each, columns, dim=1) for each in (got, expected)), strict=True)
-    ]
-    l2, norm, largest, bad = (torch.stack(column) for column in zip(*parts, strict=True))
-    l2, norm = torch.linalg.vector_norm(l2, dim=0), torch.linalg.vector_norm(norm, dim=0)
-    largest, bad = largest.amax(dim=0), bad.sum(dim=0)
-    if not careful:
-        bad = ~torch.isfinite(l2) & (norm <= torch.finfo(got.dtype).max)
-    if faint:
-        norm = torch.maximum(norm, faint * torch.nan_to_num(norm, nan=0.0, posinf=0.0).median())
-    norm = norm.clamp(min=torch.finfo(torch.float64).tiny)
-    return l2 / norm, largest / norm * got.shape[1] ** 0.5, bad
-
-
-def _sums(
-    got: torch.Tensor, expected: torch.Tensor, *, careful: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Per call, of some of its elements: L2 norms of the difference and of the expected output, the largest difference,
-    and, where it is looked at carefully, positions at which finiteness disagrees; else 0."""
-    wide = torch.complex128 if got.is_complex() else torch.float64
-    r = expected.to(wide)
-    x = got.to(wide) if careful or got.itemsize == 1 else got  # else it is widened as it is subtracted, in one pass
-    difference = x - r
-    bad = torch.zeros(got.shape[0], dtype=torch.int64, device=got.device)
-    if careful:
-        finite = torch.isfinite(r) & torch.isfinite(x)
-        same = (x == r) | (torch.isnan(x) & torch.isnan(r))
-        # The fp64 reference may be finite where its own type overflows; infinity is the right answer there.
-        overflow = torch.isinf(x) & torch.isfinite(r) & (r.abs() > torch.finfo(got.dtype).max)
-        bad = (~finite & ~same & ~overflow).sum(dim=1)
-        difference = difference.masked_fill_(~finite, 0)
-        r = r.masked_fill(~finite, 0)
-    l2, norm = torch.linalg.vector_norm(difference, dim=1), torch.linalg.vector_norm(r, dim=1)
-    return l2, norm, torch.linalg.vector_norm(difference, ord=float("inf"), dim=1), bad
-
-
-def finite(value: float) -> float:
-    """The value, or 0 where it is infinite or NaN."""
-    return value if math.isfinite(value) else 0.0
 
 
 def _number(value: float) -> float | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from workers.protocol.roundoff import FLOORS
-from workers.referee.session.correctness import CLOSE, finite, known, root_mean_square
+from workers.referee.session.correctness import CLOSE, root_mean_square
+from workers.referee.session.output_errors import finite, known
 
 SURVIVES = 10.0
 """See `objections`."""

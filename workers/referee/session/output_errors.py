@@ -1,0 +1,109 @@
+"""Errors of the outputs of several calls against the expected ones: sums on the device, the rest on the host."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+
+AT_ONCE = 1 << 26
+"""Elements that are compared at once: the arithmetic makes copies of them in fp64."""
+
+_TINY = torch.finfo(torch.float64).tiny
+
+
+def known(
+    *pairs: tuple[torch.Tensor, torch.Tensor],
+    more: Sequence[torch.Tensor] = (),
+    closely: bool = True,
+    faint: float = 0.0,
+) -> list[tuple[float, ...]]:
+    """Per call: the errors of each pair (see `_errors`), then the other figures known of it.
+
+    One transfer for all: each would wait for the device, which others use, too.  A second one where an element is not
+    finite, and every element has to be looked at: mostly not to know whether it is wrong, but how much of it is.  The
+    device computes sums over elements only: the threads of all evaluations take turns at every further operation."""
+    for careful in (False, True):
+        sums = [_sums(*pair, careful=careful) for pair in pairs]
+        columns = [column.double() for column in [*itertools.chain(*sums), *more]]
+        table = iter(torch.stack(columns).tolist() if columns else [])
+        errors = [
+            _errors(got, [next(table) for _ in each], careful=careful, faint=faint)
+            for (got, _), each in zip(pairs, sums, strict=True)
+        ]
+        rows = [tuple(itertools.chain(*row)) for row in zip(*errors, *(zip(column) for column in table), strict=True)]
+        if all((row[2] and not closely) or _are_finite(row, len(pairs)) for row in rows):
+            break
+    return rows
+
+
+def _are_finite(row: Sequence[float], pairs: int) -> bool:
+    return all(math.isfinite(row[3 * pair]) for pair in range(pairs))
+
+
+def _errors(
+    got: torch.Tensor, sums: Sequence[list[float]], *, careful: bool, faint: float
+) -> list[tuple[float, float, float]]:
+    """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees; `sums` are
+    those of `_sums`.  No answer counts as smaller than a share `faint` of the median call's.
+
+    The first is not finite where some element is not, and then only a careful look says all: another counts one
+    position where everything expected is finite, in the output's own type, too, and nothing where it cannot know."""
+    calls, elements = got.shape
+    if not sums:
+        return [(0.0, 0.0, 0.0)] * calls
+    if len(sums) == 1:
+        return [(wrong / elements, wrong / elements, 0.0) for wrong in sums[0]]
+    norms = sums[1]
+    least = faint * sorted(map(finite, norms))[(calls - 1) // 2]
+    most = torch.finfo(got.dtype).max
+    found = []
+    for l2, norm, largest, *positions in zip(*sums, strict=True):
+        bad = positions[0] if careful else float(not math.isfinite(l2) and norm <= most)
+        size = max(norm, least, _TINY)  # not a number where the norm is none
+        found.append((l2 / size, largest / size * elements**0.5, bad))
+    return found
+
+
+def _sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[torch.Tensor]:
+    """Per call, in fp64: L2 norms of the difference and of the expected output, the largest difference, and, where it
+    is looked at carefully, the number of positions at which finiteness disagrees.  Of an exact output, the number of
+    elements that differ; of one without elements, nothing."""
+    if got.shape[1] == 0:
+        return []
+    if not got.is_floating_point() and not got.is_complex():
+        return [(got != expected).sum(dim=1)]
+    columns = max(1, AT_ONCE // got.shape[0])
+    if got.shape[1] <= columns:
+        return _partial_sums(got, expected, careful=careful)
+    pieces = zip(*(torch.split(each, columns, dim=1) for each in (got, expected)), strict=True)
+    parts = [_partial_sums(*piece, careful=careful) for piece in pieces]
+    l2, norm, largest, *bad = (torch.stack(column) for column in zip(*parts, strict=True))
+    whole = [torch.linalg.vector_norm(l2, dim=0), torch.linalg.vector_norm(norm, dim=0), largest.amax(dim=0)]
+    return [*whole, *(each.sum(dim=0) for each in bad)]
+
+
+def _partial_sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[torch.Tensor]:
+    """`_sums` of some of the elements, in one go."""
+    wide = torch.complex128 if got.is_complex() else torch.float64
+    r = expected.to(wide)
+    x = got.to(wide) if careful or got.itemsize == 1 else got  # else it is widened as it is subtracted, in one pass
+    difference = x - r
+    bad = []
+    if careful:
+        finite = torch.isfinite(r) & torch.isfinite(x)
+        same = (x == r) | (torch.isnan(x) & torch.isnan(r))
+        # The fp64 reference may be finite where its own type overflows; infinity is the right answer there.
+        overflow = torch.isinf(x) & torch.isfinite(r) & (r.abs() > torch.finfo(got.dtype).max)
+        bad = [(~finite & ~same & ~overflow).sum(dim=1)]
+        difference = difference.masked_fill_(~finite, 0)
+        r = r.masked_fill(~finite, 0)
+    norm = torch.linalg.vector_norm
+    return [norm(difference, dim=1), norm(r, dim=1), norm(difference, ord=float("inf"), dim=1), *bad]
+
+
+def finite(value: float) -> float:
+    """The value, or 0 where it is infinite or NaN."""
+    return value if math.isfinite(value) else 0.0
