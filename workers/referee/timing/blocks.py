@@ -1,14 +1,14 @@
-"""The blocks of a benchmark, one after the other, each with the device to itself.
+"""Blocks of a benchmark, one after the other, each with the device to itself.
 
-A process that has not run for some milliseconds, or follows the other side, needs up to 100 µs more for its next
-operation, and 600 µs more for a block of short calls, once the referee has read the outputs of the last one (H200).  So
-before every block comes a hand-over of the same process, which is to be measured anyway; and before that, where calls
-are short, a call that does not count, on inputs of an earlier one: the first launch of a Triton kernel takes 15 to 65
-µs more than the next ones once the other side has run on the same core, and a hand-over has no such launch (H200).
+A process that has been idle for some milliseconds, or that follows the other side, needs up to 100 µs more for its next
+operation, and 600 µs more for a block of short calls after the referee has read the outputs of the last one (H200).  So
+a hand-over of the same process precedes every block; hand-overs have to be measured anyway.  If calls are short, a call
+that does not count, on inputs of an earlier one, precedes the hand-over: the first launch of a Triton kernel takes 15
+to 65 µs more once the other side has run on the same core, and a hand-over has no such launch (H200).
 
-The content left in the caches of its core makes the second of two blocks of one side in a row faster, by 2 to 7 % where
-calls are mostly launching, and the less the longer the pause was.  Between the candidate's two that is the time that
-reading takes; between the reference's two nothing is read, so that there would be none."""
+The second of two consecutive blocks of one side is faster because of its core's caches: by 2 to 7 % if calls are mostly
+launches, and less after a longer pause.  Between the candidate's two blocks the referee reads outputs; between the
+reference's two there is nothing to read, so an equal pause is inserted."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from workers.referee.timing.stopping import SHORT_US
 
 PROBES = 2
 UNDISTURBED_US = 20_000.0
-"""Longest disturbance of a probe: a side that takes so long is not probed once more."""
+"""Longest disturbance of a probe, in microseconds: a side that takes as long is not probed again."""
 
 ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
 
 
 def probe(score: Score, runner: CallRunner, batch: Batch, calls: tuple[int, int]) -> None:
-    """Find the time of a call, by the faster of two blocks of so many calls: the first on these cores takes
-    milliseconds more.  A side with one call is not probed further.
+    """Estimate the time of a call by the faster of two blocks of `calls` calls a side: the first block on these cores
+    takes milliseconds more.  A side with one call is not probed.
 
-    The first hand-over takes longer, too, and with nothing but that to subtract a call would seem to take nothing."""
+    The first hand-over takes longer as well; if it alone were subtracted, a call would seem to take nothing."""
     walls_us = {}
     for side, count in zip(SIDES, calls, strict=True):
         if count > 1:
@@ -53,15 +53,15 @@ def probe(score: Score, runner: CallRunner, batch: Batch, calls: tuple[int, int]
 
 
 def warm_up(score: Score, runner: CallRunner, batch: Batch) -> None:
-    """A block of each side that does not count: both are new to the caches of their cores.  The side that begins a
-    group is the last."""
+    """Run a block of each side that does not count: both are new to the caches of their cores.  The side that begins a
+    group comes last."""
     reference, candidate = _sizes(score, runner, batch.slots)
     for side, calls in ((CANDIDATE, candidate), (REFERENCE, reference)):
         _run(score, runner, batch, side, 0, calls[0])
 
 
 def _run(score: Score, runner: CallRunner, batch: Batch, side: str, first: int, count: int) -> Times:
-    """Run one block, after a hand-over; the candidate's outputs are verified later."""
+    """Run a hand-over and a block; the candidate's outputs are verified later."""
     again = bool(score.handovers) and score.handovers[-1].side == side
     if side == REFERENCE and again and min(score.per_call_us) < SHORT_US:
         time.sleep(runner.reading_s)
@@ -73,7 +73,7 @@ def _run(score: Score, runner: CallRunner, batch: Batch, side: str, first: int, 
     if side == REFERENCE:
         return runner.run_reference(batch, first, count)
     delivery = runner.run_candidate(batch, first, count)
-    if runner.streams:  # there is no memory to keep it until the end of the round
+    if runner.streams:  # memory cannot hold it until the end of the round
         runner.verify(delivery)
     else:
         score.deliveries.append(delivery)
@@ -81,16 +81,16 @@ def _run(score: Score, runner: CallRunner, batch: Batch, side: str, first: int, 
 
 
 def hand_over(score: Score, runner: CallRunner, side: str) -> None:
-    """Measure a block of no calls."""
+    """Measure a block without calls."""
     session = runner.reference if side == REFERENCE else runner.candidate
     score.handovers.append(_block(-1, side, 0, runner.hand_over(session)))
 
 
 def hold(score: Score, runner: CallRunner, batch: Batch) -> list[Block]:
-    """A group: reference, candidate, candidate, reference.
+    """Run a group: reference, candidate, candidate, reference.
 
-    Both sides meet each slot once a block, just written by the referee: a side that met its slots twice would find
-    them in its cache."""
+    Each block uses every slot once, just written by the referee: a side that used a slot twice would find it in its
+    cache."""
     reference, candidate = _sizes(score, runner, batch.slots // 2)
     found = []
     for side, place in ORDER:
@@ -101,8 +101,8 @@ def hold(score: Score, runner: CallRunner, batch: Batch) -> list[Block]:
 
 
 def _sizes(score: Score, runner: CallRunner, most: int) -> tuple[list[int], list[int]]:
-    """Secret block sizes for one group, at most `most`: of the candidate's choosing neither, of the reference as many
-    calls as last as long.  Told at the last moment, when the most is known about how long a call takes."""
+    """Secret block sizes of one group, at most `most`: random for the candidate, and as many calls of the reference as
+    last as long.  Chosen as late as possible, when most is known about the time of a call."""
     reference_us, candidate_us = score.per_call_us
     candidate = [
         secret_size(score.lasting_us / candidate_us, min(most, runner.candidate.mapped_calls)) for _ in range(2)
@@ -112,7 +112,7 @@ def _sizes(score: Score, runner: CallRunner, most: int) -> tuple[list[int], list
 
 
 def secret_size(enough: float, most: int) -> int:
-    """Calls in a block: enough to last, give or take up to a quarter, at random and secret."""
+    """Random number of calls in a block: `enough` ± 25 %, so that the candidate cannot predict it."""
     wanted = max(1, min(most, math.ceil(enough)))
     spread = max(1, wanted // 2)
     return max(1, min(most, wanted - spread // 2 + secrets.randbelow(spread + 1)))

@@ -1,12 +1,12 @@
-"""EVALUATE: is it faster than the reference under torch.compile?  Asked where a job wants to know.
+"""EVALUATE: speedup over the reference under torch.compile, if the job asks for it.
 
-A baseline is measured like any candidate: its source is the reference's with a class on its end that compiles it, and
-everything else (sandbox, inputs, verification, benchmark against the reference as it is) is the same as for every
-candidate.  The candidate's speedup over it is the quotient of the two speedups, each with its own blocks of the
-reference beside its own; their intervals are added in quadrature.
+A baseline is measured like a candidate: its source is the reference's with a class at its end that compiles it;
+sandbox, inputs, verification and the benchmark against the eager reference are those of every candidate.  The
+candidate's speedup over the baseline is the quotient of both speedups, each with its own blocks of the reference; their
+intervals are combined in quadrature.
 
-Compiling takes long, so each is measured once for all candidates of a problem, with deadlines of its own.  One that
-cannot be measured says why and counts against no candidate."""
+Compiling takes long, so each baseline is measured once for all candidates of a problem, with its own deadlines.  A
+baseline that cannot be measured has a reason and counts against no candidate."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from workers.referee.cancellation import Cancellation
 from workers.referee.timing import estimators
 
 MODES = {"compile": None, "compile-max-autotune": "max-autotune-no-cudagraphs"}
-"""Modes of torch.compile.  CUDA graphs are out: they hand out the same memory in every call, and a block's outputs are
-read after its last one."""
+"""Baseline → mode of torch.compile.  CUDA graphs are excluded: they return the same memory in every call, and a block's
+outputs are read after its last call."""
 
 KEPT = 512
-"""Results that are remembered: two for each problem of KernelBench's levels 1 to 3."""
+"""Results that are kept: two for each problem of KernelBench's levels 1 to 3."""
 
 MEMORY_BYTES = 8 << 30
-"""Address space on the CPU device: as much as a reference has, for the compiler is loaded beside it."""
+"""Address space on the CPU device: that of a reference, because the compiler is loaded as well."""
 
 ERROR_CHARS = 500
 
@@ -54,33 +54,33 @@ class Found:
     """Result of a baseline's measurement, or the reason why there is none."""
 
     over_eager: estimators.Interval | None = None
-    """Log-ratio of the reference as it is to the baseline; None where there is an error."""
+    """Log-ratio of the eager reference to the baseline; None if there is an error."""
     baseline_us: float = 0.0
     error: str | None = None
     lasting: bool = True
-    """True where another attempt would end alike, and so is not made."""
+    """True if another attempt would have the same result, and so is not made."""
 
 
 @dataclass(kw_only=True)
 class _Place:
-    """Slot of one problem's baseline; the thread that measures it holds the lock."""
+    """Result slot of one problem's baseline; the thread that measures it holds the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     found: Found | None = None
 
 
 class Baselines:
-    """Recent measurements, by reference, entry point and name.  For any number of threads."""
+    """Recent measurements, by reference, entry point and name.  Thread-safe."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        """A store without measurements as yet."""
+        """Without measurements at first."""
         self._kept = kept
         self._lock = threading.Lock()
         self._places: OrderedDict[str, _Place] = OrderedDict()
 
     def get(self, key: str, measure: Callable[[], Found], wait_s: float) -> Found:
-        """Result of `measure`, now or earlier; a caller that comes while another measures waits for that one, but no
-        longer than `wait_s`.  Exceptions of `measure` pass through, and then nothing is kept."""
+        """The kept result, or that of `measure`.  While another thread measures, waits for its result up to `wait_s`.
+        Exceptions of `measure` pass through, and nothing is kept."""
         with self._lock:
             place = self._places.setdefault(key, _Place())
             self._places.move_to_end(key)
@@ -101,9 +101,9 @@ class Baselines:
 def added(
     evaluation: Evaluation, job: Job, known: Baselines, evaluate: Evaluate, cancellation: Cancellation
 ) -> Evaluation:
-    """The same evaluation with the baselines that its job asks for, if it passed and was timed.
+    """The evaluation with the baselines that its job asks for, if it passed and was timed.
 
-    `evaluate` does so with any job on this device, until it is cancelled; its exceptions pass through."""
+    `evaluate` evaluates any job on this device, until cancelled; its exceptions pass through."""
     timing = evaluation.timing
     if timing is None or not job.options.baselines:
         return evaluation
@@ -119,14 +119,14 @@ def added(
 def _find(job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellation: Cancellation) -> Found:
     def measure() -> Found:
         found = _found(evaluate(_task(job, name)))
-        return replace(found, lasting=found.lasting and not cancellation.asked)  # it may have ended by that
+        return replace(found, lasting=found.lasting and not cancellation.asked)  # a cancelled one may have failed by it
 
     key = sha256(b"\0".join([job.reference, job.entry_point.encode(), name.encode()]))
     return known.get(key, measure, BASELINE_DEADLINE_S + BASELINE_GRACE_S)
 
 
 def compare(name: str, timing: Timing, found: Found) -> BaselineTiming:
-    """The candidate's speedup over a baseline, from the speedups of both over the reference as it is."""
+    """The candidate's speedup over a baseline, from the speedups of both over the eager reference."""
     if found.over_eager is None:
         return BaselineTiming(name=name, error=found.error)
     ratio = estimators.difference(_log_speedup(timing), found.over_eager)
@@ -145,13 +145,14 @@ def _log_speedup(timing: Timing) -> estimators.Interval:
 
 
 def compiled(reference: bytes, entry_point: str, name: str) -> bytes:
-    """The source of a candidate that is the reference by torch.compile: a class of its own that inherits everything,
-    so that the constructor's arguments and the names of parameters and buffers stay as they are."""
+    """Source of a candidate that is the reference under torch.compile: a subclass, so that constructor arguments and
+    names of parameters and buffers stay the same."""
     return reference + _COMPILED.format(entry_point=entry_point, mode=MODES[name]).encode()
 
 
 def _task(job: Job, name: str) -> Job:
-    """The job of measuring a baseline.  It has none of the candidate's options, since others will use it, too."""
+    """The job that measures a baseline.  It has none of the candidate's options, since other candidates will use the
+    result."""
     options = JobOptions(
         deadline_s=BASELINE_DEADLINE_S,
         call_timeout_s=BASELINE_CALL_TIMEOUT_S,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SHARE = 3
-"""One in so many blocks, the fastest, gives the time of a call."""
+"""The fastest 1 in SHARE blocks give the time of a call."""
 
 LEAST_VALUES = 12
 TWO_SIDED_95 = 1.96
@@ -19,7 +19,7 @@ FACTOR_OF_TWO = 6.4
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """An estimate of a log-ratio."""
+    """Confidence interval of a log-ratio."""
 
     centre: float
     low: float
@@ -32,13 +32,12 @@ class Interval:
 
 
 def undisturbed(times: Sequence[float]) -> Interval:
-    """Logarithm of the undisturbed time: the mean of the fastest third, of two values at the least.
+    """Logarithm of the undisturbed time: the mean of the fastest third, of two values at least.
 
-    On a shared host something is added to one block in ten, or to every second, and nothing is ever taken away: so the
-    fastest are alike, whatever the disturbance of the others.  The half-width is their range, with a factor: the
-    difference of two such estimates then holds zero in 95 % or more, be the variation normal, exponential, uniform,
-    log-normal, or a delay of half of the values (tests/unit/test_statistics.py).  Raises ValueError for fewer than two
-    values."""
+    On a shared host something delays one block in ten, or every second one, and nothing speeds a block up: the fastest
+    are alike whatever disturbs the others.  The half-width is their range times a factor chosen so that the difference
+    of two such estimates contains zero in 95 % or more for normal, exponential, uniform and log-normal variation, and
+    for a delay of half of the values (tests/unit/test_statistics.py).  Raises ValueError for fewer than two values."""
     if len(times) < 2:
         raise ValueError(f"expected at least 2 values, got {len(times)}")
     fastest = _fastest(times, least=2)
@@ -48,7 +47,7 @@ def undisturbed(times: Sequence[float]) -> Interval:
 
 
 def fastest_mean(times: Sequence[float]) -> float:
-    """The mean of the fastest third, which may be one."""
+    """Mean of the fastest third, of one value at least."""
     fastest = _fastest(times, least=1)
     return sum(fastest) / len(fastest)
 
@@ -58,21 +57,21 @@ def _fastest(times: Sequence[float], *, least: int) -> list[float]:
 
 
 def _factor(count: int) -> float:
-    """Factor on the range of so many values, the fastest third of a sample: the more there are, the further apart its
-    ends, and the nearer its mean."""
+    """Factor on the range of the fastest third: the more values, the further apart its ends, and the nearer its
+    mean."""
     return FACTOR_OF_TWO if count == 2 else max(4 / count, 1.1 / math.sqrt(count))
 
 
 def widened(found: Interval, half_width: float) -> Interval:
-    """The interval with an independent uncertainty of another kind added in quadrature, on each side."""
+    """The interval, widened by an independent uncertainty in quadrature on each side."""
     below = math.hypot(found.centre - found.low, half_width)
     above = math.hypot(found.high - found.centre, half_width)
     return Interval(centre=found.centre, low=found.centre - below, high=found.centre + above)
 
 
 def difference(left: Interval, right: Interval) -> Interval:
-    """Difference of two estimates of log-ratios that were made independently: with ratios, `left` over `right`.  Their
-    errors are added in quadrature, on each side."""
+    """Difference of two independent log-ratios: of ratios, `left` over `right`.  Their errors are combined in
+    quadrature on each side."""
     centre = left.centre - right.centre
     below = math.hypot(left.centre - left.low, right.high - right.centre)
     above = math.hypot(left.high - left.centre, right.centre - right.low)
@@ -80,8 +79,8 @@ def difference(left: Interval, right: Interval) -> Interval:
 
 
 def middle(values: Sequence[float]) -> Interval:
-    """The median, with the two order statistics between which it lies in 95 % or more, for any distribution of the
-    values: a share of them may be anything.  Raises ValueError for fewer than `LEAST_VALUES`.
+    """The median, and the two order statistics that enclose it in 95 % or more for any distribution of the values, so
+    that some of them may be outliers.  Raises ValueError for fewer than `LEAST_VALUES`.
 
     Source: Hahn and Meeker, Statistical Intervals, 5.2, by the normal approximation of the binomial."""
     if len(values) < LEAST_VALUES:

@@ -1,7 +1,7 @@
-"""The number that KernelGYM would have printed, beside Assay's: 3 calls to warm up, 100 timed by events, their mean.
+"""Timing as KernelGYM does it, beside Assay's: 3 calls to warm up, the mean of 100 calls timed by events.
 
-Each side's own process takes the times, always on the same inputs: testimony, which no credit is given for.  Source:
-KernelGYM, toolkit/kernelbench/timing.py; Dr. Kernel, arXiv 2602.05885."""
+Each side's own process measures, on the same inputs in every call: testimony, which earns no credit.  Source:
+KernelGYM, toolkit/kernelbench/timing.py; Dr.  Kernel, arXiv 2602.05885."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workers.referee.timing.quiet_host import Venue
 WARMUPS = 3
 TRIALS = 100
 SHARE = 0.25
-"""Share of the time left that a side's trials may take; a slow one has fewer of them."""
+"""Share of the remaining time that a side's trials may take; a slow side has fewer trials."""
 
 
 def added(timing: Timing | None, runner: CallRunner, venue: Venue) -> Timing | None:
-    """The same timing with that number in it; without, where the candidate cannot be called with gradients on, as those
+    """The timing with KernelGYM's figures; unchanged if the candidate cannot be called with gradients on, as these
     calls are.  The processes' other exceptions pass through."""
     if timing is None:
         return None

@@ -1,4 +1,5 @@
-"""Survey before a benchmark on a GPU: places of outputs, so that timed blocks need not copy them."""
+"""Survey before a benchmark on a GPU: finds and maps the addresses of outputs, so that timed blocks need not copy
+them."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from workers.referee.session.process_session import Session
 
 
 def survey(runner: CallRunner, wanted: Sequence[tuple[Session, int]], *, alike: bool = True) -> None:
-    """Find out where the outputs of so many calls come to lie, and map that, so that timed blocks need not copy them;
-    afterwards the process has as much memory as such a block needs.
+    """Find the addresses of the outputs of so many calls and map them, so that timed blocks need not copy outputs.
+    Afterwards the process has as much memory as such a block needs.
 
-    Outputs of which one overwrites another (a model that returns the same buffer again and again), or that do not lie
-    in one piece, are copied in timed blocks, too; and so are those of a candidate that gives a wrong answer.  A copy
-    that one side has to make the other has to make, too (`alike`): a copy is a tenth to half of a short call."""
+    Outputs are copied in timed blocks if one overwrites another (a model that returns the same buffer every time), if
+    they are not contiguous, or if the candidate's answer is wrong.  With `alike`, both sides copy if one has to: a copy
+    is a tenth to half of a short call."""
     leaves = len(runner.place.outputs.leaves)
     fit = [(session, count) for session, count in wanted if count * leaves * 8 <= POINTERS_BYTES]
     if not runner.surveys or not fit:
@@ -36,7 +37,7 @@ def survey(runner: CallRunner, wanted: Sequence[tuple[Session, int]], *, alike: 
 
 
 def _level(runner: CallRunner) -> None:
-    """Make both sides copy their outputs where one has to."""
+    """Make both sides copy their outputs if one has to."""
     sides = (runner.reference, runner.candidate)
     if any(session.delivering == Delivering.COPY for session in sides):
         for session in sides:
@@ -44,7 +45,7 @@ def _level(runner: CallRunner) -> None:
 
 
 def survey_again(runner: CallRunner) -> None:
-    """Survey the reference, which has given memory back since."""
+    """Survey the reference again, after it has given memory back."""
     runner.gave_back = False
     if runner.reference.delivering != Delivering.HOLD:
         return
@@ -70,7 +71,7 @@ def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> N
 
 
 def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> bool:
-    """Map everything at these addresses; False where a part could not be mapped."""
+    """Map everything at these addresses; False if a part cannot be mapped."""
     try:
         for start, end in spans:
             at = start
@@ -80,7 +81,7 @@ def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> 
                     session.handle.open_window(at, runner.patience(session, 1))
                     shown = session.handle.window(at, end - at)
                 at += len(shown) if shown is not None else end
-    except FailedError:  # memory that is not made for sharing: a candidate's own allocation
+    except FailedError:  # memory that cannot be shared: a candidate's own allocation
         return False
     finally:
         if session is runner.candidate:
@@ -89,7 +90,7 @@ def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> 
 
 
 def _kept(addresses: list[int], leaves: list[layout.Node]) -> list[tuple[int, int]]:
-    """Beginnings and ends of outputs, in the order of memory; none where one of them was copied, or two overlap."""
+    """Begin and end of each output, in the order of memory; empty if an output was copied, or two overlap."""
     outputs = [
         (at, layout.size_of(leaf)) for at, leaf in zip(addresses, leaves, strict=True) if leaf["kind"] == "tensor"
     ]

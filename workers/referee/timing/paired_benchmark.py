@@ -1,8 +1,8 @@
-"""The paired benchmark: ABBA groups of reference and candidate blocks on the referee's clock, until the ratio is known.
+"""Paired benchmark: ABBA groups of reference and candidate blocks on the referee's clock, until the ratio is known.
 
-Time per call from blocks is in samples.py, the number of calls, input sets and groups in sizing.py, and the outcome of
-groups in stopping.py.  Groups come in rounds: inputs of a round are drawn beforehand and outputs are verified
-afterwards, while others may use the device; only the blocks themselves run alone."""
+samples.py turns blocks into time per call, sizing.py chooses the number of calls, input sets and groups, and
+stopping.py decides about groups.  Groups come in rounds: the inputs of a round are drawn beforehand and its outputs are
+verified afterwards, while others may use the device; only the blocks themselves run alone."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from workers.referee.timing.samples import Score
 
 MAX_REPEATS = 2
 DISTURBED_S = 40.0
-"""Seconds for which a disturbed benchmark waits for first calls to end: those of other candidates use the device
-without a lock, and one that hangs there is ended by its limit for a call."""
+"""Seconds for which a disturbed benchmark waits for first calls to end.  First calls of other candidates use the device
+without a lock, and one that hangs is ended by its time limit."""
 
 WORTHWHILE = 2.0
-"""A benchmark that ended with a wide interval is repeated where so many times as long as it took is left."""
+"""A benchmark with a wide interval is repeated if the remaining time is at least this many times its duration."""
 
 PATIENCE = 2.0
-"""Multiple of the budget that making inputs and verifying outputs may take; from then on six groups are enough.  On the
-CPU device, where a reference's fp64 twin is no faster than the reference, that is most of a benchmark."""
+"""Multiple of the budget that drawing inputs and verifying outputs may take; after that six groups are enough.  On the
+CPU device, where the reference's fp64 twin is no faster than the reference, they are most of a benchmark."""
 
 
 def run(runner: CallRunner, place: Venue, terms: sizing.Terms, before: sizing.Guess) -> Timing | None:
-    """Measure until precise, decided or out of budget.  None as soon as a timed call is wrong.
+    """Measure until the ratio is precise, decided or out of budget.  None as soon as a timed call is wrong.
 
     Raises DeviceUnhealthyError, and the processes' exceptions."""
     score = Score(block_us=terms.block_us, health=place.health, guess_us=(before.reference_us, before.candidate_us))
     begun = time.monotonic()
     score.found_out = not sizing.seem_short(score, runner)
-    if not score.found_out and not _make_room(score, runner):  # with a draw, which shows the time of draws
+    if not score.found_out and not _make_room(score, runner):  # draws inputs, which also times a draw
         return None
     if score.found_out or not sizing.are_cheap(runner):
         _find_out(score, runner, place, known=before.known)
@@ -66,8 +66,8 @@ def run(runner: CallRunner, place: Venue, terms: sizing.Terms, before: sizing.Gu
 
 
 def _find_out(score: Score, runner: CallRunner, place: Venue, *, known: bool) -> None:
-    """Find the time of a call, with the device to itself: among others it may seem to take many times as long, and then
-    every block would be too short.  `known`: that of the reference is."""
+    """Measure the time of a call with the device to itself: among others it may seem many times as long, and every
+    block would be too short.  `known`: the reference's time is."""
     calls = sizing.looks(score, runner, known=known)
     score.found_out = True
     if max(calls) == 1:
@@ -80,19 +80,19 @@ def _find_out(score: Score, runner: CallRunner, place: Venue, *, known: bool) ->
 
 
 def _make_room(score: Score, runner: CallRunner) -> bool:
-    """Reserve memory for the outputs of a block, where those can stay where they are computed.  False if the candidate
-    gave a wrong answer."""
+    """Map memory for the outputs of a block, if they can stay where they are computed.  False if the candidate gave a
+    wrong answer."""
     if not score.groups:
         survey(runner, sizing.wanting(score, runner))
     return not runner.failed
 
 
 def _hold_round(score: Score, runner: CallRunner, round_: sizing.Round, began: float, budget_s: float) -> str:
-    """Hold the groups of a round, between two canaries; returns the reason to stop, or "".  The device is the referee's
+    """Run the groups of a round between two canaries; returns the reason to stop, or "".  The referee has the device
     alone.
 
-    The first group may show that the assumed time of calls is wrong.  Then it does not count; and if all others would
-    be too short, the round ends there.  Once."""
+    The first group may show that the assumed time of calls is wrong.  Then it does not count, once; if all other groups
+    would be too short, the round ends as well."""
     score.watch()
     if round_.warming is not None and not score.found_out:
         score.found_out = True
@@ -116,14 +116,14 @@ def _hold_round(score: Score, runner: CallRunner, round_: sizing.Round, began: f
 
 
 def _is_doubtful(score: Score, runner: CallRunner, reason: str, begun: float) -> bool:
-    """Test whether another program used the device; or the benchmark is over, says nothing, and there is time for
-    another."""
+    """Test whether another program used the device, or the benchmark ended without a usable result and there is time
+    for another."""
     left = runner.deadline.left_s > WORTHWHILE * (time.monotonic() - begun)
     return score.disturbed or (left and stopping.is_vague(score, reason))
 
 
 def tried_again(score: Score, runner: CallRunner) -> bool:
-    """Begin another try, when that can begin; False after too many."""
+    """Start again once that is possible; False after too many repeats."""
     if score.repeats >= MAX_REPEATS:
         return False
     score.start_again()
@@ -140,7 +140,7 @@ def verify(score: Score, runner: CallRunner) -> None:
 
 
 def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:
-    """Deliveries that can be verified at once, of about so many calls: no timing can run meanwhile."""
+    """Deliveries in groups of about `calls` calls, each verified at once: no timing can run meanwhile."""
     bundle: list[Delivery] = []
     for delivery in deliveries:
         bundle.append(delivery)

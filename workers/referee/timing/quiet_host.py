@@ -1,4 +1,4 @@
-"""The place of a benchmark: its cores and the interpreter, made quiet."""
+"""Quiet host for a benchmark: cores that stay awake, quiet cores for both sides, and the interpreter."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workers.referee.session.call_runner import CallRunner
 from workers.sandbox.process import Stopwatch
 
 SWITCH_S = 0.0005
-"""During timing, the time that another thread may keep the interpreter from the thread that times.  Otherwise it is as
-long as usual, ten times that: of eight evaluations in flight each waits for the others less often (240 a minute, and
-267 with it, on one H200)."""
+"""Thread switch interval of the interpreter during timing, in seconds: the longest time that another thread keeps it
+from the timing thread.  Outside of timing the default, ten times as long, lets eight evaluations wait less often for
+each other (with this value throughout 240 a minute, else 267; one H200)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,11 @@ class Venue:
     health: Health
     stopwatch: Stopwatch
     cores: Cores | None
-    """None on the CPU, where both sides are bound to one core from their start."""
+    """None on the CPU, where both sides are bound to one core from the start."""
 
     @contextmanager
     def alone(self, runner: CallRunner) -> Iterator[None]:
-        """Keep cores awake, the two sides on quiet ones, and the interpreter available to the timing thread."""
+        """Keep cores awake, both sides on quiet cores, and the interpreter available to the timing thread."""
         with ExitStack() as stack:
             stack.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_S)

@@ -1,4 +1,4 @@
-"""Outcome of a benchmark's blocks: whether they are enough, and the Timing."""
+"""Stopping rule of a benchmark, and the Timing that results from its blocks."""
 
 from __future__ import annotations
 
@@ -13,48 +13,49 @@ PRECISE = math.log(1.01)
 
 SHORT_US = 50.0
 PRECISE_SHORT = math.log(1.03)
-"""The same where one side's call is shorter than that: mostly the host's launching is timed then, and no number of
-groups makes that steadier."""
+"""Call time in microseconds below which the wider half-width applies: mostly the host's launching is timed then, and no
+number of groups makes it steadier."""
 
 DECIDED = math.log(1 / 5)
-"""A candidate slower than this after `LEAST_GROUPS` groups is slow; its interval stays wide."""
+"""A candidate slower than this after `LEAST_GROUPS` groups is slow, and its interval stays wide."""
 
 LEAST_GROUPS = 3
-"""Groups below which no benchmark ends: the range of the faster of four blocks a side says too little.  Two groups of a
-recurrent network, of 60,000 launches a call, said 1.112 [1.024, 1.208] of the same code (H200)."""
+"""Least groups of a benchmark: the range of the faster of four blocks a side is too uncertain.  Two groups of a
+recurrent network with 60,000 launches a call gave 1.112 [1.024, 1.208] for identical code (H200)."""
 
 ENOUGH_GROUPS = 6
-"""Groups that are enough: of twelve blocks a side the fastest third are four, whose range says something."""
+"""Sufficient groups: the fastest third of twelve blocks a side are four, whose range is meaningful."""
 MAX_GROUPS = 40
 
 OVERDRAFT = 1.5
-"""A slow pair may use its budget so many times over in order to have six groups, and with them a narrow interval."""
+"""Multiple of its budget that a slow pair may use to reach six groups, and with them a narrow interval."""
 
 OVERTIME_S = 0.4
-"""Seconds of the device alone that a pair whose interval is wider than wanted for short calls may take for six groups,
-however small its budget.  Of calls of milliseconds two groups were off by 8 % (H200)."""
+"""Seconds of exclusive device time that a pair with an interval wider than wanted for short calls may use for six
+groups, however small its budget.  For calls of milliseconds, two groups were off by 8 % (H200)."""
 
 VAGUE, MOST_OVERDRAFT = math.log(1.25), 4.0
-"""An interval of that half-width says little: before it has six groups, such a pair may use its budget so many times
-over."""
+"""Half-width from which on an interval is vague, and the multiple of its budget that such a pair may use to reach six
+groups."""
 
 MEANINGLESS = math.log(2)
-"""An interval of that half-width says nothing, and another benchmark may: on an H200 host where both sides woke late
-every time, two groups said 7.7 [0.0, 405,089] of a pair of 2.0.  Where everything wider than ± 25 % was held again,
-that was every ninth short kernel, and 5 to 10 % of the throughput."""
+"""Half-width from which on an interval is unusable and the benchmark is repeated.  On an H200 host where both sides
+woke up late every time, two groups gave 7.7 [0.0, 405,089] for a pair of 2.0.  Repeating everything wider than ± 25 %
+affected every ninth short kernel and cost 5 to 10 % of the throughput."""
 
 HANDOVER_OFF_US = 12.0
-"""Microseconds by which hand-overs of calls differ from those of none, and one process's from another's (H200)."""
+"""Microseconds by which the overhead of calls differs from hand-overs, and one process's hand-over from another's
+(H200)."""
 
 PROCESS_OFF = 0.005
-"""Share by which calls of one process differ from those of another that runs the same code, for as long as both live.
-With both of these, intervals held 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s); without this
-one, 68 % of a set whose blocks lasted 8 ms."""
+"""Relative difference between calls of two processes that run the same code, for as long as both live.  With
+HANDOVER_OFF_US and this, intervals contained 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s);
+without this, 68 % of a set with blocks of 8 ms."""
 
 
 def stop_reason(score: Score, spent: float, budget_s: float) -> str:
-    """Reason to stop, or "".  `spent`: share of the budget, which counts only while the device is the referee's alone;
-    a group of which less than half fits into it is not begun."""
+    """Reason to stop, or "".  `spent`: share of the budget used, counted while the referee has the device alone; a
+    group of which less than half fits into the budget is not begun."""
     groups = len(score.groups)
     if groups < LEAST_GROUPS:
         return ""
@@ -77,7 +78,7 @@ def _overdraft(half_width: float, budget_s: float) -> float:
 
 
 def is_vague(score: Score, reason: str) -> bool:
-    """Test whether the benchmark is over for that reason and says nothing."""
+    """Test whether the benchmark ended for that reason with an unusable interval."""
     return reason in {"budget", "groups"} and _widened(score, score.ratio).half_width > MEANINGLESS
 
 
@@ -86,8 +87,8 @@ def _wanted(score: Score) -> float:
 
 
 def _widened(score: Score, found: estimators.Interval) -> estimators.Interval:
-    """Interval from the blocks, widened by errors that they have in common and do not show: how far each side's process
-    may be off, and the hand-over, which cancels as far as both sides' blocks last equally long."""
+    """The interval from the blocks, widened by errors that all blocks share: how far each side's process may be off,
+    and the hand-over, which cancels as far as both sides' blocks last equally long."""
     walls = [
         estimators.median([block.wall_us for group in score.groups for block in group if block.side == side])
         for side in SIDES
@@ -97,18 +98,18 @@ def _widened(score: Score, found: estimators.Interval) -> estimators.Interval:
 
 
 def process_off(wall_us: float) -> float:
-    """Share by which calls in blocks of that length may be off, for as long as their process lives."""
+    """Relative systematic error of one process's timings for blocks of this length."""
     return math.hypot(HANDOVER_OFF_US / wall_us, PROCESS_OFF)
 
 
 def handover_share(score: Score, wall_us: float) -> float:
-    """The same for the possible error of the hand-over."""
+    """Relative error caused by the uncertainty of the hand-over."""
     handover = score.handover
     return handover.off_us / per_call(wall_us, handover.us, 1)
 
 
 def timing(score: Score, reason: str, floor_us: float) -> Timing:
-    """`floor_us`: the shortest possible time, passed on; `reason`: see stop_reason."""
+    """The Timing of a benchmark.  `floor_us`: shortest possible time, copied; `reason`: see stop_reason."""
     found = _widened(score, score.ratio)
     blocks = [block for group in score.groups for block in group]
     timed = [block for block in blocks if block.side == CANDIDATE]
@@ -132,7 +133,7 @@ def timing(score: Score, reason: str, floor_us: float) -> Timing:
 
 
 def _canary(score: Score) -> Canary | None:
-    """Worst result of the canary during the measurements that count; None where there is none (CPU)."""
+    """Canary times around the measurements that count; None on the CPU."""
     if not score.health.expected_us:
         return None
     return Canary(

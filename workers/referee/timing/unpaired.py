@@ -1,8 +1,8 @@
-"""EVALUATE: time of a candidate's call that has no reference to be compared with (a problem by cases).
+"""EVALUATE: time of a candidate's call without a reference to compare with (problems by cases).
 
-Blocks and hand-overs are those of a benchmark (blocks.py), with the candidate alone in them.  As there, the shorter
-side's hand-over is subtracted: the problem's process, which has nothing to gain, has some, too.  Time that the device
-is busy after a block, or before its clock, beyond that around blocks of no calls of that process, is added."""
+Blocks and hand-overs are those of a benchmark (blocks.py), for the candidate alone.  As there, the shorter side's
+hand-over is subtracted: the problem's process, which has nothing to gain, is measured as well.  Time that the device is
+busy after a block, or before its clock, beyond that of blocks without calls of the problem's process, is added."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from workers.referee.timing.sizing import TOO_SHORT, Terms, inputs_at_once
 
 BLOCKS, ENOUGH_BLOCKS = 12, 6
 IDLE_BLOCKS = 3
-"""Blocks of no calls, of each process, before every stretch."""
+"""Blocks without calls, of each process, before every round."""
 
 
 class OwnTime(NamedTuple):
     """Microseconds per call."""
 
     us: float
-    """The mean of the fastest third of all blocks (estimators.py)."""
+    """Mean of the fastest third of all blocks (estimators.py)."""
     low: float
     high: float
-    """The mean's 95 % confidence interval."""
+    """Ends of the mean's 95 % confidence interval."""
 
 
 class Taken(NamedTuple):
@@ -42,15 +42,15 @@ class Taken(NamedTuple):
 
     calls: int
     wall_us: float
-    """Wall time, and the device's further work for the block."""
+    """Wall time, with further work of the device for the block."""
 
     def call_us(self, score: Score) -> float:
-        """Time per call, as far as hand-overs are known."""
+        """Time per call, from the hand-overs so far."""
         return per_call(self.wall_us, score.handover.us, self.calls)
 
 
 class _Idle(NamedTuple):
-    """Times that the device is busy around a block of no calls, in microseconds."""
+    """Times that the device is busy around a block without calls, in microseconds."""
 
     settled: float
     before: float
@@ -59,8 +59,8 @@ class _Idle(NamedTuple):
 def run(runner: CallRunner, place: Venue, terms: Terms, seeming_us: float) -> OwnTime | None:
     """Measure until there are enough blocks, or the budget is spent.  None as soon as a timed call is wrong.
 
-    `seeming_us`: time of a call among others, which may be many times as long as it takes alone: blocks that turn out
-    too short for that do not count.  Raises DeviceUnhealthyError, and the processes' exceptions."""
+    `seeming_us`: time of a call among others, which may be many times its time alone; blocks that turn out too short do
+    not count.  Raises DeviceUnhealthyError, and the processes' exceptions."""
     score = Score(block_us=terms.block_us, health=place.health, guess_us=(seeming_us, seeming_us), found_out=True)
     found: list[Taken] = []
     spent_s, call_us = 0.0, seeming_us
@@ -96,12 +96,12 @@ def run(runner: CallRunner, place: Venue, terms: Terms, seeming_us: float) -> Ow
 
 
 def _calls(runner: CallRunner, terms: Terms, call_us: float) -> int:
-    """Calls in a block, so that it lasts as long as it should, as far as there are inputs for them."""
+    """Calls in a block of the intended duration, as far as there are inputs for them."""
     return max(1, min(inputs_at_once(runner), runner.in_block, math.ceil(terms.block_us / call_us)))
 
 
 def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
-    """Test whether so many blocks more than `before` are enough by now."""
+    """Test whether `blocks` blocks in addition to `before` are enough by now."""
     return _is_enough(before + blocks, (time.monotonic() - began) / budget_s)
 
 
@@ -111,8 +111,8 @@ def _is_enough(blocks: int, spent: float) -> bool:
 
 
 def _draw(score: Score, runner: CallRunner, terms: Terms, calls: int) -> list[Batch]:
-    """Fresh inputs for as many blocks as are wanted and as memory holds, and for one that does not count.  Where it
-    holds no more than two, calls are so long that only the first stretch is warmed up for."""
+    """Fresh inputs for as many blocks as wanted and as memory holds, and for one that does not count.  If memory holds
+    no more than two, calls are so long that only the first round is warmed up."""
     most = max(2, terms.round_bytes // (calls * runner.bytes_per_call))
     count = min(BLOCKS + 1, most) if most > 2 or not score.canary_us else 1
     drawn = []
@@ -125,9 +125,10 @@ def _draw(score: Score, runner: CallRunner, terms: Terms, calls: int) -> list[Ba
 def _hold(
     score: Score, runner: CallRunner, batches: list[Batch], call_us: float, over: Callable[[int], bool]
 ) -> list[Taken]:
-    """A block on each of these, until it is `over` after so many.  The device is the referee's alone.
+    """Run a block on each batch, until `over`.  The referee has the device alone.
 
-    The first of several does not count: it is new to the caches of its core, and so would be the hand-overs before."""
+    The first of several blocks does not count: it is new to the caches of its core, as the hand-overs before it would
+    be."""
     score.watch()
     if len(batches) > 1:
         _block(score, runner, batches[0], call_us)
@@ -143,8 +144,7 @@ def _hold(
 
 
 def _block(score: Score, runner: CallRunner, batch: Batch, call_us: float) -> tuple[int, Times]:
-    """Run so many calls that they last as long as a block should, give or take a secret random part.  After a
-    hand-over, as in a benchmark."""
+    """Run a hand-over and a block of secret size that lasts about as long as it should."""
     runner.warm(runner.candidate)
     hand_over(score, runner, CANDIDATE)
     calls = secret_size(score.block_us / call_us, min(batch.slots, runner.candidate.mapped_calls))
@@ -154,8 +154,7 @@ def _block(score: Score, runner: CallRunner, batch: Batch, call_us: float) -> tu
 
 
 def _idle(score: Score, runner: CallRunner, batch: Batch) -> _Idle:
-    """Hand-overs of both sides, and the time that the device takes to come to rest around a process that has nothing to
-    do."""
+    """Hand-overs of both sides, and the time that the device takes to become idle around a process without work."""
     settled, before = [], []
     for _ in range(IDLE_BLOCKS):
         for side in SIDES:
@@ -173,7 +172,8 @@ def _taken(times: Times, idle: _Idle, calls: int) -> Taken:
 
 
 def _summed(score: Score, found: list[Taken]) -> OwnTime:
-    """The time of a call.  With nothing to compare it with, the whole possible error of the hand-over is in it."""
+    """The time of a call.  Without a reference to compare with, it includes the whole possible error of the
+    hand-over."""
     wall_us = estimators.median([block.wall_us for block in found])
     off = math.hypot(stopping.process_off(wall_us), stopping.handover_share(score, wall_us))
     interval = estimators.widened(estimators.undisturbed([block.call_us(score) for block in found]), off)
