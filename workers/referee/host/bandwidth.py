@@ -1,4 +1,4 @@
-"""The shortest possible time of a call: bytes that must move, over the fastest that this device moved any."""
+"""Memory bandwidth of the device, and the least time of a call that follows from the bytes it must move."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy
 import torch
 
 GENEROUS = 2.0
-"""The measured peak is multiplied by this before anything is held against a candidate."""
+"""Factor on the measured peak before a candidate is accused of exceeding it."""
 
 _BLOCK_BYTES = 16 << 10  # in the first-level cache: nothing on this core moves bytes faster
 
@@ -26,7 +26,7 @@ def cpu_bandwidth() -> float:
 
 
 def gpu_bandwidth(device: torch.device) -> float:
-    """Bytes per second that a large copy on the device reads and writes, the best of ten."""
+    """Bytes per second that a large copy on the device reads and writes; the best of ten."""
     source = torch.empty(1 << 30, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     best = float("inf")
@@ -43,5 +43,5 @@ def gpu_bandwidth(device: torch.device) -> float:
 
 
 def floor_us(bytes_moved: int, bytes_per_s: float) -> float:
-    """Microseconds below which no honest call can be."""
+    """Microseconds that an honest call cannot undercut."""
     return bytes_moved / (bytes_per_s * GENEROUS) * 1e6

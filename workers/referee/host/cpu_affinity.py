@@ -1,8 +1,8 @@
-"""Assignment of the host's cores: a few are kept quiet for timed processes, the others do all the rest.
+"""Assignment of the host's cores: a few are kept quiet for timed processes, the others do everything else.
 
-A process that shares a core, or the other thread of one, with a compiler launches its kernels at half the speed; on an
-H200 host that made ratios of 1.00 into 0.96.  So the stopwatch and the timed processes have cores of their own, and
-those of another GPU are others: timing on one GPU never waits for the end of timing on another."""
+A process that shares a core, or a core's other hardware thread, with a compiler launches kernels at half the speed; on
+an H200 host this turned ratios of 1.00 into 0.96.  So the stopwatch and the timed processes have cores of their own,
+and each GPU has its own set: timing on one GPU never waits for another."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TIMED = 4
-"""Cores for the process that is timed: CUDA's own threads must not wait for the one that waits for them, and with two
+"""Cores for the timed process.  CUDA's own threads must not wait for the thread that waits for them; with two cores
 they do (milliseconds, in every third block)."""
 
 SET = TIMED + 2
-"""Cores of one GPU: the stopwatch's, those of the timed, and an idle one between them."""
+"""Cores per GPU: the stopwatch's, those of the timed process, and an idle one between them."""
 
 LEFT = 4
-"""Cores that must be left over.  With fewer none are set apart: compiling would take too long."""
+"""Least number of other cores.  With fewer, none are set apart, because compiling would take too long."""
 
 _NODES = Path("/dev")
 _TOPOLOGY = Path("/sys/devices/system/cpu")
@@ -37,17 +37,17 @@ class Cores:
 
     @property
     def awake(self) -> list[int]:
-        """Processors that must not fall asleep during timing."""
+        """Processors that must not go idle during timing."""
         return sorted(self.stopwatch | self.timed)
 
     @contextmanager
     def quiet(self, pids: list[int]) -> Iterator[None]:
-        """Run these processes on the quiet cores meanwhile, with all their threads, and their first ones, which launch,
-        on the same one: only one side runs at a time, and one core is as fast as another only by chance.
+        """Run these processes on the quiet cores, and their first threads, which launch, on the same core: only one
+        side runs at a time, and two cores are equally fast only by chance.
 
-        Ratios of a kernel of 30 µs, which is mostly launching, varied by 7 % in 24 evaluations, by 16 % where the first
-        threads ran on any of the quiet cores, by 42 % where each had one of its own (H200, a noisy host; of calls of 20
-        µs by 4, 10 and 11 %, of 300 µs by 0.5, 0.4 and 0.8 %; tests/bench/gpu_cores.py)."""
+        Ratios of a kernel of 30 µs, mostly launch overhead, varied by 7 % in 24 evaluations; by 16 % with first threads
+        on any quiet core, by 42 % with a core for each side (H200, a noisy host; calls of 20 µs: 4, 10 and 11 %; of 300
+        µs: 0.5, 0.4 and 0.8 %; tests/bench/gpu_cores.py)."""
         for pid in pids:
             _move(pid, self.timed)
             if self.timed != self.others:
@@ -60,11 +60,11 @@ class Cores:
 
 
 def partition(index: int = 0, gpus: int = 1) -> Cores:
-    """Cores for the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED` for the timed, with an
-    idle one between them, since a virtual machine may not say which two of its processors share a core; their second
-    threads, too, are left idle.  Cores set apart for no GPU do the rest.
+    """Cores for the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED` for the timed process,
+    with an idle one between them, since a virtual machine may hide which of its processors share a core.  Second
+    hardware threads stay idle as well.  Cores set apart for no GPU do everything else.
 
-    Where there are not enough for all, several GPUs have the same; all for all where they do not suffice for one."""
+    With too few cores for all GPUs, several share a set; with too few for one, all processors do everything."""
     usable = os.sched_getaffinity(0)
     cores = sorted({_siblings(cpu) & usable for cpu in usable}, key=min)
     sets = min(max(gpus, index + 1), (len(cores) - LEFT) // SET)
@@ -81,12 +81,12 @@ def partition(index: int = 0, gpus: int = 1) -> Cores:
 
 
 def gpus() -> int:
-    """Number of GPUs that this process can see, by their device nodes: one where it sees none."""
+    """Number of GPUs visible to this process, by their device nodes; 1 if it sees none."""
     return max(1, sum(node.name.removeprefix("nvidia").isdecimal() for node in _NODES.glob("nvidia*")))
 
 
 def _siblings(cpu: int) -> frozenset[int]:
-    """The processors of one core, by the kernel's word (cpu list format: 0-1,8); alone where it has none."""
+    """The processors of one core, as the kernel lists them (0-1,8); the processor alone if it lists none."""
     try:
         listed = (_TOPOLOGY / f"cpu{cpu}" / "topology" / "thread_siblings_list").read_text()
     except OSError:
@@ -99,13 +99,13 @@ def _siblings(cpu: int) -> frozenset[int]:
 
 
 def _move(pid: int, cores: frozenset[int]) -> None:
-    """All threads of a process; those that end meanwhile need no core."""
+    """Bind all threads of a process; threads that end meanwhile are skipped."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             _bind(int(task.name), cores)
 
 
 def _bind(thread: int, cores: frozenset[int]) -> None:
-    """Bind one thread, as far as it exists and this process may bind it."""
+    """Bind one thread, if it exists and this process may bind it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.sched_setaffinity(thread, cores)

@@ -1,12 +1,12 @@
-"""Cores that stay awake while an evaluation is timed on them.
+"""Keeps cores awake while an evaluation is timed on them.
 
-A process that waits lets its core halt, and in a virtual machine waking it again takes up to 400 µs, now more and now
-less; measured on an H200 host, hand-overs of 24 µs became 300 to 500 µs after a few idle milliseconds.  So a process of
-the lowest scheduling class (SCHED_IDLE) turns on each such core, and offers the core to others every few microseconds:
-in another session's group its class alone does not make it give way, and a process that woke while it had just begun a
-slice waited for the end of that, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
+A process that waits lets its core halt, and in a virtual machine waking the core takes up to 400 µs, with large
+variation: on an H200 host, hand-overs of 24 µs became 300 to 500 µs after a few idle milliseconds.  So a process of the
+lowest scheduling class (SCHED_IDLE) spins on each such core and yields every few microseconds.  Its class alone does
+not make it give way to a process in another session's group: a process that woke at the start of the spinner's time
+slice waited for its end, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
-    python -m workers.referee.host.cpu_idle PARENT CORE…       turns for ever; started and stopped by `Wakeful`"""
+    python -m workers.referee.host.cpu_idle PARENT CORE…       spins for ever; started and stopped by `Wakeful`"""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from workers.sandbox import syscalls
 from workers.sandbox.zygote_client import import_path
 
 TURNS = 500
-"""Turns of an empty loop between two yields: some 10 µs."""
+"""Iterations of an empty loop between two yields: some 10 µs."""
 
 
 class CoreClaim:
-    """A core of this host that no other referee has claimed, the last free one; any, where all are taken."""
+    """A core that no other referee of this host has claimed, the last free one; any core if all are claimed."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: where all referees of this host look.  The kernel lets go when the holder dies."""
+        """`folder`: folder shared by all referees of this host.  The kernel releases the claim when the holder dies."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         cores = sorted(os.sched_getaffinity(0), reverse=True)
         for self.core in cores:
@@ -45,20 +45,20 @@ class CoreClaim:
         self.core, self._fd = cores[0], -1
 
     def leave(self) -> None:
-        """Keep this process itself off that core: to the scheduler, a core that only turns looks idle."""
+        """Keep this process itself off that core: to the scheduler, a spinning core looks idle."""
         os.sched_setaffinity(0, os.sched_getaffinity(0) - {self.core} or {self.core})
 
     def close(self) -> None:
-        """Let go."""
+        """Release the claim."""
         if self._fd >= 0:
             os.close(self._fd)
 
 
 class Wakeful:
-    """Keeps cores awake on demand.  Has a lifetime: `close` ends the processes."""
+    """Keeps cores awake on demand.  `close` ends its processes."""
 
     def __init__(self, cores: list[int]) -> None:
-        """Standing still until `awake`."""
+        """Starts the processes, stopped until `awake`."""
         command = [
             sys.executable,
             "-s",
@@ -73,12 +73,12 @@ class Wakeful:
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/", start_new_session=True
         )
         assert self._process.stdout is not None
-        self._process.stdout.read(len(cores))  # each says when it is tied to its parent; only then may it be stopped
+        self._process.stdout.read(len(cores))  # each reports that it dies with its parent; only then may it be stopped
         self._signal(signal.SIGSTOP)
 
     @property
     def is_alive(self) -> bool:
-        """True if its first process has not ended."""
+        """True if the first process has not ended."""
         return self._process.poll() is None
 
     def _signal(self, number: int) -> None:
@@ -86,7 +86,7 @@ class Wakeful:
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """The cores do not sleep meanwhile."""
+        """Keep the cores awake meanwhile."""
         self._signal(signal.SIGCONT)
         try:
             yield
@@ -94,7 +94,7 @@ class Wakeful:
             self._signal(signal.SIGSTOP)
 
     def close(self) -> None:
-        """End them, also those that outlive the first."""
+        """End the processes, including those that outlive the first."""
         with contextlib.suppress(ProcessLookupError):
             self._signal(signal.SIGKILL)
         self._process.wait()
@@ -103,9 +103,9 @@ class Wakeful:
 
 
 def _turn(parent: int, cores: list[int]) -> None:
-    """Fork one process a core; this one turns on the last."""
+    """Fork one process per core; this one spins on the last core."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we could ask to die with it
+    if os.getppid() != parent:  # the parent died before prctl took effect
         return
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     syscalls.nice_session(19)

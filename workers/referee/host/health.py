@@ -1,8 +1,7 @@
-"""Is the device as it should be, and the referee's alone?  A canary of known time, and the driver's report of clocks,
-heat and faults.
+"""Health of the device: a canary of known duration, and the driver's report of clocks, temperature and faults.
 
-The canary is the referee's own kernel, run alone before and after a benchmark.  Where it takes longer than it should,
-another program is on the device or its clocks are down, and all measurements in between are thrown away."""
+The canary is the referee's own kernel, run alone before and after a benchmark.  If it takes longer than at the start,
+another program uses the device or its clocks are down, and all measurements in between are discarded."""
 
 from __future__ import annotations
 
@@ -17,17 +16,16 @@ import torch
 from workers.referee.host.xid import XidWatch
 
 SLOW = 1.10
-"""A canary this many times slower than at the referee's start is not alone."""
+"""Factor by which a canary exceeds its time at the referee's start if another program is on the device."""
 
 SICK = 1.5
-"""A device on which it is this slow, `SICK_TIMES` benchmarks in a row, should not be measured on."""
+"""Factor from which on a device is unfit for measurements, if seen in `SICK_TIMES` consecutive benchmarks."""
 
 SICK_TIMES = 3
 
 HELD_S = 600.0
-"""Seconds for which a fault that the driver reported is held against the device: every evaluation in flight when it
-came ends in that time and must not be believed.  Later the device's quarantine, which a person ends, keeps jobs
-away."""
+"""Seconds for which a reported fault blocks the device: every evaluation in flight at that time ends within them and
+must not be believed.  Later the device's quarantine, which a person ends, keeps jobs away."""
 
 _SIZE = 2048
 _RUNS = 6
@@ -39,12 +37,12 @@ _log = logging.getLogger(__name__)
 
 
 class DeviceUnhealthyError(RuntimeError):
-    """The device cannot be measured on: its jobs must go elsewhere."""
+    """The device is unfit for measurements; its jobs must go elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clocks:
-    """The driver's report at a moment."""
+    """Reading of the driver."""
 
     sm_clock_mhz: int | None = None
     temperature_c: int | None = None
@@ -52,10 +50,10 @@ class Clocks:
 
 
 class Health:
-    """Health of one device; on the CPU it has nothing to say."""
+    """Health of one device; always good on the CPU."""
 
     def __init__(self, device: torch.device) -> None:
-        """Health without a measurement as yet."""
+        """Not measured at first."""
         self._on_gpu = device.type == "cuda"
         self._device = device
         self._operand: torch.Tensor | None = None
@@ -68,7 +66,7 @@ class Health:
         self.expected_us = 0.0
 
     def calibrate(self) -> None:
-        """Find out the canary's time, on a device that is hoped to be idle."""
+        """Measure the canary's time, on a device that should be idle."""
         if not self._on_gpu:
             return
         self._operand = torch.randn(_SIZE, _SIZE, dtype=torch.bfloat16, device=self._device)
@@ -76,14 +74,14 @@ class Health:
         self._open_nvml()
 
     def canary_us(self) -> float:
-        """Time of the canary, the best of some runs: a moment's disturbance is nothing, a lasting one is seen.
+        """Time of the canary, the best of several runs: momentary disturbances are ignored, lasting ones are seen.
 
         0 on the CPU."""
         if self._operand is None:
             return 0.0
         times: list[float] = []
         for _ in range(_RUNS):
-            torch.cuda._sleep(_LEAD_CYCLES)  # so that the host has launched everything before the first moment comes
+            torch.cuda._sleep(_LEAD_CYCLES)  # gives the host time to launch everything before the first event
             began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             began.record()
             torch.mm(self._operand, self._operand)
@@ -97,7 +95,7 @@ class Health:
         return canary_us <= SLOW * self.expected_us
 
     def note(self, canary_us: float) -> None:
-        """Remember the outcome of a benchmark.  Raises DeviceUnhealthyError where it has been bad again and again."""
+        """Record the canary of a benchmark.  Raises DeviceUnhealthyError if it was slow several times in a row."""
         self._sick = self._sick + 1 if canary_us > SICK * self.expected_us else 0
         if self._sick >= SICK_TIMES:
             raise DeviceUnhealthyError(
@@ -106,7 +104,7 @@ class Health:
             )
 
     def require_sound(self) -> None:
-        """Raises DeviceUnhealthyError where the driver has reported a fault of the device (Xid) recently."""
+        """Raise DeviceUnhealthyError if the driver has recently reported a fault of the device (Xid)."""
         if self._xids is None:
             return
         now = time.monotonic()
@@ -116,7 +114,7 @@ class Health:
             raise DeviceUnhealthyError(f"the driver reports a fault of this device: {'; '.join(recent)}")
 
     def _open_nvml(self) -> None:
-        """Open the device by its UUID, because the driver's library does not know CUDA_VISIBLE_DEVICES."""
+        """Open the device by its UUID, because NVML ignores CUDA_VISIBLE_DEVICES."""
         with contextlib.suppress(OSError):
             library = ctypes.CDLL("libnvidia-ml.so.1")
             uuid = f"GPU-{torch.cuda.get_device_properties(self._device).uuid}".encode()
@@ -127,7 +125,8 @@ class Health:
         _log.warning("NVML cannot be used: neither clocks nor Xids of this device are known")
 
     def clocks(self) -> Clocks:
-        """Streaming-multiprocessor clock (MHz), temperature (°C) and power (W); None where the driver does not say."""
+        """Streaming-multiprocessor clock (MHz), temperature (°C) and power (W); None for values that the driver does
+        not report."""
         if self._library is None:
             return Clocks()
         clock, heat, power = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
@@ -141,7 +140,7 @@ class Health:
         )
 
     def close(self) -> None:
-        """Let go of the driver's library."""
+        """Release the driver's library."""
         if self._xids is not None:
             self._xids.close()
             self._xids = None

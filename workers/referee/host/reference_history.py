@@ -1,7 +1,7 @@
-"""Times of references in recent benchmarks: a candidate that slows the reference makes itself look fast.
+"""Times of references in recent benchmarks: a candidate that slows the reference down makes itself look fast.
 
-The referee keeps the times itself, by problem and for as long as it lives, so that no candidate can change the times
-known from others."""
+The referee keeps the times by problem for as long as it lives, so no candidate can change the times known from
+others."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from app.domain.ids import sha256
 from app.domain.job import Job
 
 BENCHMARKS = 3
-"""Number of benchmarks below which they say nothing."""
+"""Benchmarks from which on a usual time is known."""
 
 KEPT_BENCHMARKS = 15
 KEPT_PROBLEMS = 1000
 
 
 class Usual:
-    """Times per call of references.  For any number of threads."""
+    """Times per call of references.  Thread-safe."""
 
     def __init__(self) -> None:
-        """A store without benchmarks as yet."""
+        """Without benchmarks at first."""
         self._lock = threading.Lock()
         self._times_us: OrderedDict[str, deque[float]] = OrderedDict()
 
     def compared(self, job: Job, timing: Timing) -> Timing:
-        """The timing, with the reference's time in earlier benchmarks, to which this one is then added."""
+        """The timing with the reference's usual time from earlier benchmarks; this one is then added to them."""
         key = _key(job)
         with self._lock:
             before = self._times_us.setdefault(key, deque(maxlen=KEPT_BENCHMARKS))
             self._times_us.move_to_end(key)
-            # The shortest, because it takes one benchmark that was left alone to show the time that many others did
-            # not.
+            # The shortest: a single undisturbed benchmark is enough to know the reference's time.
             usual_us = min(before) if len(before) >= BENCHMARKS else None
             before.append(timing.reference_us)
             if len(self._times_us) > KEPT_PROBLEMS:
@@ -43,7 +42,7 @@ class Usual:
         return replace(timing, reference_usual_us=usual_us)
 
     def last_us(self, job: Job) -> float | None:
-        """Time of a call of the reference in the last benchmark."""
+        """Time of a reference's call in the last benchmark."""
         with self._lock:
             known = self._times_us.get(_key(job))
             return known[-1] if known else None

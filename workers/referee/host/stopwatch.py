@@ -1,9 +1,8 @@
-"""The stopwatch: a process with one thread, which wakes a frozen process, waits for its answer, takes the time, and
-freezes it again at once: work that it left undone when it said that it was done, none of its threads can do now.
+"""The stopwatch: a single-threaded process that wakes a frozen process, waits for its answer, takes the time, and
+freezes it again at once, so that its threads cannot continue work after it has reported done.
 
-The referee has many threads, of which Python runs one at a time: a thread that waits for the end of a block is
-sometimes late because another is running.  This process does nothing else.  It needs no torch and is trusted like the
-referee, to which it belongs.
+The referee has many threads, of which Python runs one at a time, so a thread that waits for the end of a block is
+sometimes late.  The stopwatch does nothing else.  It needs no torch and is trusted like the referee.
 
     python -m workers.referee.host.stopwatch FD       started by `Stopwatch`"""
 
@@ -25,11 +24,11 @@ from workers.sandbox.zygote import prefer
 from workers.sandbox.zygote_client import import_path
 
 ORDER = struct.Struct("<QII")
-"""nanoseconds to wait at the most; bytes of the message; number of process ids.  Message and ids follow."""
+"""Longest wait in nanoseconds; bytes of the message; number of process ids.  Message and ids follow."""
 
 RESULT = struct.Struct("<QQI")
-"""began, ended (CLOCK_MONOTONIC, nanoseconds; ended is 0 if nothing came in time); bytes of the answer, which comes
-after it."""
+"""Begin and end (CLOCK_MONOTONIC, nanoseconds; end is 0 if no answer came in time); bytes of the answer, which
+follows."""
 
 _PID = struct.Struct("<i")
 _LARGEST = 64 << 10
@@ -43,14 +42,14 @@ class Taken:
     """Begin on time.perf_counter_ns, which all processes share."""
     ended_ns: int
     reply: bytes | None
-    """None where no reply came in time, or the process is gone: the caller goes on waiting by itself."""
+    """None if no reply came in time, or the process is gone: the caller waits by itself."""
 
 
 class Stopwatch:
-    """The process, from the referee's side.  Has a lifetime; one measurement at a time."""
+    """The stopwatch as the referee uses it; one measurement at a time.  `close` ends it."""
 
     def __init__(self) -> None:
-        """Starts it."""
+        """Starts the process."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             fd = theirs.fileno()
@@ -64,11 +63,11 @@ class Stopwatch:
 
     @property
     def is_alive(self) -> bool:
-        """Test whether its process has not ended."""
+        """True if the process has not ended."""
         return self._process.poll() is None
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Taken:
-        """Put `message` into the channel, take the time, wake the processes, wait for the answer, and stop them."""
+        """Send `message` into the channel, take the time, wake the processes, wait for the answer, and stop them."""
         order = ORDER.pack(round(wait_s * 1e9), len(message), len(pids))
         data = b"".join([order, message, *map(_PID.pack, pids)])
         fds = array.array("i", [channel.fileno()])
@@ -86,14 +85,14 @@ class Stopwatch:
         os.sched_setaffinity(self._process.pid, cores)
 
     def close(self) -> None:
-        """End the stopwatch's process."""
+        """End the process."""
         self._channel.close()
         self._process.kill()
         self._process.wait()
 
 
 def main(fd: int) -> None:
-    """Measure on request until the referee closes."""
+    """Measure on request until the referee closes the channel."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     prefer()
     orders = socket.socket(fileno=fd)
@@ -114,7 +113,7 @@ def _measure(channel: socket.socket, message: bytes, pids: list[int], wait_ns: i
     receive, now = channel.recv, time.perf_counter_ns
     try:
         channel.send(message)
-    except OSError:  # it is gone: the referee will hear of its end
+    except OSError:  # the process is gone, as the referee will notice
         return RESULT.pack(now(), 0, 0)
     began = now()
     _signal(pids, signal.SIGCONT)

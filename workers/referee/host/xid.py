@@ -1,11 +1,11 @@
-"""The driver's reports on the device: Xids, asked for without waiting (NVML's events).
+"""Xids, the driver's error reports on the device, polled without waiting (NVML events).
 
-A candidate can cause many an Xid: a process that reads where it must not has a page fault, and one that is killed in
-the middle of a kernel leaves a channel to be cleaned up.  Those say nothing about the device, and must not: a candidate
-could put every device out of service.  Faults that no program should be able to cause are held against the device.
+A candidate can cause many Xids: an invalid access is a page fault, and a process killed in a kernel leaves a channel to
+be cleaned up.  These say nothing about the device and must not: otherwise a candidate could put every device out of
+service.  Only faults that no program should be able to cause count against the device.
 
-Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors), by the action that it
-recommends: restart the application, or reset the GPU and beyond; and the list of application errors in NVIDIA's
+Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors), by the recommended
+action: restart the application, or reset the GPU and beyond; and the list of application errors in NVIDIA's
 k8s-device-plugin (internal/rm/health.go)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 APPLICATION = frozenset({8, 11, 13, 25, 31, 32, 43, 45, 68, 69, 80, 109})
 """Xids that programs cause: exceptions, page faults, bad commands, preemptive clean-up.  109, a context switch that
-took too long, may want a reset, but a kernel without an end is enough to cause it; its remains show in the canary."""
+took too long, may need a reset, but a kernel without an end is enough to cause it; the canary shows its remains."""
 
 DEVICE = {
     46: "the GPU stopped processing (timeout)",
@@ -43,16 +43,16 @@ DEVICE = {
     171: "uncorrectable error of the GPU's memory",
     172: "uncorrectable error of the GPU's caches",
 }
-"""Xids of hardware faults, with their meaning.  After 63, 92 and 94 NVIDIA would let programs go on for the time being;
-a device that is repairing its memory is not the one on which the others were measured."""
+"""Xids of hardware faults, with their meaning.  After 63, 92 and 94 NVIDIA would let programs continue for the time
+being; a device that repairs its memory is not comparable with itself before."""
 
 CRITICAL_ERROR = 0x8
-"""nvmlEventTypeXidCriticalError, which is every Xid."""
+"""nvmlEventTypeXidCriticalError: every Xid."""
 
 _SUCCESS, _TIMEOUT, _GPU_IS_LOST = 0, 10, 15  # nvmlReturn_t
 
 MOST = 1000
-"""Events read at a time: a page fault in every thread of a kernel is one event, a candidate may cause some more."""
+"""Events read at a time: a page fault in every thread of a kernel is one event; a candidate may cause several."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,9 +70,9 @@ class EventData(ctypes.Structure):
 
 
 class XidWatch:
-    """Xids of one device from now on.  For any number of threads.
+    """Xids of one device from now on.  Thread-safe.
 
-    Where the driver does not report them it says so once in the log, and nothing is ever found."""
+    If the driver does not report them, this is logged once, and none is ever found."""
 
     def __init__(self, library: Any, device: ctypes.c_void_p) -> None:
         """`library`: NVML, initialised; `device`: its handle."""
@@ -104,12 +104,12 @@ class XidWatch:
         return False
 
     def faults(self) -> list[str]:
-        """The device's own faults since the last time, each with number and meaning.  Never waits."""
+        """Faults of the device since the last call, each with number and meaning.  Never waits."""
         with self._lock:
             return [fault for number in self._numbers() if (fault := self._fault(number))] if self._watching else []
 
     def _numbers(self) -> list[int]:
-        """Numbers of the Xids that have come; NVML's report of a lost device counts as one."""
+        """Numbers of new Xids; NVML's report of a lost device counts as one."""
         numbers: list[int] = []
         event = EventData()
         while len(numbers) < MOST:
@@ -135,7 +135,7 @@ class XidWatch:
         return None
 
     def close(self) -> None:
-        """Let go of the events."""
+        """Release the events."""
         with self._lock:
             if self._watching:
                 self._library.nvmlEventSetFree(self._events)
