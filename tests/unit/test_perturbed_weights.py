@@ -5,9 +5,8 @@ Both sides' shims run here, in this process, on sources of ours."""
 from __future__ import annotations
 
 import copy
-import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from torch import nn
 
 from app.domain.evaluation import FreshWeights
 from app.domain.job import Job
+from tests.unit.shims_here import Process
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.probes import perturbed_weights
@@ -28,7 +28,6 @@ from workers.referee.session.deadline import Deadline
 from workers.referee.session.process import ProcessHandle
 from workers.referee.session.process_session import Session
 from workers.referee.session.setup import init_seed, load
-from workers.sandbox.process import Ended
 from workers.shims import candidate, reference
 
 SEED = bytes(32)
@@ -125,37 +124,6 @@ def test_copies_of_other_parameters_count_and_tied_ones_do_not() -> None:
 def test_as_many_as_there_are_bits() -> None:
     model = nn.ModuleList(nn.LayerNorm(2) for _ in range(constant_parameters.MOST))
     assert len(constant_parameters.of(model)) == constant_parameters.MOST
-
-
-class Process:
-    """In place of a confined one: the shim answers at once."""
-
-    paused_s = 0.0
-
-    def __init__(self, shim: Any) -> None:
-        self.shim = shim
-        self.replies: list[bytes] = []
-        self.asked: list[int] = []
-
-    def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
-        command, sequence, session, a, b, c, seed = control_channel.REQUEST.unpack(message)
-        self.asked.append(command)
-        try:
-            fd = os.dup(fds[0]) if fds else None
-            reply = self.shim.answer(control_channel.Request(command, session, a, b, c, seed, fd))
-            self.replies.append(control_channel.REPLY.pack(reply.outcome, sequence, reply.number, reply.text))
-        except EOFError:
-            pass
-
-    def receive(self, size: int, timeout_s: float) -> bytes:
-        if not self.replies:
-            raise Ended(status=256)
-        return self.replies.pop(0)
-
-    def freeze(self) -> bool:
-        return False
-
-    def thaw(self) -> None: ...
 
 
 @pytest.fixture(autouse=True)

@@ -126,6 +126,10 @@ class Command(IntEnum):
     """Candidate only: calls from slot a on, with every launch timed; number b: 0 for one call with its own kernels
     between two events each, else so many with all that the device does, by the driver's profiler."""
 
+    CAPTURE = 23
+    """Record the calls on slots a … a+b−1 as a CUDA graph, with their outputs delivered as `Delivering` c says (COPY or
+    CAPTURE); b: 0 to forget all graphs.  Where the outputs lie is in the pointers."""
+
 
 class Outcome(IntEnum):
     """Outcome of a request, as reported by the process itself."""
@@ -176,6 +180,15 @@ class Delivering(IntEnum):
     HOLD = 2
     """Kept where the model put them, at the addresses in the pointers; only those elsewhere than in segments that
     were shared before is copied (pointer 0)."""
+    CAPTURE = 3
+    """The same while calls are recorded as a graph, wherever an output lies."""
+    REPLAY = 4
+    """The calls are replays of the graphs of their slots, which deliver as they were recorded."""
+
+    @property
+    def points(self) -> bool:
+        """True where the pointers say where outputs lie once a block is done."""
+        return self in (Delivering.HOLD, Delivering.REPLAY)
 
 
 class Request(NamedTuple):

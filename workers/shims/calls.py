@@ -25,6 +25,7 @@ from workers.backends.base import Clock, synchronise
 from workers.protocol import layout, problem_spec
 from workers.protocol.control_channel import POINTERS_AT, Delivering, Outcome, Reply
 from workers.protocol.shared_memory import Memory, Segment, share_segment
+from workers.shims import graph_capture
 from workers.shims.hidden_inputs import Sight
 
 
@@ -132,6 +133,8 @@ class Slots:
         self._shared = shared
         self._mailbox = mailbox
         self._held: list[Any] = []
+        self._graphs = graph_capture.Graphs()
+        self._device = arena.whole.device
         self._touched = torch.zeros(1, device=arena.whole.device) if arena.whole.is_cuda else None
         self._on_gpu = arena.whole.is_cuda
         self._node = agreed.inputs
@@ -152,6 +155,19 @@ class Slots:
         """Call `model` on `count` slots from `first` on; returns nanoseconds by our own clock."""
         began = time.perf_counter_ns()
         self._held = []  # outputs of the block before this one, which nothing reads any more
+        if delivering == Delivering.REPLAY:
+            pointers = self._graphs.play(first, count)
+        else:
+            pointers = self._call(model, first, count, delivering)
+        if count == 0 and self._touched is not None:
+            self._touched.zero_()  # the device turns to this process, as for a call
+        if self._on_gpu:
+            synchronise()  # done means done; where a candidate replaces this all the same, see Block.settled_us
+        self._point(pointers)
+        return time.perf_counter_ns() - began
+
+    def _call(self, model: Any, first: int, count: int, delivering: int) -> list[int]:
+        """One call after the other; returns the addresses of their outputs, none where these are copied."""
         pointers: list[int] = []
         with torch.no_grad(), self._one_after_the_other(first, count) as turn:
             for slot in turn:
@@ -159,13 +175,24 @@ class Slots:
                 if delivering == Delivering.COPY:
                     deliver(value, self._outputs_node, self._outputs[slot])
                 else:
-                    pointers += self._hold(value, self._outputs[slot], copy=delivering == Delivering.SURVEY)
-        if count == 0 and self._touched is not None:
-            self._touched.zero_()  # the device turns to this process, as for a call
-        if self._on_gpu:
-            synchronise()  # done means done; where a candidate replaces this all the same, see Block.settled_us
+                    pointers += self._hold(value, self._outputs[slot], delivering)
+        return pointers
+
+    def capture(self, model: Any, first: int, count: int, delivering: int) -> None:
+        """Record the calls on `count` slots from `first` on as a graph, and write the addresses of their outputs into
+        the mailbox; see Graphs.  `delivering`: COPY, or CAPTURE, by which all that can stay where it is does."""
+
+        def call(at: int, number: int) -> graph_capture.Outputs:
+            self._held = []
+            pointers = self._call(model, at, number, delivering)
+            held, self._held = self._held, []
+            return pointers or [0] * number * len(self._outputs[at]), held
+
+        self._held = []
+        self._point(self._graphs.capture(first, count, call, self._device))
+
+    def _point(self, pointers: list[int]) -> None:
         struct.pack_into(f"<{len(pointers)}Q", self._mailbox, POINTERS_AT, *pointers)
-        return time.perf_counter_ns() - began
 
     @contextmanager
     def _one_after_the_other(self, first: int, count: int) -> Iterator[Iterable[int]]:
@@ -218,7 +245,7 @@ class Slots:
         """Keep nothing of the last block."""
         self._held = []
 
-    def _hold(self, value: object, views: list[torch.Tensor], *, copy: bool) -> list[int]:
+    def _hold(self, value: object, views: list[torch.Tensor], delivering: int) -> list[int]:
         """Keep the outputs of a call; return the address of each output, or 0 for one that was copied into its slot."""
         pointers = []
         for item, view in _paired(value, self._outputs_node, views):
@@ -228,11 +255,17 @@ class Slots:
                 continue
             self._held.append(item)
             address = item.data_ptr() if _lies_as_it_is(item) else 0
-            if copy or not self._shared.covers(address, view.numel() * view.element_size()):
+            if self._must_copy(address, view, delivering):
                 view.copy_(item)
-                address = address if copy else 0
+                address = address if delivering == Delivering.SURVEY else 0
             pointers.append(address)
         return pointers
+
+    def _must_copy(self, address: int, view: torch.Tensor, delivering: int) -> bool:
+        """Return whether an output has to be copied into its slot, although it lies at `address`."""
+        if delivering == Delivering.CAPTURE:
+            return not address
+        return delivering == Delivering.SURVEY or not self._shared.covers(address, view.numel() * view.element_size())
 
 
 def _lies_as_it_is(item: torch.Tensor) -> bool:

@@ -107,6 +107,9 @@ class Shim:
                 return Reply(Outcome.DONE, self._profile(self._slots, a, b))
             if command == Command.EVENTS and self._slots is not None:
                 return Reply(Outcome.DONE, self._slots.event_mean(self._called, a, b, c))
+            if command == Command.CAPTURE and self._slots is not None:
+                self._slots.capture(self._called, a, b, c)
+                return Reply(Outcome.DONE)
             if command == Command.TESTIFY:
                 return self._testify()
             if command == Command.CODE and self._mailbox is not None:

@@ -9,10 +9,7 @@ else it does on the host, would stand still in it."""
 
 from __future__ import annotations
 
-import gc
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import torch
@@ -20,6 +17,7 @@ import torch
 from workers.protocol import layout, problem_spec
 from workers.protocol.shared_memory import Memory
 from workers.shims import write_tracking
+from workers.shims.graph_capture import refusing_to_wait, without_collection
 
 Views = tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
 """Views of one slot: inputs, the reference's outputs, the fp64 outputs."""
@@ -78,9 +76,9 @@ class Playback:
         state = generator.clone_state()
         stream.wait_stream(torch.cuda.current_stream())
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(stream), _without_collection():
+        with torch.cuda.stream(stream), without_collection():
             try:
-                with _refusing_to_wait():
+                with refusing_to_wait():
                     _fill_all(scratch, fill, streams)
                 before = torch.cuda.memory_allocated()
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
@@ -195,27 +193,3 @@ def _agree(recording: Recording, scratch: Scratch, fill: Fill) -> bool:
         return scratch.whole.clone()
 
     return torch.equal(shown(recording.replay), shown(make))
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """The collector could end another session's graph in the middle of a capture, which that does not survive."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@contextmanager
-def _refusing_to_wait() -> Iterator[None]:
-    """An operation that waits for the device raises RuntimeError: it could not be captured."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that this is new
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode("default")

@@ -87,6 +87,8 @@ class Shim:
                 return self._refit(self._sessions[number])
             if command == Command.EVENTS:
                 return self._event_mean(self._sessions[number], a, b, c)
+            if command == Command.CAPTURE:
+                return self._capture(self._sessions[number], a, b, c)
             if command == Command.SEGMENT:
                 return calls.share(self._shared, a)
             if command == Command.RELEASE:
@@ -100,6 +102,11 @@ class Shim:
     def _run(self, session: Session, first: int, count: int, delivering: int) -> Reply:
         assert session.slots is not None
         return Reply(Outcome.DONE, session.slots.run(session.model, first, count, delivering))
+
+    def _capture(self, session: Session, first: int, count: int, delivering: int) -> Reply:
+        assert session.slots is not None
+        session.slots.capture(session.model, first, count, delivering)
+        return Reply(Outcome.DONE)
 
     def _event_mean(self, session: Session, slot: int, warmups: int, trials: int) -> Reply:
         assert session.slots is not None

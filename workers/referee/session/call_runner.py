@@ -324,7 +324,7 @@ class CallRunner(Draws):
         if self.stopwatch is not None:
             times = self._settled(times)._replace(before_ns=before_ns)
         self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))
-        pointers = self.candidate.pointers(count) if delivering == Delivering.HOLD else []
+        pointers = self.candidate.pointers(count) if delivering.points else []
         began = time.perf_counter()
         delivery = self.delivery(batch, first, count, times, pointers)
         self.reading_s = time.perf_counter() - began

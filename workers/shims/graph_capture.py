@@ -1,0 +1,144 @@
+"""Calls of a model recorded as CUDA graphs and replayed, so that a block of them leaves the host's launching out: the
+same code in the reference's and in the candidate's process.
+
+A graph holds the calls on some input slots, so that a replay reads what the referee has written there.  Its outputs
+stay where the recorded calls put them."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+
+class Graph(Protocol):
+    """A recording of work for the device."""
+
+    def replay(self) -> None:
+        """Queue all of it on the current stream."""
+        ...
+
+
+Outputs = tuple[list[int], list[Any]]
+"""Addresses of the outputs of some calls, call by call, 0 for one that is copied into its slot; and the outputs."""
+
+
+class Captured(NamedTuple):
+    """Some calls as one graph."""
+
+    graph: Graph
+    calls: int
+    pointers: list[int]
+    held: list[Any]
+    """The outputs, whose memory another recording would take."""
+
+
+class Graphs:
+    """Graphs of one session, by the first of their input slots."""
+
+    def __init__(self) -> None:
+        """Takes no memory as yet."""
+        self._captured: dict[int, Captured] = {}
+        self._recorder: Recorder | None = None
+
+    def capture(self, first: int, count: int, call: Callable[[int, int], Outputs], device: torch.device) -> list[int]:
+        """Record `count` calls from slot `first` on and keep their graph; returns the addresses of the outputs.  For no
+        calls forget all graphs.
+
+        `call` makes so many calls from a slot on.  Raises UncapturableError, and its errors."""
+        if not count:
+            self._captured.clear()
+            self._recorder = None
+            return []
+        self._recorder = self._recorder or Recorder(device)
+        found: list[Outputs] = []
+        graph = self._recorder.record(lambda: call(first, 1), lambda: found.append(call(first, count)))
+        [(pointers, held)] = found
+        self._captured[first] = Captured(graph, count, pointers, held)
+        return pointers
+
+    def play(self, first: int, count: int) -> list[int]:
+        """Replay the graphs of `count` slots from `first` on, each once; returns the addresses of their outputs.
+        Raises UncapturableError where there are none that end there."""
+        at, pointers = first, list[int]()
+        while at < first + count:
+            found = self._captured.get(at)
+            if found is None or at + found.calls > first + count:
+                raise UncapturableError(f"no graph of {first + count - at} calls from slot {at} on")
+            found.graph.replay()
+            pointers += found.pointers
+            at += found.calls
+        return pointers
+
+
+class UncapturableError(Exception):
+    """Calls that cannot be recorded."""
+
+
+class Recorder:
+    """Records graphs on a stream of their own.  All share one pool of memory: they are replayed one after the
+    other."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Raises UncapturableError on the CPU device."""
+        if device.type != "cuda":
+            raise UncapturableError("the CPU device has no CUDA graphs")
+        self._generator = torch.cuda.default_generators[device.index or 0]
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def record(self, warm_up: Callable[[], object], body: Callable[[], object]) -> Graph:
+        """Record the work of `body`, once `warm_up` has made all objects that are made only once: handles, workspaces,
+        kernels.  Where it fails, the generator is as before: it would go on believing that it is recorded.
+
+        Not by `torch.cuda.graph`, which gives memory back: memory that is mapped by the referee, and other sessions'
+        blocks would begin to copy their outputs."""
+        state = self._generator.clone_state()
+        graph = torch.cuda.CUDAGraph()
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream), without_collection():
+            try:
+                with refusing_to_wait():
+                    warm_up()
+                self._stream.synchronize()
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    body()
+                except BaseException:
+                    with suppress(RuntimeError):
+                        graph.capture_end()
+                    raise
+                graph.capture_end()
+            except BaseException:
+                self._generator.graphsafe_set_state(state)
+                raise
+        torch.cuda.current_stream().wait_stream(self._stream)
+        return graph
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """The collector could end another session's graph in the middle of a capture, which that does not survive."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def refusing_to_wait() -> Iterator[None]:
+    """An operation that waits for the device raises RuntimeError: it could not be captured."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that this is new
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
