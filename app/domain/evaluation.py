@@ -214,6 +214,24 @@ class EventTiming:
     trials: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeviceTiming:
+    """The speedup by the device's own time: both sides' calls recorded as CUDA graphs and replayed in blocks on the
+    referee's clock; or the reason why there is none, which counts against no candidate.  No credit follows from it."""
+
+    reference_us: float | None = None
+    """Time per call, as in Timing."""
+    candidate_us: float | None = None
+    speedup: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """95 % confidence interval."""
+    groups: int = 0
+    calls_per_side: int = 0
+    error: str | None = None
+    """Reason for missing numbers: a call waits for the device, takes other streams than torch's, raises …"""
+
+
 FLOOR_HEADROOM = 2.0
 """Factor of the measured bandwidth in every `floor_us`, so that no honest kernel is accused of beating the device.  The
 roofline is without it."""
@@ -252,6 +270,8 @@ class Timing:
     """Other baselines than the one that the speedup is over, where the job asked for some (JobOptions.baselines)."""
     event_timing: EventTiming | None = None
     """With `protocol="kernelgym"`."""
+    device: DeviceTiming | None = None
+    """Where the job asked for it (JobOptions.device_time)."""
     reference_usual_us: float | None = None
     """The least that the reference took in earlier contests on this device; None where too few are known."""
 

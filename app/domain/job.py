@@ -119,6 +119,9 @@ class JobOptions:
     profile: str = "launches"
     """`launches`: the candidate's own Triton kernels, timed between events; on a GPU besides, by the driver's profiler,
     all that the device does for a candidate that claims kernels (see wants_profiler); `full`: for any candidate."""
+    device_time: bool = False
+    """True also takes the speedup by the device's own time, from CUDA graphs (DeviceTiming): about as long again as the
+    timing budget, after all else, in what is left of the deadline."""
     policy: str = policies.DEFAULT.name
     """Policy of the verdict (app.domain.policy)."""
     cases: bool = False
@@ -139,8 +142,7 @@ class JobOptions:
             raise ValueError(f"profile: expected one of {', '.join(PROFILES)}, got {self.profile!r}")
         policies.find(self.policy)
         self._order_baselines()
-        if self.cases and (self.baselines or self.protocol != "assay"):
-            asked = f"baselines {', '.join(self.baselines)}" if self.baselines else f"protocol {self.protocol!r}"
+        if self.cases and (asked := self._asks_for_a_reference):
             raise ValueError(f"cases: a problem by cases has no reference that could be timed; got {asked}")
         for name, (low, high) in BOUNDS.items():
             value = getattr(self, name)
@@ -148,6 +150,13 @@ class JobOptions:
                 continue
             if not low <= value <= high:
                 raise ValueError(f"{name}: expected {low} to {high}, got {value!r}")
+
+    @property
+    def _asks_for_a_reference(self) -> str:
+        """Options that compare the candidate with a reference, in words; empty where there are none."""
+        if self.baselines:
+            return f"baselines {', '.join(self.baselines)}"
+        return "device_time" if self.device_time else "" if self.protocol == "assay" else f"protocol {self.protocol!r}"
 
     def _order_baselines(self) -> None:
         """The same names are the same options, whether they come as a list from JSON or in another order."""

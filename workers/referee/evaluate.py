@@ -44,7 +44,7 @@ from workers.referee.session.process_session import Session
 from workers.referee.session.resources import Host
 from workers.referee.session.stage_timer import Stages
 from workers.referee.session.verification import CHECK_BYTES
-from workers.referee.timing import event_timing, paired_benchmark, sizing, unpaired
+from workers.referee.timing import device_time, event_timing, paired_benchmark, sizing, unpaired
 from workers.referee.timing.quiet_host import Venue
 from workers.referee.wrong_output import describe, most_informative
 
@@ -131,6 +131,7 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         arena = setup.lay_out(host, agreed, job.options.timing_budget_s)
         if not alone:
             need_bytes = memory_budget.needs(agreed, arena, host.device.round_bytes, CHECK_BYTES)
+            need_bytes += device_time.extra_bytes(agreed, arena) if job.options.device_time else 0
             admission.reserve_memory(host, progress, memory, need_bytes)
         deadline = Deadline(
             job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.device_lock.waits
@@ -190,6 +191,9 @@ def _evaluate_candidate(
         if job.options.variants and not progress.cancellation.asked:
             with progress.stages.stage("nonfinite"):
                 variant_calls.try_nonfinite(runner)
+        if progress.timing is not None and job.options.device_time and not progress.cancellation.asked:
+            with progress.stages.stage("device_time"):
+                progress.timing = device_time.added(progress.timing, context, _venue(host), _terms(context))
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
         progress.cancellation.aim(None)
@@ -215,18 +219,7 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
         guess_us = _make_untimed_calls(context)
     if context.job.options.timing_budget_s <= 0:
         return
-    terms = sizing.Terms(
-        budget_s=context.job.options.timing_budget_s,
-        block_us=sizing.block_us(context.job.options.timing_budget_s, context.host.device.block_us),
-        round_bytes=context.host.device.round_bytes,
-        floor_us=bandwidth.floor_us(context.agreed.bytes_moved, context.host.bytes_per_s),
-    )
-    quiet_host = Venue(
-        wakeful=context.host.wakeful,
-        health=context.host.health,
-        stopwatch=context.host.stopwatch,
-        cores=context.host.quiet_cores,
-    )
+    terms, quiet_host = _terms(context), _venue(context.host)
     with progress.stages.stage("timing"):
         if context.agreed.case is not None:
             progress.own_time = unpaired.run(context.runner, quiet_host, terms, guess_us.candidate_us)
@@ -238,6 +231,20 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
             progress.timing = event_timing.added(progress.timing, context.runner, quiet_host)
+
+
+def _terms(context: EvaluationContext) -> sizing.Terms:
+    budget_s = context.job.options.timing_budget_s
+    return sizing.Terms(
+        budget_s=budget_s,
+        block_us=sizing.block_us(budget_s, context.host.device.block_us),
+        round_bytes=context.host.device.round_bytes,
+        floor_us=bandwidth.floor_us(context.agreed.bytes_moved, context.host.bytes_per_s),
+    )
+
+
+def _venue(host: Host) -> Venue:
+    return Venue(wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch, cores=host.quiet_cores)
 
 
 def _make_untimed_calls(context: EvaluationContext) -> sizing.Guess:

@@ -83,7 +83,7 @@ def _run(score: Score, runner: CallRunner, batch: Batch, side: str, first: int, 
 def hand_over(score: Score, runner: CallRunner, side: str) -> None:
     """Measure a block without calls."""
     session = runner.reference if side == REFERENCE else runner.candidate
-    score.handovers.append(_block(-1, side, 0, runner.hand_over(session)))
+    score.handovers.append(as_block(-1, side, 0, runner.hand_over(session)))
 
 
 def hold(score: Score, runner: CallRunner, batch: Batch) -> list[Block]:
@@ -96,7 +96,7 @@ def hold(score: Score, runner: CallRunner, batch: Batch) -> list[Block]:
     for side, place in ORDER:
         sizes = reference if side == REFERENCE else candidate
         times = _run(score, runner, batch, side, place * sizes[0], sizes[place])
-        found.append(_block(len(score.groups), side, sizes[place], times))
+        found.append(as_block(len(score.groups), side, sizes[place], times))
     return [replace(block, **asdict(score.clocks)) for block in found]
 
 
@@ -118,7 +118,8 @@ def secret_size(enough: float, most: int) -> int:
     return max(1, min(most, wanted - spread // 2 + secrets.randbelow(spread + 1)))
 
 
-def _block(group: int, side: str, calls: int, times: Times) -> Block:
+def as_block(group: int, side: str, calls: int, times: Times) -> Block:
+    """The block that took those times."""
     settled_us = None if times.settled_ns is None else times.settled_ns / 1000
     before_us = None if times.before_ns is None else times.before_ns / 1000
     return Block(

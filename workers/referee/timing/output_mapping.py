@@ -63,11 +63,16 @@ def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> N
         addresses = session.pointers(count)
     if on_trial and not runner.verify(runner.delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):
         return
-    spans = _kept(addresses, list(runner.place.outputs.leaves) * count)
     with nullcontext() if on_trial else reference_side():
-        hold = bool(spans) and _map(runner, session, spans)
+        hold = map_in_place(runner, session, addresses, count)
     session.delivering = Delivering.HOLD if hold else Delivering.COPY
     session.mapped_calls = count if hold else session.mapped_calls
+
+
+def map_in_place(runner: CallRunner, session: Session, addresses: list[int], calls: int) -> bool:
+    """Map the outputs of so many calls at the addresses where they lie; False where they cannot be read there."""
+    spans = _kept(addresses, list(runner.place.outputs.leaves) * calls)
+    return bool(spans) and _map(runner, session, spans)
 
 
 def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> bool:

@@ -1,0 +1,376 @@
+"""The speedup by the device's own time: what is replayed is compared, and what cannot be captured has a reason.
+
+Both sides' shims run here, on the CPU; a tape of tensor operations stands for a CUDA graph."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from app.domain.evaluation import DeviceTiming, Timing
+from app.domain.job import Job
+from tests.unit.shims_here import Process
+from workers.protocol import problem_spec
+from workers.protocol.control_channel import Command
+from workers.referee.host.device_lock import DeviceLock
+from workers.referee.host.health import Clocks
+from workers.referee.session.call_runner import CallRunner
+from workers.referee.session.context import EvaluationContext
+from workers.referee.session.deadline import Deadline
+from workers.referee.session.process import ProcessHandle
+from workers.referee.session.process_session import Session
+from workers.referee.session.setup import init_seed, load
+from workers.referee.timing import device_time, sizing
+from workers.referee.timing.samples import CANDIDATE, REFERENCE
+from workers.shims import candidate, graph_capture, reference
+
+SEED = bytes(32)
+
+PROBLEM = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x, *more):
+        GUARD
+        return torch.tanh(x) * 2
+
+def get_inputs():
+    return [torch.randn(16, 8)MORE]
+"""
+
+SOURCE = """
+import torch
+from torch import nn
+
+KEPT, CALLS = {}, []
+CAPTURING = torch.cuda.is_current_stream_capturing
+
+class ModelNew(nn.Module):
+    def forward(self, x, *more):
+        CALLS.append(CAPTURING())
+        BODY
+"""
+
+
+class Tape(TorchDispatchMode):
+    """Tensor operations and their results, which are computed again in place."""
+
+    recording = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        found = func(*args, **(kwargs or {}))
+        self.steps.append((func, args, kwargs or {}, found))
+        return found
+
+    def replay(self) -> None:
+        for func, args, kwargs, found in self.steps:
+            again = func(*args, **kwargs)
+            if isinstance(found, torch.Tensor) and found.data_ptr() != again.data_ptr():
+                found.copy_(again)
+
+
+class Recorder:
+    """In place of the one that records CUDA graphs."""
+
+    def __init__(self, device: torch.device) -> None: ...
+
+    def record(self, warm_up: Callable[[], object], body: Callable[[], object]) -> Tape:
+        warm_up()
+        tape = Tape()
+        Tape.recording = True
+        try:
+            with tape:
+                body()
+        finally:
+            Tape.recording = False
+        return tape
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("EVALUATION_DEVICE", "cpu")
+    monkeypatch.setitem(sys.modules, "reference", sys)  # so that it is put back afterwards
+    monkeypatch.setattr(graph_capture, "Recorder", Recorder)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: Tape.recording)
+    with torch.random.fork_rng():
+        yield
+
+
+@pytest.fixture
+def _mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a process in this one needs no mapping."""
+
+    def window(handle: Any, address: int, size: int) -> torch.Tensor:
+        return torch.frombuffer((ctypes.c_ubyte * min(size, 512)).from_address(address), dtype=torch.uint8)
+
+    monkeypatch.setattr(ProcessHandle, "window", window)
+
+
+class Contest:
+    """Two sides, as after the last credited call."""
+
+    def __init__(
+        self,
+        folder: Path,
+        body: str,
+        *,
+        guard: str = "pass",
+        more: str = "",
+        slots: tuple[int, int] = (24, 24),
+        seconds: float = 60.0,
+    ) -> None:
+        self.processes = {
+            side: Process(shim(folder / side)) for side, shim in (("r", reference.Shim), ("c", candidate.Shim))
+        }
+        handles: dict[str, Any] = {}
+        for side, process in self.processes.items():
+            (folder / side).mkdir()
+            handles[side] = ProcessHandle(process, torch.device("cpu"))  # type: ignore[arg-type]
+        handles["r"].load_reference(PROBLEM.replace("GUARD", guard).replace("MORE", more).encode(), "Model", 1)
+        session, own = Session(handles["r"], 1), Session(handles["c"])
+        agreed = session.describe(init_seed(SEED), 1)
+        place = problem_spec.arena(agreed, problem_spec.Slots(*slots))
+        session.share_arena(place, place.reference_bytes, 1)
+        lock, self.deadline = DeviceLock(folder, "test"), Deadline(seconds, 60)
+        source = SOURCE.replace("BODY", body).encode()
+        job = Job(job_id=uuid4(), reference=b"", candidate=source, backend="torch")
+        load(own, job, session, agreed, SEED, self.deadline, lock)
+        self.runner = CallRunner(session, own, agreed, SEED, self.deadline, lock)
+        self.runner.surveys = True
+        self.runner.try_calls(self.runner.draw(1))
+        self.discarded: list[Any] = []
+        cancellation: Any = SimpleNamespace(asked=False)
+        host: Any = SimpleNamespace(references=SimpleNamespace(discard=self.discarded.append))
+        self.context = EvaluationContext(
+            job=job, host=host, runner=self.runner, agreed=agreed, seed=SEED, cancellation=cancellation
+        )
+
+    def take(self, budget_s: float = 0.05) -> DeviceTiming:
+        """The device-time speedup beside one by the wall clock."""
+        health = SimpleNamespace(
+            require_sound=lambda: None, canary_us=lambda: 0.0, clocks=Clocks, alone=lambda us: True, expected_us=0.0
+        )
+        place: Any = SimpleNamespace(health=health, stopwatch=object(), alone=lambda runner: nullcontext())
+        terms = sizing.Terms(budget_s=budget_s, block_us=500.0, round_bytes=1 << 20, floor_us=0.0)
+        timing = device_time.added(wall_clock(), self.context, place, terms)
+        assert (timing.speedup, timing.reference_us) == (1.0, 100.0)
+        assert timing.device is not None
+        return timing.device
+
+
+def wall_clock() -> Timing:
+    return Timing(
+        reference_us=100.0, candidate_us=100.0, speedup=1.0, ci_low=0.9, ci_high=1.1, groups=6, calls_per_side=60,
+        handover_us=1.0, candidate_handover_us=1.0, claimed_us=None, floor_us=0.0, stop_reason="budget", blocks=(),
+    )  # fmt: skip
+
+
+HONEST = "return torch.tanh(x) * 2"
+
+
+def assert_measured(found: DeviceTiming) -> None:
+    assert found.error is None
+    assert found.speedup is not None
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert found.ci_low <= found.speedup <= found.ci_high
+    assert 0.2 < found.speedup < 5
+    assert found.groups >= 3
+    assert found.calls_per_side >= 2 * found.groups
+
+
+SAME_BUFFER = "return KEPT.setdefault('y', torch.empty_like(x)).copy_(torch.tanh(x) * 2)"
+ASKS_TWICE = 2
+"""Times that the graphs are recorded where outputs have to be copied."""
+
+
+@pytest.mark.parametrize("slots", [(24, 24), (24, 4)])
+@pytest.mark.parametrize("body", [HONEST, SAME_BUFFER, "return (torch.tanh(x) * 2).t().contiguous().t()"])
+def test_replayed_calls_give_a_speedup_with_an_interval(tmp_path: Path, body: str, slots: tuple[int, int]) -> None:
+    contest = Contest(tmp_path, body, slots=slots)
+    assert_measured(contest.take())
+    assert not contest.runner.failed
+
+
+@pytest.mark.usefixtures("_mapped")
+@pytest.mark.parametrize(("body", "times"), [(HONEST, 1), (SAME_BUFFER, ASKS_TWICE)])
+def test_outputs_are_read_where_the_graph_has_put_them_or_else_copied(tmp_path: Path, body: str, times: int) -> None:
+    contest = Contest(tmp_path, body)
+    assert_measured(contest.take())
+    captures = {side: process.asked.count(Command.CAPTURE) for side, process in contest.processes.items()}
+    assert captures["c"] == times * captures["r"]
+
+
+NO_GRAPH = "a graph holds the work"
+STALE = "if CAPTURING(): return KEPT['y']\n        KEPT['y'] = torch.tanh(x) * 2\n        return KEPT['y']"
+UNWRITTEN = "y = torch.empty_like(x)\n        return y if CAPTURING() else y.copy_(torch.tanh(x) * 2)"
+ONE_LEFT_OUT = (
+    f"if CAPTURING() and CALLS.count(True) % 3 == 0: return KEPT['y']\n        {STALE.partition('        ')[2]}"
+)
+OUTSIDE = "import numpy\n        return torch.from_numpy(numpy.tanh(x.numpy()) * 2)"
+WAITS = "return torch.tanh(x) * (2 if x.sum().item() < 1e9 else 3)"
+RAISES = "assert not CAPTURING(), 'not with me'\n        return torch.tanh(x) * 2"
+OTHER_SHAPE = "return torch.tanh(x) * 2 if not CAPTURING() else x[:1]"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (STALE, NO_GRAPH),
+        (UNWRITTEN, NO_GRAPH),
+        (ONE_LEFT_OUT, NO_GRAPH),
+        (OUTSIDE, NO_GRAPH),
+        (WAITS, "candidate could not be captured and replayed: RuntimeError: operation not permitted"),
+        (RAISES, "candidate could not be captured and replayed: AssertionError: not with me"),
+        (OTHER_SHAPE, "expected shape (16, 8), got (1, 8)"),
+    ],
+)
+def test_a_candidate_that_cannot_be_captured_has_a_reason_and_stays_usable(
+    tmp_path: Path, body: str, reason: str
+) -> None:
+    contest = Contest(tmp_path, body)
+    found = contest.take()
+    assert found.speedup is None
+    assert found.ci_low is None
+    assert reason in (found.error or "")
+    assert not contest.runner.failed, "no verdict follows from it"
+    assert not contest.discarded
+    calls = contest.runner.record.calls
+    contest.runner.try_calls(contest.runner.draw(2))
+    assert (contest.runner.record.calls, contest.runner.failed) == (calls + 2, [])
+
+
+def test_wrong_replays_are_found_where_some_calls_are_chosen(tmp_path: Path) -> None:
+    found = Contest(tmp_path, STALE, slots=(24, 4)).take()
+    assert NO_GRAPH in (found.error or "")
+
+
+def test_a_candidate_whose_process_ends_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contest = Contest(tmp_path, HONEST)
+    shim = contest.processes["c"].shim
+    answer = shim.answer
+
+    def ending(request: Any) -> Any:
+        if request.command == Command.CAPTURE:
+            raise EOFError
+        return answer(request)
+
+    monkeypatch.setattr(shim, "answer", ending)
+    assert "the process exited with code 1" in (contest.take().error or "")
+    assert not contest.discarded
+
+
+def test_a_reference_that_cannot_be_captured_is_discarded(tmp_path: Path) -> None:
+    guard = "assert not torch.cuda.is_current_stream_capturing(), 'it waits'"
+    contest = Contest(tmp_path, HONEST, guard=guard)
+    assert contest.take().error == "the reference could not be captured and replayed: AssertionError: it waits"
+    assert contest.discarded == [contest.runner.reference.handle]
+
+
+def test_the_reference_is_not_asked_where_the_candidate_cannot_be_captured(tmp_path: Path) -> None:
+    contest = Contest(tmp_path, WAITS)
+    contest.take()
+    assert Command.CAPTURE not in contest.processes["r"].asked
+
+
+@pytest.mark.parametrize(
+    ("options", "surveys", "reason"),
+    [
+        ({}, False, "CUDA graphs need a GPU"),
+        ({"slots": (1, 0)}, True, "memory holds a single call"),
+        ({"more": ", 2.0"}, True, "numbers among the inputs"),
+        ({"seconds": 0.0}, True, "no time was left"),
+    ],
+)
+def test_nothing_is_captured_where_there_can_be_no_value(
+    tmp_path: Path, options: dict[str, Any], surveys: bool, reason: str
+) -> None:
+    contest = Contest(tmp_path, HONEST, **options)
+    contest.runner.surveys = surveys
+    assert reason in (contest.take().error or "")
+    assert not any(Command.CAPTURE in process.asked for process in contest.processes.values())
+
+
+def test_no_counted_call_has_inputs_that_were_seen_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contest, seen = Contest(tmp_path, HONEST), list[bytes]()
+    fill = contest.runner.fill
+
+    def watched(session: Session, batch: Any, first: int, count: int) -> int | None:
+        if session is contest.runner.candidate:
+            seen.extend(bytes(row.tolist()) for row in batch.inputs[first : first + count])
+        return fill(session, batch, first, count)
+
+    monkeypatch.setattr(contest.runner, "fill", watched)
+    found = contest.take()
+    warming = len(seen) - found.calls_per_side
+    assert warming > 0
+    assert len(set(seen[warming:])) == found.calls_per_side
+    assert not set(seen[:warming]) & set(seen[warming:])
+
+
+@given(
+    st.integers(1, 200), st.integers(1, 200), st.floats(1, 1e5), st.floats(1, 1e5), st.floats(1, 1e5), st.floats(1, 1e5)
+)
+def test_blocks_take_whole_graphs_and_no_more_than_there_are(
+    slots: int, in_block: int, wall_us: float, other_wall_us: float, reference_us: float, candidate_us: float
+) -> None:
+    runner: Any = SimpleNamespace(
+        slots=slots, in_block=in_block, draw_us=10.0, place=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}]))
+    )
+    graphs = {
+        REFERENCE: device_time._plan(runner, 2000 / wall_us), CANDIDATE: device_time._plan(runner, 2000 / other_wall_us)
+    }  # fmt: skip
+    score: Any = SimpleNamespace(per_call_us=(reference_us, candidate_us), lasting_us=2000.0)
+    for side, sizes in device_time._sizes(score, graphs).items():
+        assert graphs[side].number <= device_time.GRAPHS
+        assert graphs[side].most <= max(1, min(slots // 2, in_block))
+        for calls in sizes:
+            assert 1 <= calls <= graphs[side].most
+            assert calls % graphs[side].calls == 0
+
+
+def test_the_cpu_has_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with pytest.raises(graph_capture.UncapturableError, match="the CPU device has no CUDA graphs"):
+        graph_capture.Graphs().capture(0, 1, lambda first, count: ([0], []), torch.device("cpu"))
+
+
+def test_graphs_are_played_in_whole_and_each_once() -> None:
+    graphs, played = graph_capture.Graphs(), list[int]()
+
+    def call(first: int, count: int) -> graph_capture.Outputs:
+        torch.zeros(1)
+        return [first + index for index in range(count)], []
+
+    for first in (0, 3):
+        graphs.capture(first, 3, call, torch.device("cpu"))
+        tape: Any = graphs._captured[first].graph
+        tape.replay = lambda first=first: played.append(first)
+    assert graphs.play(0, 6) == [0, 1, 2, 3, 4, 5]
+    assert graphs.play(3, 3) == [3, 4, 5]
+    assert played == [0, 3, 3]
+    for first, count in ((0, 4), (1, 3), (0, 7)):
+        with pytest.raises(graph_capture.UncapturableError, match="no graph"):
+            graphs.play(first, count)
+    graphs.capture(0, 0, call, torch.device("cpu"))
+    with pytest.raises(graph_capture.UncapturableError):
+        graphs.play(0, 3)

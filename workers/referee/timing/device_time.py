@@ -1,0 +1,285 @@
+"""The speedup by the device's own time: blocks of calls that are replayed from CUDA graphs, so that the host's
+launching is left out.
+
+A replayed block is held as every timed block is: fresh inputs lie in the input slots that the graphs were recorded on,
+the process stands still until the clock starts, and the outputs are compared.  A block takes a secret number of
+graphs, each once, so that no call is repeated on the same inputs.  So a process's word that it has recorded its calls
+is not relied upon: a graph that leaves work out gives the outputs of earlier inputs.
+
+It comes after everything that is credited, and whatever fails here costs this value alone."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+
+import torch
+
+from app.domain.evaluation import Block, DeviceTiming, Timing
+from workers.protocol import problem_spec, shared_memory
+from workers.protocol.control_channel import POINTERS_BYTES, Command, Delivering
+from workers.referee.session.batches import Batch, Delivery, Times
+from workers.referee.session.call_runner import CallRunner
+from workers.referee.session.context import EvaluationContext
+from workers.referee.session.draws import ReferenceFailedError, reference_side
+from workers.referee.session.process import FailedError
+from workers.referee.session.process_session import Session
+from workers.referee.timing import sizing, stopping
+from workers.referee.timing.blocks import ORDER, as_block, hand_over, secret_size
+from workers.referee.timing.output_mapping import map_in_place
+from workers.referee.timing.paired_benchmark import PATIENCE, tried_again
+from workers.referee.timing.quiet_host import Venue
+from workers.referee.timing.samples import CANDIDATE, REFERENCE, Score, per_call
+from workers.sandbox.process import Ended, TimedOut
+
+GRAPHS = 6
+"""Graphs of a side, at the most: their number in a block is secret."""
+
+HOST_SHARE = 4.0
+"""Factor by which the device's part of a call may be shorter than the call, where input slots are planned."""
+
+WORTHWHILE = 4.0
+"""Multiple of the timing budget that must be left of the deadline."""
+
+CHECKED = 2
+"""Secretly chosen calls of a block that are compared, where expected outputs are made when outputs are verified."""
+
+ERROR_CHARS = 500
+
+
+class _NoValueError(Exception):
+    """Reason why there is no value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Graphs:
+    """Graphs of one side."""
+
+    calls: int
+    """Calls of each."""
+    number: int
+
+    @property
+    def most(self) -> int:
+        """Calls of a block that takes all of them."""
+        return self.calls * self.number
+
+
+def extra_bytes(agreed: problem_spec.Spec, place: problem_spec.Arena) -> int:
+    """Bytes of device memory that it takes beyond the evaluation's: the reference's process keeps what it had."""
+    return place.inputs.slots * place.outputs.slot_bytes + 2 * agreed.peaks.call_bytes
+
+
+def added(timing: Timing, context: EvaluationContext, place: Venue, terms: sizing.Terms) -> Timing:
+    """The same timing with the device-time speedup in it, or with the reason why there is none.
+
+    Raises only for faults of the referee."""
+    runner, error = context.runner, ""
+    try:
+        return replace(timing, device=_as_device_timing(_measured(timing, runner, place, terms)))
+    except _NoValueError as reason:
+        error = str(reason)
+    except ReferenceFailedError as failure:
+        context.host.references.discard(runner.reference.handle)
+        error = f"the reference could not be captured and replayed: {failure}"
+    except (FailedError, Ended, TimedOut, ValueError) as failure:
+        error = f"the candidate could not be captured and replayed: {str(failure) or 'no answer in time'}"
+    except (torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError):
+        error = "the device's memory ran out"
+    finally:
+        runner.candidate.delivering = runner.reference.delivering = Delivering.COPY
+    return replace(timing, device=DeviceTiming(error=error[:ERROR_CHARS]))
+
+
+def _as_device_timing(found: Timing) -> DeviceTiming:
+    return DeviceTiming(
+        reference_us=found.reference_us,
+        candidate_us=found.candidate_us,
+        speedup=found.speedup,
+        ci_low=found.ci_low,
+        ci_high=found.ci_high,
+        groups=found.groups,
+        calls_per_side=found.calls_per_side,
+    )
+
+
+def _measured(timing: Timing, runner: CallRunner, place: Venue, terms: sizing.Terms) -> Timing:
+    """The benchmark, of replayed blocks.  Raises _NoValueError, and the processes' exceptions."""
+    if not runner.surveys:
+        raise _NoValueError("CUDA graphs need a GPU")
+    if runner.streams:
+        raise _NoValueError("memory holds a single call, whose inputs are drawn when it is made")
+    if any(leaf["kind"] != "tensor" for leaf in runner.place.inputs.leaves):
+        raise _NoValueError("numbers among the inputs, which a graph would not read again")
+    _require_time(runner, terms)
+    score = Score(block_us=terms.block_us, health=place.health, guess_us=(timing.reference_us, timing.candidate_us))
+    graphs = {
+        REFERENCE: _plan(runner, terms.block_us / timing.reference_us),
+        CANDIDATE: _plan(runner, terms.block_us / timing.candidate_us),
+    }
+    seen = _capture_both(runner, graphs)
+    return _benchmark(score, runner, place, terms, graphs, seen)
+
+
+def _require_time(runner: CallRunner, terms: sizing.Terms) -> None:
+    if runner.deadline.left_s < WORTHWHILE * terms.budget_s:
+        raise _NoValueError("no time was left")
+
+
+def _plan(runner: CallRunner, filling: float) -> _Graphs:
+    """Graphs of a side of which so many calls fill a block by the wall clock."""
+    leaves = max(1, len(runner.place.outputs.leaves))
+    most = min(sizing.inputs_at_once(runner) // 2, runner.in_block, POINTERS_BYTES // 8 // leaves)
+    wanted = max(1, min(most, math.ceil(HOST_SHARE * filling)))
+    calls = max(1, wanted // GRAPHS)
+    return _Graphs(calls=calls, number=min(GRAPHS, wanted // calls))
+
+
+def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
+    """Have both sides record their calls in the same way: with outputs that stay where they are, or, where the
+    candidate's cannot be read there, with a copy of them.  Returns the inputs that they have seen.
+
+    The candidate is the first: only then is the reference's process, which serves others, asked for what may fail."""
+    with runner.device_lock.shared():
+        batch = replace(runner.draw(max(each.most for each in graphs.values())), at=0)
+    runner.candidate.handle.close_windows()
+    delivering = Delivering.CAPTURE
+    addresses = _capture(runner, runner.candidate, batch, graphs[CANDIDATE], delivering)
+    if not map_in_place(runner, runner.candidate, addresses, graphs[CANDIDATE].most):
+        delivering = Delivering.COPY
+        _capture(runner, runner.candidate, batch, graphs[CANDIDATE], delivering)
+    _capture(runner, runner.reference, batch, graphs[REFERENCE], delivering)
+    runner.candidate.delivering = runner.reference.delivering = Delivering.REPLAY
+    return batch
+
+
+def _capture(runner: CallRunner, session: Session, batch: Batch, graphs: _Graphs, delivering: Delivering) -> list[int]:
+    """Have one side record its calls; returns the addresses of their outputs, call by call."""
+    addresses: list[int] = []
+    for first in range(0, graphs.most, graphs.calls):
+        runner.step_aside()
+        on_trial = session is runner.candidate
+        with runner.device_lock.shared(), nullcontext() if on_trial else reference_side(), session.handle.lock:
+            limit_s = runner.patience(session, 2 * graphs.calls)
+            if not first:
+                session.ask(Command.CAPTURE, limit_s)
+                runner.fill(session, batch, 0, graphs.most)
+            session.ask(Command.CAPTURE, limit_s, a=first, b=graphs.calls, c=delivering)
+            addresses += session.pointers(graphs.calls)
+            session.process.freeze()
+    return addresses
+
+
+def _benchmark(
+    score: Score,
+    runner: CallRunner,
+    place: Venue,
+    terms: sizing.Terms,
+    graphs: dict[str, _Graphs],
+    seen: Batch,
+) -> Timing:
+    """Rounds of groups, until the ratio is known or the budget is spent."""
+    spent_s = 0.0
+    while True:
+        _require_time(runner, terms)
+        drawn = list(_draw(score, runner, terms, max(each.most for each in graphs.values())))
+        with runner.exclusive(), place.alone(runner), runner.timed_by(place.stopwatch):
+            began = time.monotonic() - spent_s
+            score.watch()
+            if not score.groups:
+                _warm_up(score, runner, graphs, seen)
+            reason = ""
+            for batch in drawn:
+                score.groups.append(_hold(score, runner, graphs, batch))
+                spent_s = time.monotonic() - began
+                reason = reason or stopping.stop_reason(score, spent_s / terms.budget_s, terms.budget_s)
+                if reason:
+                    break
+            score.watch()
+        del drawn
+        _verify(score, runner)
+        if score.disturbed and tried_again(score, runner):
+            spent_s = 0.0
+            continue
+        if len(score.groups) >= stopping.ENOUGH_GROUPS and score.beside_s >= PATIENCE * terms.budget_s:
+            reason = reason or "budget"
+        if reason:
+            return stopping.timing(score, reason, terms.floor_us)
+
+
+def _draw(score: Score, runner: CallRunner, terms: sizing.Terms, most: int) -> Iterator[Batch]:
+    """Fresh inputs for the groups of a round: two blocks each, of `most` calls at the most."""
+    fitting = terms.round_bytes // (2 * most * runner.bytes_per_call)
+    for _ in range(max(1, min(sizing.ROUND_GROUPS, fitting))):
+        with score.beside(runner.device_lock):
+            yield runner.draw(2 * most)
+
+
+def _warm_up(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], seen: Batch) -> None:
+    """A block of each side that does not count, on inputs that were seen before; it shows the time of a call."""
+    guess_us = {}
+    for side in (CANDIDATE, REFERENCE):
+        calls = graphs[side].most
+        wall_us = _run(score, runner, side, seen, 0, calls).wall_ns / 1000
+        guess_us[side] = per_call(wall_us, score.handover_us(side), calls)
+    score.guess_us = (guess_us[REFERENCE], guess_us[CANDIDATE])
+    score.deliveries.clear()
+
+
+def _hold(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], batch: Batch) -> list[Block]:
+    """A group: reference, candidate, candidate, reference."""
+    sizes = _sizes(score, graphs)
+    found = []
+    for side, place in ORDER:
+        calls = sizes[side][place]
+        times = _run(score, runner, side, batch, place * sizes[side][0], calls)
+        found.append(as_block(len(score.groups), side, calls, times))
+    return [replace(block, **asdict(score.clocks)) for block in found]
+
+
+def _sizes(score: Score, graphs: dict[str, _Graphs]) -> dict[str, list[int]]:
+    """Secret numbers of calls for both blocks of each side, in whole graphs; the reference's last about as long."""
+    reference_us, candidate_us = score.per_call_us
+    own, other = graphs[CANDIDATE], graphs[REFERENCE]
+    chosen = [own.calls * secret_size(score.lasting_us / (candidate_us * own.calls), own.number) for _ in range(2)]
+    alike = [round(calls * candidate_us / (reference_us * other.calls)) for calls in chosen]
+    return {CANDIDATE: chosen, REFERENCE: [other.calls * max(1, min(other.number, each)) for each in alike]}
+
+
+def _run(score: Score, runner: CallRunner, side: str, batch: Batch, first: int, calls: int) -> Times:
+    """Replay one block, after a hand-over; the candidate's outputs are verified later."""
+    hand_over(score, runner, side)
+    some = replace(batch.only(list(range(first, first + calls))), at=0)  # where the first graph reads
+    if side == REFERENCE:
+        return runner.run_reference(some, 0, calls)
+    delivery = runner.run_candidate(some, 0, calls)
+    score.deliveries.append(delivery)
+    return delivery.times
+
+
+def _verify(score: Score, runner: CallRunner) -> None:
+    """Compare outputs of the blocks.  Raises _NoValueError where one is wrong."""
+    for delivery in score.deliveries:
+        for part in _chosen(runner, delivery):
+            with score.beside(runner.device_lock):
+                right = runner.are_right(part)
+            if not right:
+                raise _NoValueError(
+                    "the candidate's replayed outputs are wrong: a graph holds the work that is launched on torch's "
+                    "current stream, and nothing of what Python does"
+                )
+    score.deliveries.clear()
+
+
+def _chosen(runner: CallRunner, delivery: Delivery) -> Iterator[Delivery]:
+    """Parts of a block to compare: all of it where expected outputs are there, else some calls."""
+    if runner.place.slots.together:
+        yield delivery
+        return
+    for _ in range(min(CHECKED, delivery.count)):
+        call = secrets.randbelow(delivery.count)
+        yield delivery.part(call, call + 1)
