@@ -7,7 +7,6 @@ import random
 from dataclasses import replace
 
 from app.domain.evaluation import (
-    BaselineTiming,
     Block,
     CaseOutcome,
     Correctness,
@@ -23,6 +22,7 @@ from app.domain.evaluation import (
 )
 from app.domain.evidence import CompiledKernel, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
+from app.domain.other_timings import BaselineTiming
 from app.domain.verdict import Finding, Label, Verdict
 
 REFERENCE = '''import torch

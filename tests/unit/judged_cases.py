@@ -2,13 +2,9 @@
 
 from dataclasses import replace
 
-from app.domain.evaluation import (
-    Canary,
-    Evaluation,
-    EventTiming,
-    Status,
-)
+from app.domain.evaluation import Canary, Evaluation, Status
 from app.domain.evidence import Testimony
+from app.domain.other_timings import EventTiming
 from app.domain.verdict import Label
 from tests.unit.measurements import (
     CHANGED,

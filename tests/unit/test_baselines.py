@@ -20,8 +20,9 @@ from app import broker, cli
 from app.cli import output, submit_options
 from app.domain import job as jobs
 from app.domain import result as results
-from app.domain.evaluation import BaselineTiming, Environment, Evaluation, EvaluationError, Status, Timing
+from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status, Timing
 from app.domain.job import Job, JobOptions, JobState
+from app.domain.other_timings import BaselineTiming
 from app.domain.request import RequestError
 from app.domain.verdict import Label, Verdict
 from app.store import evaluation_json

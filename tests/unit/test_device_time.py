@@ -1,4 +1,4 @@
-"""The speedup by the device's own time: what is replayed is compared, and what cannot be captured has a reason.
+"""The speedup by the device's own time: replayed outputs are compared, and a missing value has a reason.
 
 Both sides' shims run here, on the CPU; a tape of tensor operations stands for a CUDA graph."""
 
@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from app.domain.evaluation import DeviceTiming, Timing
+from app.domain.evaluation import Timing
 from app.domain.job import Job
+from app.domain.other_timings import DeviceTiming
 from tests.unit.shims_here import Process
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import Command

@@ -1,8 +1,8 @@
-"""Calls of a model recorded as CUDA graphs and replayed, so that a block of them leaves the host's launching out: the
-same code in the reference's and in the candidate's process.
+"""Calls of a model recorded as CUDA graphs and replayed, which leaves the host's launching out of a block: the same
+code in the reference's and in the candidate's process.
 
-A graph holds the calls on some input slots, so that a replay reads what the referee has written there.  Its outputs
-stay where the recorded calls put them."""
+A graph holds the calls on some input slots, so a replay reads the inputs that the referee has written there.  Its
+outputs stay where the recorded calls put them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Captured(NamedTuple):
     calls: int
     pointers: list[int]
     held: list[Any]
-    """The outputs, whose memory another recording would take."""
+    """The outputs: without a reference to them, another recording would take their memory."""
 
 
 class Graphs:

@@ -17,9 +17,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from app.domain.evaluation import BaselineTiming, Evaluation, Status, Timing
+from app.domain.evaluation import Evaluation, Status, Timing
 from app.domain.ids import sha256
 from app.domain.job import BASELINE_CALL_TIMEOUT_S, BASELINE_DEADLINE_S, BASELINE_GRACE_S, Job, JobOptions
+from app.domain.other_timings import BaselineTiming
 from workers.referee.cancellation import Cancellation
 from workers.referee.timing import estimators
 

@@ -1,12 +1,11 @@
-"""The speedup by the device's own time: blocks of calls that are replayed from CUDA graphs, so that the host's
-launching is left out.
+"""The speedup by the device's own time: calls are replayed from CUDA graphs, which leaves the host's launching out.
 
-A replayed block is held as every timed block is: fresh inputs lie in the input slots that the graphs were recorded on,
-the process stands still until the clock starts, and the outputs are compared.  A block takes a secret number of
-graphs, each once, so that no call is repeated on the same inputs.  So a process's word that it has recorded its calls
-is not relied upon: a graph that leaves work out gives the outputs of earlier inputs.
+A replayed block follows the rules of every timed block: the referee writes fresh inputs into the input slots on which
+the graphs were recorded, the process is frozen until the clock starts, and the outputs are compared.  A block replays a
+secret number of graphs, each of them once, so no call has inputs that an earlier call had.  Hence the process's claim
+to have recorded its calls needs no trust: a graph without the work gives the outputs for earlier inputs.
 
-It comes after everything that is credited, and whatever fails here costs this value alone."""
+This is the last stage of an evaluation.  Any failure in it costs this value alone."""
 
 from __future__ import annotations
 
@@ -19,7 +18,8 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 
-from app.domain.evaluation import Block, DeviceTiming, Timing
+from app.domain.evaluation import Block, Timing
+from app.domain.other_timings import DeviceTiming
 from workers.protocol import problem_spec, shared_memory
 from workers.protocol.control_channel import POINTERS_BYTES, Command, Delivering
 from workers.referee.session.batches import Batch, Delivery, Times
@@ -40,7 +40,7 @@ GRAPHS = 6
 """Graphs of a side, at the most: their number in a block is secret."""
 
 HOST_SHARE = 4.0
-"""Factor by which the device's part of a call may be shorter than the call, where input slots are planned."""
+"""Calls are recorded as if the device took this fraction of a call's wall time, so that blocks are long enough."""
 
 WORTHWHILE = 4.0
 """Multiple of the timing budget that must be left of the deadline."""
@@ -70,7 +70,8 @@ class _Graphs:
 
 
 def extra_bytes(agreed: problem_spec.Spec, place: problem_spec.Arena) -> int:
-    """Bytes of device memory that it takes beyond the evaluation's: the reference's process keeps what it had."""
+    """Bytes of device memory needed for graphs, beyond those of the evaluation: the reference's process keeps the
+    memory that it used for timed blocks."""
     return place.inputs.slots * place.outputs.slot_bytes + 2 * agreed.peaks.call_bytes
 
 
@@ -131,7 +132,7 @@ def _require_time(runner: CallRunner, terms: sizing.Terms) -> None:
 
 
 def _plan(runner: CallRunner, filling: float) -> _Graphs:
-    """Graphs of a side of which so many calls fill a block by the wall clock."""
+    """Number and size of a side's graphs.  `filling`: calls that fill a block by the wall clock."""
     leaves = max(1, len(runner.place.outputs.leaves))
     most = min(sizing.inputs_at_once(runner) // 2, runner.in_block, POINTERS_BYTES // 8 // leaves)
     wanted = max(1, min(most, math.ceil(HOST_SHARE * filling)))
@@ -140,10 +141,10 @@ def _plan(runner: CallRunner, filling: float) -> _Graphs:
 
 
 def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
-    """Have both sides record their calls in the same way: with outputs that stay where they are, or, where the
-    candidate's cannot be read there, with a copy of them.  Returns the inputs that they have seen.
+    """Have both sides record their calls in the same way: with outputs in place or, if the candidate's outputs cannot
+    be read there, with copies of them.  Returns the inputs on which they were recorded.
 
-    The candidate is the first: only then is the reference's process, which serves others, asked for what may fail."""
+    The candidate records first: a failure then does not touch the reference's process, which serves others."""
     with runner.device_lock.shared():
         batch = replace(runner.draw(max(each.most for each in graphs.values())), at=0)
     runner.candidate.handle.close_windows()
@@ -270,13 +271,13 @@ def _verify(score: Score, runner: CallRunner) -> None:
             if not right:
                 raise _NoValueError(
                     "the candidate's replayed outputs are wrong: a graph holds the work that is launched on torch's "
-                    "current stream, and nothing of what Python does"
+                    "current stream, and no work of Python"
                 )
     score.deliveries.clear()
 
 
 def _chosen(runner: CallRunner, delivery: Delivery) -> Iterator[Delivery]:
-    """Parts of a block to compare: all of it where expected outputs are there, else some calls."""
+    """Parts of a block to compare: the whole block if its expected outputs are known, else some of its calls."""
     if runner.place.slots.together:
         yield delivery
         return

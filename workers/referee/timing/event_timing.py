@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.domain.evaluation import EventTiming, Timing
+from app.domain.evaluation import Timing
+from app.domain.other_timings import EventTiming
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.process import FailedError
 from workers.referee.timing.quiet_host import Venue
