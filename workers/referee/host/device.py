@@ -1,4 +1,4 @@
-"""The device of a referee: place of its tensors, environment of its processes, name and bandwidth."""
+"""The device of a referee: torch device, environment of its processes, sizes, name and bandwidth."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ _SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS
 
 _ON_GPU = {
     "EVALUATION_DEVICE": "cuda:0",
-    # Making a context takes the driver a third of the time that it takes with the default of 8 (H200: 71 ms instead of
-    # 178, six at once), and tearing it down a half.  Two streams of a process still overlap.
+    # With 2 in place of the default of 8 the driver makes a context in 71 ms in place of 178 (H200, six at once) and
+    # tears it down in half the time.  Two streams of a process still overlap.
     "CUDA_DEVICE_MAX_CONNECTIONS": "2",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """Differences between a CPU and a GPU; the protocol has none."""
+    """Properties of the device.  CPU and GPU differ in these alone; the protocol is the same."""
 
     device_class: str
     torch_device: torch.device
     environment: dict[str, str]
-    """Environment of processes that run on it."""
+    """Environment variables of processes that use it."""
     binds_to_core: bool
-    """True where measured processes run on one core.  Not with CUDA: its waiting thread keeps the core from the threads
-    that it waits for."""
+    """True if measured processes run on one core.  Not with CUDA, whose waiting thread would keep the core from the
+    threads that it waits for."""
     limits_memory: bool
-    """True where address space may be limited: CUDA reserves far more than it uses."""
+    """True if address space may be limited: CUDA reserves far more than it uses."""
     together_bytes: int
-    """Limit on inputs, outputs and expected outputs of a call together: up to this, expected outputs are drawn together
-    with inputs."""
+    """Largest inputs, outputs and expected outputs of a call together, for which expected outputs are drawn with the
+    inputs."""
     arena_bytes: int
-    """Input sets at a time: as many as fit in an arena of this size."""
+    """Size of an arena, which holds as many input sets as fit."""
     round_bytes: int
-    """Copies of the input sets of a round, with their answers: as many as fit into that."""
+    """Memory for copies of a round's input sets and their outputs."""
     max_slots: int
-    """Most input sets at a time, even where more fit, where blocks are as short as they may be (plan.most_slots)."""
+    """Most input sets at a time, even if more fit, for blocks of the least duration (sizing.most_slots)."""
     room_bytes: int | None
-    """Memory that evaluations in flight may take together; None where one referee has one evaluation at a time."""
+    """Memory for all evaluations in flight; None if a referee has one evaluation at a time."""
     block_us: tuple[float, float]
-    """Duration of a timed block, at the least and at the most (plan.block_us)."""
+    """Least and greatest duration of a timed block (sizing.block_us)."""
     precompiles: bool
-    """True where kernels that ran are also compiled for a GPU."""
+    """True if kernels that ran are also compiled for a GPU."""
     references_kept: int
-    """Number of problems with a process kept warm."""
+    """Problems whose reference process is kept."""
     spares: int
-    """Candidates' processes that are kept ready, or are being made so."""
+    """Candidate processes that are kept ready or being prepared."""
 
     def describe(
         self, node: str, index: int, sandbox: list[str], missing: list[str], bytes_per_s: float
     ) -> Environment:
-        """Description that is stored with every evaluation."""
+        """Environment that is stored with every evaluation."""
         gpu = self.torch_device.type == "cuda"
         name = torch.cuda.get_device_name(self.torch_device) if gpu else _cpu_name()
         return Environment(
@@ -81,7 +81,7 @@ class Device:
         )
 
     def free_bytes(self) -> int:
-        """Memory that this process could have now, of a GPU; without a limit on the CPU."""
+        """GPU memory that this process could allocate; unlimited on the CPU."""
         if self.torch_device.type != "cuda":
             return UNLIMITED
         kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
@@ -94,29 +94,28 @@ class Device:
 
 
 TOGETHER_BYTES = 16 << 20
-"""Input sets of small problems are made from recordings, a hundred at a time (workers/shims/graph_replay.py); of larger
+"""Small problems have input sets made from recordings, a hundred at a time (workers/shims/graph_replay.py); for larger
 ones memory decides how many calls a block has."""
 
 MEMORY_SHARE = 0.53
-"""Share of a GPU's memory that the arenas of all its referees may take together; contexts and candidates need the
-rest."""
+"""Share of a GPU's memory for the arenas of all its referees; contexts and candidates need the rest."""
 
 ROUND_ARENAS = 2
 ARENAS = 2 + ROUND_ARENAS
-"""Number of arenas that a referee holds at a time: the reference's, the candidate's and the copies of a round."""
+"""Arenas that a referee holds at a time: the reference's, the candidate's and the copies of a round."""
 
 ROOM_SHARE = 0.85
-"""Share of a GPU's memory that evaluations in flight may take together, by their own reckoning (memory_budget.py)."""
+"""Share of a GPU's memory that evaluations in flight may reserve (memory_budget.py)."""
 
 CONTEXTS_SHARE = 0.2
-"""Share of a GPU's memory that the contexts of spares may take together."""
+"""Share of a GPU's memory for the contexts of warm processes."""
 
 CONTEXT_BYTES = 600 << 20
 """Memory that a process takes on a GPU before it has computed anything."""
 
 
 def open_device(device_class: str, index: int, slots: int) -> Device:
-    """The CPU, or the GPU of that index, shared by `slots` referees.  Raises ValueError where there is none."""
+    """The CPU, or the GPU of that index, shared by `slots` referees.  Raises ValueError if there is none."""
     if device_class == "cpu":
         return Device(
             device_class="cpu",
@@ -164,25 +163,26 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
 
 
 def _spares(slots: int, memory: float) -> int:
-    """Number of spares: one for each evaluation in flight and some that are being raised, as cores and memory allow."""
+    """Number of warm processes: one for each evaluation in flight and some in preparation, as cores and memory
+    allow."""
     room = int(memory * CONTEXTS_SHARE / CONTEXT_BYTES) - slots
     return max(1, min(slots + 4, len(os.sched_getaffinity(0)), room))
 
 
 def _library_path() -> dict[str, str]:
-    """Search path of the driver's libraries and the compilers, if this process was told: none of these is a secret."""
+    """Search paths of the driver's libraries and the compilers, if this process has them; none of them is a secret."""
     names = ("LD_LIBRARY_PATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _cpu_name() -> str:
-    """Model name of the processor (proc(5), cpuinfo), or the machine type where it does not say."""
+    """Model name of the processor (proc(5), cpuinfo), or the machine type."""
     found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return found[1] if found else platform.machine()
 
 
 def _driver() -> str:
-    """Version of the NVIDIA driver, as the kernel module says it."""
+    """Version of the NVIDIA driver, as the kernel module reports it."""
     path = Path("/proc/driver/nvidia/version")
     found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", path.read_text()) if path.exists() else None
     return found[1] if found else "unknown"

@@ -1,16 +1,16 @@
-"""The lock of a device: shared by many that load and check, or held by one that times.
+"""The lock of a device: shared by evaluations that load and check, exclusive for one that times.
 
-Between processes a lock is a file that every user of the device locks (flock); the kernel lets go when the holder
-dies.  A second file is the turnstile in which a waiting timer stands, so that checkers arriving later cannot starve it.
+Between processes the lock is a file that every user of the device locks (flock); the kernel releases it when the holder
+dies.  A second file is the turnstile in which a waiting timer stands, so that later checkers cannot starve it.
 
 Between the threads of one referee timers go first, one after the other: each change from checking to timing waits for
-the slowest checker, and so is made as seldom as can be.  A thread that checks for long steps aside in between: on an
-H200 with eight evaluations in flight, where some checks lasted 100 ms, timers spent a third of all time waiting for the
-last of them.  No checker starves, because timers come from checkers.
+the slowest checker, so such changes are rare.  A thread that checks for long steps aside in between: with eight
+evaluations in flight on an H200, where some checks lasted 100 ms, timers spent a third of all time waiting for the last
+checker.  No checker starves, because timers come from checkers.
 
-What takes long and waits for nobody runs apart: a candidate's first call, which may compile for a minute, and a
-problem's own code.  Timers do not wait for it; they pause its process instead, so that it neither computes on the
-device meanwhile nor loses time that it is allowed.  A first call is not paused as long as it seems to compile."""
+Long work for which nothing waits runs apart: a candidate's first call, which may compile for a minute, and a problem's
+own code.  Timers do not wait for it.  They pause its process, so that it neither computes on the device meanwhile nor
+loses its own time.  A first call is not paused while it seems to compile."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from typing import Protocol
 from workers.referee.host.waiting_time import Waits
 
 COMPILING_S = 1.0
-"""Time that a first call runs apart before timers pause it.  A Triton kernel compiles in a third of a second, on the
+"""Seconds that a first call runs apart before timers pause it.  A Triton kernel compiles in a third of a second, on the
 host, while others are timed for a third of all time (small problems, H200)."""
 
 
 class Pausable(Protocol):
-    """Process that a timer stops for a while."""
+    """A process that a timer can stop for a while."""
 
     @property
     def paused_s(self) -> float:
@@ -45,46 +45,46 @@ class Pausable(Protocol):
         ...
 
     def resume(self) -> None:
-        """Let it run on."""
+        """Continue it."""
         ...
 
 
 GoApart = Callable[[Pausable | None], None]
-"""Called with the process that is going to take long, or None where a request to it by another thread does."""
+"""Called with a process that is going to take long, or None if another thread's request to it does."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Apart:
-    """Something that runs apart."""
+    """Work that runs apart."""
 
     process: Pausable | None
     paused_from: float
     """Time (time.monotonic) from which on timers pause it."""
     paused_s: float
-    """Time for which its process had been paused before."""
+    """Seconds for which its process had been paused before."""
 
 
 class DeviceLock:
-    """Lock of one device, for any number of threads."""
+    """Lock of one device.  Thread-safe."""
 
     def __init__(self, folder: Path, device_id: str) -> None:
-        """`folder`: where all referees of this host look."""
+        """`folder`: folder shared by all referees of this host."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._device = folder / f"{device_id}.lease"
         self._turnstile = folder / f"{device_id}.turnstile"
         self._changed = threading.Condition()
         self._checking: set[int] = set()
-        """Threads."""
+        """Ids of threads that check."""
         self._waiting_timers = 0
         self._timing = False
         self._apart: list[Apart] = []
         """Processes that run apart, one for each thread that waits for it."""
         self._paused: list[Pausable] = []
-        """Processes paused by the timer."""
+        """Processes that the timer has paused."""
         self._locks = ExitStack()
-        """The files' locks, while some thread checks or times."""
+        """Locks of both files, while a thread checks or times."""
         self.waits = Waits()
-        """Time that each thread has waited for the device, and for anything else counted there."""
+        """Time that each thread has waited, for the device or anything else counted there."""
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -99,8 +99,8 @@ class DeviceLock:
 
     @contextmanager
     def shared_at_first(self) -> Iterator[GoApart]:
-        """Hold the lock while a problem's own code runs, which may take long: as `shared`, until the function that
-        this gives is called.  From then on as `apart`: timers of other evaluations do not wait for it."""
+        """Hold the lock while a problem's own code runs, which may take long: as `shared` until the yielded function is
+        called, then as `apart`, so that timers do not wait for it."""
         gone: list[Apart] = []
 
         def go_apart(process: Pausable | None) -> None:
@@ -127,7 +127,7 @@ class DeviceLock:
         return gone
 
     def _come_back(self, gone: Apart) -> None:
-        """Run apart no more.  A paused process runs again before its thread goes on; the pauses were waits."""
+        """End running apart.  A paused process is continued before its thread goes on; the pauses count as waits."""
         process = gone.process
         with self.waits.waiting():
             self._changed.wait_for(lambda: all(each is not process for each in self._paused))
@@ -142,8 +142,8 @@ class DeviceLock:
         return bool(self._waiting_timers) and threading.get_ident() in self._checking
 
     def step_aside(self) -> None:
-        """Let waiting timers go first, where this thread checks.  The caller holds no lock that one of them may want,
-        and nothing of its evaluation uses the device."""
+        """Let waiting timers go first if this thread checks.  The caller holds no other lock that a timer may need, and
+        nothing of its evaluation uses the device."""
         with self.waits.waiting(), self._changed:
             if self.obstructed:
                 self._leave()
@@ -163,12 +163,12 @@ class DeviceLock:
 
     @property
     def has_paused(self) -> bool:
-        """True while a timer has paused some process, whose queued work the device may still have to do."""
+        """True while a timer has paused a process, whose queued work the device may still have to do."""
         return bool(self._paused)
 
     @contextmanager
     def exclusive(self, *used: Pausable) -> Iterator[None]:
-        """Hold the lock for timing: alone.  Processes that run apart are paused, other than those `used`."""
+        """Hold the lock for timing, alone.  Processes that run apart are paused, except those `used`."""
         with self.waits.waiting(), self._changed:
             self._waiting_timers += 1
             try:
@@ -192,8 +192,8 @@ class DeviceLock:
                 self._changed.notify_all()
 
     def pause_all(self, *used: Pausable) -> bool:
-        """Pause what still runs apart, other than the processes `used`, until the lock that this thread holds for
-        timing is given up: something keeps the device busy.  False where nothing does run."""
+        """Pause everything that still runs apart, except the processes `used`, until this thread releases its exclusive
+        lock: something keeps the device busy.  False if nothing runs apart."""
         with self._changed:
             standing = (*used, *self._paused)
             more = [each for each in self._running_apart(math.inf) if all(each is not one for one in standing)]
@@ -212,8 +212,7 @@ class DeviceLock:
 
     @contextmanager
     def apart(self, process: Pausable) -> Iterator[None]:
-        """Note that a candidate's first call runs, for which no timer waits: it may compile for a minute, and
-        compute."""
+        """Mark a candidate's first call, for which no timer waits: it may compile for a minute, and compute."""
         with self._changed:
             gone = self._go(process, COMPILING_S)
         try:
@@ -223,7 +222,7 @@ class DeviceLock:
                 self._come_back(gone)
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
-        """Wait until no first call of a thread of this referee is running, without holding anything."""
+        """Wait until no first call of this referee's threads is running, without holding a lock."""
         with self.waits.waiting(), self._changed:
             self._changed.wait_for(lambda: not self._apart, timeout_s)
 

@@ -1,9 +1,9 @@
-"""Device memory for several evaluations at once: each waits until the memory that it is going to need is free.
+"""Admission by device memory: each evaluation waits until the memory that it will need is free.
 
 Problems differ by five orders of magnitude.  Eight evaluations of a softmax fit on a GPU many times over, two with
-inputs of a gigabyte do not.  So an evaluation says beforehand how much it needs and waits its turn, and one that needs
-more than there is has the device to itself.  While a large one waits, later ones may go first: any number
-that fit beside it, and a few that do not; then all wait for it."""
+inputs of a gigabyte do not.  So an evaluation states its need beforehand and waits its turn, and one that needs more
+than there is has the device to itself.  While a large one waits, later ones may go first: any number that fit beside
+it, and a few that do not; then all wait for it."""
 
 from __future__ import annotations
 
@@ -19,38 +19,39 @@ from workers.protocol import problem_spec
 from workers.referee.cancellation import Cancellation
 
 LOOK_S = 0.2
-"""Seconds between a waiting evaluation's looks for its cancellation and for free memory on the device."""
+"""Seconds between a waiting evaluation's checks for cancellation and free memory."""
 
 SETTLING_S = 5.0
-"""An evaluation alone on the device waits so long for the memory of processes that have ended."""
+"""Seconds that an evaluation alone on the device waits for the memory of ended processes."""
 
 FOREIGN_S = 60.0
-"""An evaluation that fits on the device waits so long for memory that other programs have."""
+"""Seconds that an evaluation which fits on the device waits for memory held by other programs."""
 
 OVERTAKINGS = 3
-"""Later evaluations that may go before one that does not fit yet, and take memory that it needs: any number, and a
-large one waits for ever.  Those that fit beside it do not delay it, and are not counted."""
+"""Later evaluations that may go before one and take memory that it needs: with no limit, a large one would wait for
+ever.  Those that fit beside it do not delay it and are not counted."""
 
 WORKING_SETS = 4
-"""Memory that a model computes with besides its inputs and outputs, in sizes of those: a guess that is right for most
-of KernelBench; a model that needs more may run out of memory among others, and gets another try alone (evaluate.py)."""
+"""Memory that a model computes with besides its inputs and outputs, in multiples of those: a guess that suffices
+for most of KernelBench.  A model that needs more may run out of memory among others and is tried again alone
+(evaluate.py)."""
 
 DRAWING = 3
-"""Copies of its inputs that a reference makes where they are varied."""
+"""Copies of its inputs that a reference makes to vary them."""
 
 CHECKED, CHECKED_AT_MOST = 2, 4 << 30
-"""Memory with which the referee verifies a call, beside its copy of the outputs: in sizes of these, which are compared
-piece by piece (output_errors.AT_ONCE), and at the most in bytes."""
+"""Memory to verify a call, in addition to the copy of its outputs: in multiples of the outputs, which are compared in
+parts (output_errors.AT_ONCE), and at most in bytes."""
 
 BLOCKS = (4, 13)
-"""Blocks of which the referee keeps inputs and outputs at a time, at the least and at the most: the warming one and
-those of a round of six groups, two blocks each; where memory holds no more, those of two groups."""
+"""Least and most blocks whose inputs and outputs the referee keeps at a time: the warm-up block and two blocks for each
+of six groups; two groups if memory holds no more."""
 
 MODELS = 4
-"""Copies of the parameters: the reference's, its fp64 twin's, which are two, and the candidate's."""
+"""Copies of the parameters: the reference's, its fp64 twin's (which count twice), and the candidate's."""
 
 CHECKING = 4
-"""Temporaries of the comparison, in sizes of the compared outputs, where not every element is finite; else one or
+"""Temporaries of the comparison, in multiples of the compared outputs, if not every element is finite; otherwise one or
 two."""
 
 
@@ -63,9 +64,9 @@ class Turn:
     overtaken: int = 0
     """Overtakings that may delay it."""
     beside: set[Turn] = field(default_factory=set)
-    """Turns that have overtaken it, and hold memory still."""
+    """Turns that have overtaken it and still hold memory."""
     since: float | None = None
-    """Time at which other programs were first found to have the memory (time.monotonic)."""
+    """Time (time.monotonic) at which other programs were first found to hold the memory."""
 
 
 UNLIMITED = 1 << 60
@@ -73,11 +74,11 @@ UNLIMITED = 1 << 60
 
 
 class NoRoomError(RuntimeError):
-    """Other programs have the memory that an evaluation needs: an infrastructure fault."""
+    """Other programs hold the memory that an evaluation needs: an infrastructure fault."""
 
 
 class MemoryBudget:
-    """Memory of one device, for any number of threads."""
+    """Memory of one device.  Thread-safe."""
 
     def __init__(
         self,
@@ -86,9 +87,9 @@ class MemoryBudget:
         give_back: Callable[[], None] = lambda: None,
         is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`total_bytes`: memory that all evaluations together may plan with; None: as much as is asked for.
-        `free_bytes`: memory free on the device at the moment.  `give_back`: end idle processes that have memory of it.
-        `is_settled`: whether the memory of processes that have ended is free by now."""
+        """`total_bytes`: memory for all evaluations together; None for unlimited.  `free_bytes`: memory free on the
+        device now.  `give_back`: ends idle processes that hold memory.  `is_settled`: whether the memory of ended
+        processes is free by now."""
         self._is_settled = is_settled
         self.total_bytes = total_bytes
         self._free_bytes = free_bytes
@@ -99,10 +100,10 @@ class MemoryBudget:
 
     @contextmanager
     def hold(self, need_bytes: int, cancellation: Cancellation) -> Iterator[bool]:
-        """Hold that much memory for a while; says whether another evaluation may have some meanwhile.
+        """Hold that much memory; yields whether another evaluation may hold some meanwhile.
 
-        An evaluation that is cancelled while it waits goes on at once: nothing is asked of the device any more.  Raises
-        NoRoomError where other programs have the memory for long."""
+        A cancelled evaluation stops waiting at once and uses no memory.  Raises NoRoomError if other programs hold the
+        memory for long."""
         if self.total_bytes is None:
             yield False
             return
@@ -137,8 +138,8 @@ class MemoryBudget:
                 self._changed.notify_all()
 
     def _is_there(self, turn: Turn) -> bool:
-        """Test whether the device has that much.  Idle processes give theirs back first; an evaluation alone on the
-        device makes do with the memory that there is then."""
+        """Test whether the device has that much.  Idle processes are ended first; an evaluation alone on the device
+        makes do with the memory that is free then."""
         if turn.need <= self._free_bytes():
             return True
         self._give_back()
@@ -156,12 +157,12 @@ class MemoryBudget:
         return False
 
     def _may_overtake(self, turn: Turn, other: Turn) -> bool:
-        """Test whether a turn may go before an earlier one: not before one that fits, which goes itself as soon as it
-        looks."""
+        """Test whether a turn may go before an earlier one that does not fit now; one that fits goes itself at its next
+        check."""
         return other.need > self._free and (self._fits_beside(turn, other) or other.overtaken < OVERTAKINGS)
 
     def _fits_beside(self, turn: Turn, other: Turn) -> bool:
-        """Test whether a turn leaves an earlier one the memory that it needs, with all that have overtaken it."""
+        """Test whether a turn, with all that have overtaken an earlier one, leaves that one the memory it needs."""
         assert self.total_bytes is not None
         return other.need + turn.need + sum(each.need for each in other.beside) <= self.total_bytes
 
@@ -169,7 +170,7 @@ class MemoryBudget:
 def needs(agreed: problem_spec.Spec, place: problem_spec.Arena, round_bytes: int, check_bytes: int) -> int:
     """Bytes of device memory that an evaluation takes, all its processes together.
 
-    `round_bytes`: for inputs and outputs of a round, if more than two groups.  `check_bytes`: compared at once."""
+    `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
     sizes, slots = place.slots, place.inputs.slots
     expected = place.expected.slot_bytes
     held = 2 * slots * place.outputs.slot_bytes  # outputs where the two models put them
@@ -189,13 +190,13 @@ def needs(agreed: problem_spec.Spec, place: problem_spec.Arena, round_bytes: int
 
 
 def verifying(output_bytes: int) -> int:
-    """Bytes that the referee takes to verify the outputs of one call where calls are streamed."""
+    """Bytes that the referee takes to verify the outputs of one streamed call."""
     return output_bytes + min(CHECKED * output_bytes, CHECKED_AT_MOST)
 
 
 def _calling(agreed: problem_spec.Spec) -> int:
-    """Memory that the two models compute with besides inputs and outputs that are kept: as seen of the reference, or a
-    guess where nothing was seen; a moment's each, and hardly ever all at once."""
+    """Memory that both models compute with besides inputs and outputs that are kept: as observed for the reference,
+    else a guess.  Both take it for a moment, hardly ever together."""
     peaks = agreed.peaks
     if peaks.call_bytes:
         return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes)
@@ -203,6 +204,6 @@ def _calling(agreed: problem_spec.Spec) -> int:
 
 
 def least(agreed: problem_spec.Spec) -> int:
-    """Bytes below which no evaluation of the problem is possible: one call of each side, and its expected outputs."""
+    """Bytes below which the problem cannot be evaluated: one call of each side, and its expected outputs."""
     sides = 2 * (agreed.input_bytes + agreed.output_bytes + agreed.parameter_bytes)
     return sides + max(agreed.peaks.call_bytes, agreed.expected_bytes)

@@ -1,4 +1,4 @@
-"""Calls on fresh inputs: there is one kind of call, and every one of them is verified (verification.py)."""
+"""Calls on fresh inputs.  There is one kind of call, and every call is verified (verification.py)."""
 
 from __future__ import annotations
 
@@ -25,40 +25,41 @@ from workers.referee.session.snapshot import differ
 from workers.sandbox.process import Stopwatch
 
 FLUSH_CACHES = 4
-"""Times that a GPU's second-level cache is read before every block.  Read, not written: a cache full of bytes that
-still have to go to memory costs the first call of a block 150 µs (H200), which belongs to no side's time per call."""
+"""Times that a GPU's second-level cache is read before every block.  Read, not written: a cache full of modified bytes
+costs the first call of a block 150 µs (H200), which belongs to no side's time per call."""
 
 LATER_S = 10.0
-"""Seconds that a candidate on a GPU has after a first call, beyond ten times its calls' time so far, and never more
-than was allowed: one that hangs keeps the device from all others, which are in the middle of their evaluations."""
+"""Seconds that a candidate on a GPU has after its first call, in addition to ten times its calls' time so far, and
+never more than the deadline allows: one that hangs keeps the device from all others."""
 
 LINGER_S = 0.001
-"""Longest random time in seconds that the candidate runs on after *done*, so that a late write can show itself.  Not
-where the time counts: there the stopwatch stops it, and late writes do not come at all."""
+"""Longest random time in seconds that the candidate continues after it reported done, so that a late write can show
+itself.  Not in timed calls: there the stopwatch freezes it, and late writes cannot happen."""
 
 TURN_US = 500.0
-"""Longest answer of the device without a wait for another process's turn."""
+"""Longest answer of the device, in microseconds, without a wait for another process's turn."""
 
 SETTLING_S = 0.1
-"""Longest wait in seconds for the device to come to rest; work that goes on makes answers wrong, or late."""
+"""Longest wait in seconds for the device to become idle; work that continues makes answers wrong, or late."""
 
 QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
 
 IDLE_US, RESTING_S = 100.0, 0.005
-"""The same before a block, where no process has reason to work: an answer of an idle device takes a fifth of that."""
+"""TURN_US and SETTLING_S before a block, when no process has reason to work: an idle device answers in a fifth of
+that."""
 
 NULL_ELEMENTS = 1 << 26
 """Elements of an output that are compared with null answers."""
 
 NULL_CALLS = 2
-"""Calls that are compared with null answers, where their expected outputs are made for that."""
+"""Calls compared with null answers, if their expected outputs have to be made for that."""
 
 WARMED_NS = 2_000_000
-"""Calls that seem to take less are warmed up for before each block; of longer ones a launch is nothing."""
+"""Time per call below which a warm-up call precedes each block; launches of longer calls do not matter."""
 
 LINGER_WRONG_S = 0.15
-"""The same where an output is wrong: was it merely late?"""
+"""LINGER_S for a wrong output, which may merely be late."""
 
 
 class CallRunner(Draws):
@@ -75,33 +76,33 @@ class CallRunner(Draws):
         rule: correctness.Rule = correctness.OURS,
         quickest_s: float | None = None,
     ) -> None:
-        """Both sessions have their arenas; `seed` is the master seed; `rule`: when an output counts as right;
-        `quickest_s`: shortest time of a call, where some went before.
+        """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an output is right;
+        `quickest_s`: shortest time of a call, if some were made before.
 
-        The lock is held by the caller of a method that makes calls.  Only methods of several steps, or long ones, take
-        it themselves: `first_call`, `survey`, `try_variants`."""
+        The caller of a method that makes calls holds the device's lock.  Only methods of several steps, or long ones,
+        take it themselves: `first_call`, `survey`, `try_variants`."""
         super().__init__(reference, candidate, agreed, seed, device_lock, rule)
         self.deadline = deadline
         self.stopwatch: Stopwatch | None = None
-        """The process that takes the time, while it counts."""
+        """The process that measures, during timed calls."""
         self.quickest_s = quickest_s
         """Shortest time of the candidate's calls so far."""
         self.reading_s = 0.0
-        """Time to read the outputs of the candidate's last timed block, while no process ran."""
+        """Seconds to read the outputs of the candidate's last timed block, while no process ran."""
         self.surveys = self._device.type == "cuda"
-        """True where outputs can be read in place: the memory of a process on the CPU cannot be mapped."""
+        """True if outputs can be read in place: memory of a process on the CPU cannot be mapped."""
         self._flush = _flusher(self._device)
         self._tiny = torch.zeros(1, device=self._device)
         self._mutates = bool(agreed.mutated_inputs)
         self._seen: torch.Tensor | None = None
-        """Inputs of an earlier call, uint8 (1, slot_bytes); none where calls are long."""
+        """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
         self.warmed = 0
-        """Calls of the candidate that were made to warm up."""
+        """Warm-up calls of the candidate so far."""
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Have the device alone.  Processes of other evaluations that run apart stand still, and what they had queued
-        on the device is done."""
+        """Hold the device alone.  Processes of other evaluations that run apart are paused, and their queued work is
+        done."""
         with self.device_lock.exclusive(self.reference.process, self.candidate.process):
             if self.device_lock.has_paused and self._flush is not None:
                 self._answer_ns(TURN_US, QUEUED_S)
@@ -109,7 +110,7 @@ class CallRunner(Draws):
 
     @contextmanager
     def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
-        """Calls that count."""
+        """Make the enclosed calls timed calls."""
         self.stopwatch = stopwatch
         try:
             yield
@@ -122,17 +123,17 @@ class CallRunner(Draws):
         return self.record.failed
 
     def verify(self, *deliveries: Delivery, keep: bool = True, known: Truth | None = None) -> bool:
-        """See Record."""
+        """See Record.verify."""
         self.step_aside()
         return self.record.verify(*deliveries, keep=keep, known=known)
 
     def are_right(self, delivery: Delivery) -> bool:
-        """See Record."""
+        """See Record.are_right."""
         self.step_aside()
         return self.record.are_right(delivery)
 
     def show(self, batch: Batch, first: int, count: int) -> None:
-        """Let the candidate see inputs for a call that is not verified."""
+        """Give the candidate inputs for a call that is not verified."""
         self.fill(self.candidate, batch, first, count)
 
     def event_means(self, warmups: int, trials: int) -> tuple[float, float]:
@@ -152,11 +153,11 @@ class CallRunner(Draws):
         return means[0], means[1]
 
     def hand_over(self, session: Session) -> Times:
-        """Times of a block of no calls, which begins as every block does.
+        """Times of a block without calls, which begins like every block.
 
-        On a GPU that includes its turning from the referee's context, which has just written inputs, to another
-        process's: some 170 µs on an H200, which the first launch of a block pays and a block without any does not.  So
-        the shim makes a tiny launch where there is no call."""
+        On a GPU this includes the switch from the referee's context, which has just written inputs, to another
+        process's: some 170 µs on an H200, paid by the first launch of a block.  So the shim makes a tiny launch if
+        there is no call."""
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
             session.process.freeze()
             self._flush_caches()
@@ -166,8 +167,8 @@ class CallRunner(Draws):
         return Times(*times)
 
     def warm(self, session: Session) -> None:
-        """Make one call that does not count, on inputs that both sides have seen, where calls are short: code and data
-        that launch the calls of a block are in the caches of its core then."""
+        """Make one call that does not count, on inputs that both sides have seen, if calls are short: afterwards the
+        code and data that launch a block's calls are in the core's caches."""
         if self._seen is None:
             return
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
@@ -179,15 +180,15 @@ class CallRunner(Draws):
         self.warmed += session is self.candidate
 
     def _settled_ns(self) -> int | None:
-        """Make a tiny request to the device the moment that a process has said that it is done: where its work goes on
-        all the same, the referee's waits for it."""
+        """Time of a tiny request to the device, made as soon as a process has reported done: if its work continues, the
+        request waits for it.  None if nothing is timed."""
         if self._flush is None or self.stopwatch is None:
             return None
         return self._answer_ns(TURN_US, SETTLING_S)
 
     def _answer_ns(self, at_once_us: float, within_s: float) -> int:
-        """Time until a tiny request was done.  As processes take turns at the device, the referee's may come after one
-        turn of the other's: so it asks again until an answer comes at once."""
+        """Time until a tiny request was done at once.  Processes take turns at the device, and the request may come
+        after one turn of the other process, so it is repeated."""
         began = asked = time.perf_counter_ns()
         while True:
             self._tiny.zero_()
@@ -198,15 +199,15 @@ class CallRunner(Draws):
             asked = now
 
     def _flush_caches(self) -> None:
-        """Read the second-level cache full: bytes just written would otherwise be found there."""
+        """Read the second-level cache full: otherwise bytes just written would be found there."""
         if self._flush is not None:
             torch.sum(self._flush)
 
     def fill(self, session: Session, batch: Batch, first: int, count: int) -> int | None:
-        """Put inputs into the slots of the next block, and of no later one, and poison its outputs.
+        """Put inputs into the slots of the next block, and poison its outputs.
 
-        The process is frozen meanwhile: inputs that it could see before the clock starts it could answer before.  The
-        value returned where the time counts is that of `_before`."""
+        The process is frozen: inputs that it could see before the clock starts it could answer beforehand.  Returns the
+        value of `_before` in timed calls."""
         session.process.freeze()
         if self.stopwatch is not None:
             self._have_device_at_rest()
@@ -220,18 +221,18 @@ class CallRunner(Draws):
         return self._before(session) if self.stopwatch is not None else None
 
     def _have_device_at_rest(self) -> None:
-        """Wait until nothing works on the device, before the inputs of a timed block are there.  Candidates that
-        seemed to compile are paused where something goes on working."""
+        """Wait until the device is idle, before the inputs of a timed block are written.  If something goes on working,
+        candidates that seemed to compile are paused."""
         if self._flush is None or self._answer_ns(IDLE_US, RESTING_S) < RESTING_S * 1e9:
             return
         if self.device_lock.pause_all(self.reference.process, self.candidate.process):
             self._answer_ns(IDLE_US, QUEUED_S)
 
     def _before(self, session: Session) -> int | None:
-        """Wait for rest between a timed block's inputs and its clock: neither a thread nor anything on the device runs.
+        """Wait for rest between a timed block's inputs and its clock: no thread runs, and nothing runs on the device.
 
-        No signal stops work that a process has left there: a stream that waits for a value, for the last byte of an
-        input.  The nanoseconds until the device has nothing to do, which such work makes longer; None on the CPU."""
+        No signal stops work that a process has left there, such as a stream that waits for the last byte of an input.
+        Returns the nanoseconds until the device is idle, which such work prolongs; None on the CPU."""
         before_ns = None
         if self._flush is not None:
             began = time.perf_counter_ns()
@@ -253,7 +254,7 @@ class CallRunner(Draws):
         return min(allowed, LATER_S + 10 * max(1, count) * self.quickest_s)
 
     def run_reference(self, batch: Batch, first: int, count: int) -> Times:
-        """`count` calls of the reference."""
+        """Make `count` calls of the reference."""
         with reference_side(), self.reference.handle.lock:
             before_ns = self.fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
@@ -266,10 +267,10 @@ class CallRunner(Draws):
         return times
 
     def first_call(self) -> None:
-        """Make a call on its own, which compiles kernels and takes its time: it may do so while others are timed; the
-        referee's work before and after may not.
+        """Make a call on its own, which compiles kernels and takes its time.  Others may be timed during the call, but
+        not during the referee's work before and after it.
 
-        Where the output is wrong, the candidate gets some time more to show that it was merely late."""
+        If the output is wrong, the candidate gets more time to show that it was merely late."""
         with self.device_lock.shared():
             batch = self.draw(1)
             self.fill(self.candidate, batch, 0, 1)
@@ -279,7 +280,8 @@ class CallRunner(Draws):
             self._verify_patiently(self.delivery(batch, 0, 1, times, []))
 
     def run_apart(self, batch: Batch, timeout_s: float) -> Times:
-        """A call of the candidate on the first of these inputs, which are in their slots, while others may be timed."""
+        """Make a call of the candidate on the first of these inputs, which are in their slots, while others may be
+        timed."""
         with self.device_lock.apart(self.candidate.process):
             return Times(*self.candidate.timed_run(self.slot(batch, 0, 1), 1, Delivering.COPY, timeout_s))
 
@@ -291,7 +293,7 @@ class CallRunner(Draws):
             self.verify(replace(delivery, late=self._late(delivery)))
 
     def try_calls(self, batch: Batch) -> Delivery:
-        """A call of the candidate on each input set, one after the other, verified at once."""
+        """Make one call of the candidate on each input set in a row, and verify them together."""
         delivery = self.run_candidate(batch, 0, min(batch.slots, self.in_block))
         if batch.inputs is not None and delivery.times.wall_ns < WARMED_NS * delivery.count:
             self._seen = batch.inputs[:1].clone()
@@ -299,7 +301,7 @@ class CallRunner(Draws):
         return delivery
 
     def try_nulls(self, batch: Batch) -> Truth:
-        """Test whether a null answer, computed from nothing, would have been right; returns the expected outputs of the
+        """Test whether null answers, computed without the inputs, would be right; returns the expected outputs of the
         first calls."""
         calls = batch.slots
         if not self.place.slots.together:
@@ -316,7 +318,7 @@ class CallRunner(Draws):
         self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.place.outputs))
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
-        """`count` calls of the candidate on inputs that it has not seen; its outputs are still to be verified."""
+        """Make `count` calls of the candidate on inputs that it has not seen; the outputs are not yet verified."""
         before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         at, timeout_s = self.slot(batch, first, count), self.patience(self.candidate, count)
@@ -331,8 +333,8 @@ class CallRunner(Draws):
         return delivery
 
     def _settled(self, times: Times) -> Times:
-        """Times of a timed block, once the candidate stands still.  Processes that it started in the block the
-        stopwatch does not know and cannot stop: then the block lasts until all of them have been found."""
+        """Times of a timed block, once the candidate is frozen.  The stopwatch does not know processes that it started
+        within the block and cannot stop them: the block lasts until all of them have been found."""
         done = time.perf_counter_ns()
         settled_ns = self._settled_ns()
         started_more = self.candidate.process.freeze()
@@ -340,10 +342,10 @@ class CallRunner(Draws):
         return Times(times.wall_ns + beyond_ns, times.claimed_ns, settled_ns)
 
     def delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
-        """Outputs that the candidate has delivered by now, and those that change while it runs on for a moment."""
+        """Outputs that the candidate has delivered by now, and those that change while it continues for a moment."""
         at = self.slot(batch, first, count)
         snapshot = self.candidate.delivered(at, count, pointers)  # at once: late writes are not in it
-        if self.stopwatch is None:  # else it stands still already
+        if self.stopwatch is None:  # else it is frozen already
             settle(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
@@ -372,8 +374,7 @@ class CallRunner(Draws):
 
 @functools.cache
 def _flusher(device: torch.device) -> torch.Tensor | None:
-    """Memory to read before every block, of which nothing is left in the cache but itself; one for all.  None
-    on the CPU."""
+    """Memory that is read before every block and then fills the cache; one for all evaluations.  None on the CPU."""
     if device.type != "cuda":
         return None
     cache = torch.cuda.get_device_properties(device).L2_cache_size
@@ -381,5 +382,5 @@ def _flusher(device: torch.device) -> torch.Tensor | None:
 
 
 def _thinned(leaf: torch.Tensor) -> torch.Tensor:
-    """Some of the elements of each call, evenly spaced, where there are very many."""
+    """Evenly spaced elements of each call, if there are very many."""
     return leaf[:, :: -(-leaf.shape[1] // NULL_ELEMENTS)] if leaf.shape[1] > NULL_ELEMENTS else leaf

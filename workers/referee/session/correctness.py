@@ -1,7 +1,7 @@
-"""Outputs against the fp64 reference, relative to the error that the reference has in its own precision.
+"""Comparison of outputs with the fp64 reference, relative to the reference's error in its own precision.
 
-A different order of summation passes, a narrower type does not: the limits follow the error of the reference in its own
-precision (`CLOSE` times), with a floor for the cases in which that error happens to be tiny."""
+Another order of summation passes, a narrower type does not: the limits are multiples of that error (`CLOSE`), with a
+floor for cases in which it happens to be tiny."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from workers.referee.session.unwritten import untouched
 
 CLOSE = (4.0, 8.0)
 CLOSE_HALF = (3.0, 6.0)
-"""Limits in L2 and at the most: a candidate may err this many times as much as the reference in its own precision; in
-fp16 less, because bf16 errs eight times as much."""
+"""Limits in L2 and for the largest error: multiples of the reference's error in its own precision; lower in fp16,
+because bf16 errs eight times as much."""
 
 BEYOND_EAGER = 0.05
-"""Limit beyond the reference's own error, in relative L2: where the reference's own precision now and then decides
-otherwise (the nearest code of a book), four times its error would leave three rows of a hundred to be made up."""
+"""Limit beyond the reference's own error, in relative L2.  If the reference's own precision sometimes decides otherwise
+(the nearest code of a book), four times its error would permit three invented rows of a hundred."""
 
 FAINT = 0.1
-"""An answer of a few numbers may cancel to almost nothing in one call of hundreds, where every rounding error is large
-against it: errors are measured against no less than this share of the usual size of answers, where several calls are
-compared.  Of the mean of a million normal values one call in 150 was wrong otherwise, for any implementation."""
+"""Least size of an answer relative to the usual size, if several calls are compared: an answer of a few numbers may
+cancel to almost nothing in one call of hundreds, and every rounding error is large relative to it.  Without this, one
+call in 150 of the mean of a million normal values was wrong, for any implementation."""
 
 
 GROSS_L2 = 2e-2
@@ -39,33 +39,35 @@ GROSS_MAX = 1e6
 """See `Rule.gross`."""
 
 HOPELESS, HOPELESS_SHARE = 100.0, 0.2
-"""Multiple of the limit, and share of the elements beyond it, from which an error is no matter of rounding."""
+"""Multiple of the limit, and share of the elements beyond it, from which on rounding cannot explain an error."""
 
 RECOGNISABLE = 64
-"""Elements of an answer in whole numbers or truth values, from which on it is unlike all others."""
+"""Elements from which on an answer of integers or truth values is unlike all others."""
 
 STALE_CLOSER = 0.1
-"""An answer counts as that of an earlier call if it is this much closer to it than to its own (or within the limit)."""
+"""An answer counts as that of an earlier call if its error relative to that one is below this share of its own
+error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """Rule by which an output counts as right."""
+    """Rule that decides whether an output is right."""
 
     gross: bool = False
-    """Only plainly wrong outputs are refused: on unusual inputs kernels differ in how they round at the edge, and the
-    largest error over all elements says little."""
+    """Only plainly wrong outputs are refused: on unusual inputs kernels round differently at the edges, and the largest
+    error over all elements proves little."""
     tolerance: tuple[float, float] | None = None
     """(rtol, atol) in place of the referee's limits: every |x − R| ≤ atol + rtol·|R|."""
     spread: tuple[tuple[float, float], ...] = ()
-    """Least error that is held against the reference, per output, where it adds up in any order (spec.Spec.spread)."""
+    """Least error assumed for the reference, per output, if its order of summation varies
+    (problem_spec.Spec.spread)."""
 
 
 OURS = Rule()
 
 
 def closeness(dtype: torch.dtype) -> tuple[float, float]:
-    """Limits for an output of this type, in errors of the reference: in relative L2, and for the largest error."""
+    """Limits for an output of this type, in multiples of the reference's error: relative L2, and largest error."""
     return CLOSE_HALF if dtype == torch.float16 else CLOSE
 
 
@@ -75,7 +77,7 @@ class Excused:
 
     l2: float
     largest: float
-    """Errors that a rounding in every operation makes: relative L2, and the largest over rms."""
+    """Errors caused by a rounding in every operation: relative L2, and largest error over rms."""
     ties: int
     """Elements that point at another place of an equal value."""
     close: int
@@ -100,18 +102,18 @@ class Compared:
     got: torch.Tensor
     poison: torch.Tensor
     rows: list[tuple[float, ...]]
-    """Errors per call: those of the candidate, those of the reference in its own precision, and, where the rule has a
+    """Errors per call: those of the candidate, those of the reference in its own precision, and, if the rule has a
     tolerance, the number of elements beyond it."""
     excused: Mapping[int, Excused] = field(default_factory=dict)
-    """Excuses by call, for calls that were looked at once more."""
+    """Findings by call, for calls with a second look."""
     worst: Mapping[int, Element] = field(default_factory=dict)
     """By wrong call, the element that exceeds its limit most."""
     slices: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Dimension and index of a slice that is wrong by itself, by call."""
+    """By call, dimension and index of a wrong slice."""
 
     @functools.cached_property
     def ok(self) -> list[bool]:
-        """Verdicts per call: whether it counts as right."""
+        """Verdicts per call: whether the output is right."""
         return [self._is_right(*row) and call not in self.slices for call, row in enumerate(self.rows)]
 
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
@@ -136,8 +138,8 @@ class Compared:
         return l2 <= limit_l2 and norm <= limit_max
 
     def by_slices(self, most: int, expected: torch.Tensor, baseline: torch.Tensor) -> Compared:
-        """The same with a closer look at the first calls, as far as they are right as a whole; `expected`, `baseline`:
-        (calls, elements)."""
+        """The output with the slices of the first calls examined, as far as they are right as a whole.  `expected`,
+        `baseline`: (calls, elements)."""
         looks = {
             call: wrong_slices.first(self.got[call], expected[call].reshape(-1), baseline[call].reshape(-1), self.shape)
             for call, right in enumerate(self.ok[:most])
@@ -146,10 +148,11 @@ class Compared:
         return replace(self, slices={call: place for call, place in looks.items() if place is not None})
 
     def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: Excused) -> Compared:
-        """The same with one call compared once more: with its delivered values where those are right all the same, and
-        with the effect of a rounding in every operation for the least error of the reference.
+        """The output with one call compared again: with its delivered values where those are right all the same, and
+        with the effect of a rounding in every operation as the least error of the reference.
 
-        `expected`, `nearest`: (1, elements), the latter in the output's type: as delivered where that is right."""
+        `expected`, `nearest`: (1, elements), the latter in the output's type, equal to the delivered value where that
+        is right."""
         got = self.got[call : call + 1]
         accepted = torch.where(nearest == got, got.to(expected.dtype), expected.reshape(got.shape))
         row = list(outputs(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0])
@@ -158,7 +161,7 @@ class Compared:
         return replace(self, rows=rows, excused={**self.excused, call: leaf})
 
     def located(self, calls: Iterable[int], expected: torch.Tensor) -> Compared:
-        """The same with the element that exceeds its limit most, for those of the calls that are wrong.
+        """The output with the element that exceeds its limit most, for each of the calls that is wrong.
 
         `expected`: (calls, elements)."""
         found = {
@@ -169,8 +172,8 @@ class Compared:
         return replace(self, worst={call: element for call, element in found.items() if element is not None})
 
     def is_hopeless(self, call: int, expected: torch.Tensor) -> bool:
-        """Test whether a wrong call is wrong by far, and in many elements: no rounding explains it.  For whole numbers
-        and truth values ties might."""
+        """Test whether a wrong call is wrong by far, and in many elements, so that no rounding explains it.  False for
+        integers and truth values, which ties might explain."""
         got = self.got[call]
         if self.ok[call] or not got.dtype.is_floating_point:
             return False
@@ -185,7 +188,7 @@ class Compared:
         return float(off.double().mean()) > HOPELESS_SHARE
 
     def rel_l2(self, call: int) -> float | None:
-        """Relative L2 error of a call; None where it is not finite."""
+        """Relative L2 error of a call; None if it is not finite."""
         l2, _, bad = self.rows[call][:3]
         return None if bad else _number(l2)
 
@@ -199,7 +202,7 @@ class Compared:
         return {} if leaf is None else {"ties": leaf.ties, "close": leaf.close}
 
     def check(self, call: int) -> OutputCheck:
-        """All that is known of a call."""
+        """The check of a call's output."""
         _, norm, bad, base_l2, base_norm = self.rows[call][:5]
         limit_l2, limit_max = self._limits(base_l2, base_norm)
         ok = self.ok[call]
@@ -234,11 +237,11 @@ def outputs(
     *,
     closely: bool = True,
 ) -> Compared:
-    """Check one output of several calls at once.
+    """Compare one output of several calls.
 
-    `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact;
-    `poison`: content of the slot before, repeated; `closely`: as far as to count the errors of one that is not finite,
-    and not only to note them."""
+    `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact; `poison`: content
+    of the slot before, repeated; `closely`: count the errors of an output that is not finite, in place of noting that
+    there are some."""
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
@@ -247,8 +250,8 @@ def outputs(
 
 
 def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:
-    """Number of the earlier call whose answer a wrong output is; None where answers repeat, or say too little for one
-    to be recognised: with a class or a few bits any wrong one is that of some earlier call.
+    """Number of the earlier call whose answer a wrong output is.  None if answers repeat, or are too short to be
+    recognised: a class or a few bits always match some earlier call.
 
     `got`: (elements,), with its errors in `check`; `earlier`: call number and (elements,) expected then."""
     if not (got.is_floating_point() or got.is_complex()) and got.numel() < RECOGNISABLE:
@@ -263,7 +266,8 @@ def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, to
 
 
 def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
-    """Per call, elements that differ by more than atol + rtol·|R|; non-finite ones are counted elsewhere."""
+    """Per call, elements that differ by more than atol + rtol·|R|; elements that are not finite are counted
+    elsewhere."""
     wide = torch.complex128 if got.is_complex() else torch.float64
     x, r = got.to(wide), expected.to(wide)
     apart = (x - r).abs() > atol + rtol * r.abs()
@@ -271,7 +275,7 @@ def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
 
 
 def root_mean_square(values: torch.Tensor) -> torch.Tensor:
-    """Root mean square per call, of the finite elements."""
+    """Root mean square per call, over the finite elements."""
     norm: torch.Tensor = torch.linalg.vector_norm(values, dim=1).double() / max(1, values.shape[1]) ** 0.5
     if bool(torch.isfinite(norm).all()):
         return norm
@@ -281,8 +285,8 @@ def root_mean_square(values: torch.Tensor) -> torch.Tensor:
 
 
 def agree(got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]) -> list[list[bool]]:
-    """Per tolerance, per call, whether torch.allclose(got, baseline, rtol=tolerance, atol=tolerance) would say so:
-    others' rule."""
+    """Per tolerance and call, the result of torch.allclose(got, baseline, rtol=tolerance, atol=tolerance), the rule of
+    other evaluators."""
     got = got.to(baseline.dtype)
     same = [torch.isclose(got, baseline, rtol=each, atol=each).flatten(1).all(dim=1) for each in tolerances]
     found: list[list[bool]] = torch.stack(same).tolist()
@@ -300,14 +304,14 @@ _CLASSES = (
 
 
 CLASS_NAMES = (*(name for name, _ in _CLASSES), "none")
-"""Values of `precision_class`, from the smallest error on."""
+"""Values of `precision_class`, by increasing error."""
 
 
 def precision_class(rel_l2: float) -> str:
-    """Widest type whose rounding explains a relative L2 error; `none` where none does."""
+    """Widest type whose rounding explains a relative L2 error; `none` if none does."""
     return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")
 
 
 def _number(value: float) -> float | None:
-    """JSON has no infinity and no NaN."""
+    """The value, or None if JSON cannot represent it."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,5 @@
-"""Errors of the outputs of several calls against the expected ones: sums on the device, the rest on the host."""
+"""Errors of outputs relative to the expected ones, for several calls: sums on the device, everything else on the
+host."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 AT_ONCE = 1 << 26
-"""Elements that are compared at once: the arithmetic makes copies of them in fp64."""
+"""Elements compared at once: they are copied in fp64."""
 
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -20,11 +21,11 @@ def known(
     closely: bool = True,
     faint: float = 0.0,
 ) -> list[tuple[float, ...]]:
-    """Per call: the errors of each pair (see `_errors`), then the other figures known of it.
+    """Per call: the errors of each pair (see `_errors`), then the further figures in `more`.
 
-    One transfer for all: each would wait for the device, which others use, too.  A second one where an element is not
-    finite, and every element has to be looked at: mostly not to know whether it is wrong, but how much of it is.  The
-    device computes sums over elements only: the threads of all evaluations take turns at every further operation."""
+    All figures are transferred together, because each transfer waits for the device, which others use as well.  A
+    second transfer follows if an element is not finite, to find out how much of the output is wrong.  The device
+    computes nothing but sums over elements: the threads of all evaluations take turns at every further operation."""
     for careful in (False, True):
         sums = [_sums(*pair, careful=careful) for pair in pairs]
         columns = [column.double() for column in [*itertools.chain(*sums), *more]]
@@ -46,11 +47,11 @@ def _are_finite(row: Sequence[float], pairs: int) -> bool:
 def _errors(
     got: torch.Tensor, sums: Sequence[list[float]], *, careful: bool, faint: float
 ) -> list[tuple[float, float, float]]:
-    """Per call: relative L2 error, maximum error over rms, and positions at which finiteness disagrees; `sums` are
-    those of `_sums`.  No answer counts as smaller than a share `faint` of the median call's.
+    """Per call: relative L2 error, largest error over rms, and number of positions at which finiteness disagrees, from
+    `_sums`.  No answer counts as smaller than the share `faint` of the median call's.
 
-    The first is not finite where some element is not, and then only a careful look says all: another counts one
-    position where everything expected is finite, in the output's own type, too, and nothing where it cannot know."""
+    The L2 error is not finite if some element is not.  Then only a careful pass is exact: another one counts one
+    position if everything expected is finite in the output's own type, and none otherwise."""
     calls, elements = got.shape
     if not sums:
         return [(0.0, 0.0, 0.0)] * calls
@@ -62,15 +63,15 @@ def _errors(
     found = []
     for l2, norm, largest, *positions in zip(*sums, strict=True):
         bad = positions[0] if careful else float(not math.isfinite(l2) and norm <= most)
-        size = max(norm, least, _TINY)  # not a number where the norm is none
+        size = max(norm, least, _TINY)  # NaN if the norm is
         found.append((l2 / size, largest / size * elements**0.5, bad))
     return found
 
 
 def _sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[torch.Tensor]:
-    """Per call, in fp64: L2 norms of the difference and of the expected output, the largest difference, and, where it
-    is looked at carefully, the number of positions at which finiteness disagrees.  Of an exact output, the number of
-    elements that differ; of one without elements, nothing."""
+    """Per call, in fp64: L2 norms of the difference and of the expected output, the largest difference, and, if
+    `careful`, the number of positions at which finiteness disagrees.  For an exact output, the number of differing
+    elements; for one without elements, nothing."""
     if got.shape[1] == 0:
         return []
     if not got.is_floating_point() and not got.is_complex():
@@ -86,7 +87,7 @@ def _sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[t
 
 
 def _partial_sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[torch.Tensor]:
-    """`_sums` of some of the elements, in one go."""
+    """`_sums` of some of the elements."""
     wide = torch.complex128 if got.is_complex() else torch.float64
     r = expected.to(wide)
     x = got.to(wide) if careful or got.itemsize == 1 else got  # else it is widened as it is subtracted, in one pass
