@@ -34,6 +34,7 @@ def job(spec: dict[str, Any]) -> Job:
         timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0),
         deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)), profile=spec.get("profile", "launches"),
         protocol=spec.get("protocol", "assay"), cases=spec.get("cases", False),
+        device_time=spec.get("device_time", False),
     )  # fmt: skip
     reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)

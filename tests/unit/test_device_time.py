@@ -180,9 +180,20 @@ class Contest:
 
 def wall_clock() -> Timing:
     return Timing(
-        reference_us=100.0, candidate_us=100.0, speedup=1.0, ci_low=0.9, ci_high=1.1, groups=6, calls_per_side=60,
-        handover_us=1.0, candidate_handover_us=1.0, claimed_us=None, floor_us=0.0, stop_reason="budget", blocks=(),
-    )  # fmt: skip
+        reference_us=100.0,
+        candidate_us=100.0,
+        speedup=1.0,
+        ci_low=0.9,
+        ci_high=1.1,
+        groups=6,
+        calls_per_side=60,
+        handover_us=1.0,
+        candidate_handover_us=1.0,
+        claimed_us=None,
+        floor_us=0.0,
+        stop_reason="budget",
+        blocks=(),
+    )
 
 
 HONEST = "return torch.tanh(x) * 2"
@@ -338,8 +349,9 @@ def test_blocks_take_whole_graphs_and_no_more_than_there_are(
         slots=slots, in_block=in_block, draw_us=10.0, place=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}]))
     )
     graphs = {
-        REFERENCE: device_time._plan(runner, 2000 / wall_us), CANDIDATE: device_time._plan(runner, 2000 / other_wall_us)
-    }  # fmt: skip
+        REFERENCE: device_time._plan(runner, 2000 / wall_us),
+        CANDIDATE: device_time._plan(runner, 2000 / other_wall_us),
+    }
     score: Any = SimpleNamespace(per_call_us=(reference_us, candidate_us), lasting_us=2000.0)
     for side, sizes in device_time._sizes(score, graphs).items():
         assert graphs[side].number <= device_time.GRAPHS
