@@ -33,6 +33,7 @@ BUILTIN: dict[str, Format] = {
     "slime_prompts": prompts.SlimePrompts(),
     "skyrl_prompts": prompts.SkyRlPrompts(),
     "nemo_gym_prompts": prompts.NemoGymPrompts(),
+    "nemo_gym_sessions": prompts.NemoGymSessions(),
     "drkernel_coldstart": drkernel.DrKernelColdstart(),
     "drkernel_rl": drkernel.DrKernelRl(),
     "kernelbench_results": kernelbench.KernelBenchResults(),

@@ -93,3 +93,13 @@ class NemoGymPrompts(Rows):
     def render(self, example: Example) -> dict[str, Any]:
         """The problem goes to the verifier."""
         return {"responses_create_params": {"input": list(example.prompt)}, "verifier_metadata": _problem(example)}
+
+
+class NemoGymSessions(NemoGymPrompts):
+    """Rows for app.integrations.nemo_gym: no input, because the session writes the prompt."""
+
+    about = "NeMo Gym with Assay's resources server: `verifier_metadata`, no input"
+
+    def render(self, example: Example) -> dict[str, Any]:
+        """The problem goes to the server."""
+        return {**super().render(example), "responses_create_params": {"input": []}}

@@ -6,7 +6,7 @@
         session = KernelSession(client, {"strategy": {"turns": 3}, "device_class": "h200"}).open(reference)
 
     kernel_assay.client         submissions, results, sessions
-    kernel_assay.integrations   hooks of verl, TRL, verifiers and SkyRL
+    kernel_assay.integrations   hooks of verl, TRL, verifiers, SkyRL, OpenEnv and NeMo Gym
     kernel_assay.training       advantages, losses and mismatch correction; needs torch
     kernel_assay.domain         rules without input or output: rewards, credit, prompts
 

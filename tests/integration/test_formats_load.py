@@ -264,10 +264,11 @@ def test_skyrl_hands_the_reference_to_an_environment(make: Make) -> None:
         assert environment.ground_truth == row["extra_info"]["reference_code"]
 
 
-def test_nemo_gym_validates_collates_and_plans_rollouts(make: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["nemo_gym_prompts", "nemo_gym_sessions"])
+def test_nemo_gym_validates_collates_and_plans_rollouts(make: Make, tmp_path: Path, layout: str) -> None:
     data = pytest.importorskip("nemo_gym.train_data_utils")
     rollouts = pytest.importorskip("nemo_gym.rollout_collection")
-    [path], rows = files(make("nemo_gym_prompts")), stored(make("nemo_gym_prompts"))
+    [path], rows = files(make(layout)), stored(make(layout))
     source = Path(shutil.copy(path, tmp_path))  # what is made of a file is put beside it
     dataset = data.DatasetConfig(name="kernels", type="train", jsonl_fpath=str(source), license="TBD")
     servers = [SimpleNamespace(name="kernel_agent", datasets=[dataset])]
