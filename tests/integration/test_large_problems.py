@@ -15,6 +15,7 @@ from workers.referee.evaluate import evaluate
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.process_session import Session
 from workers.referee.session.resources import Host
+from workers.referee.session.verification import Record
 
 REFERENCE = b"""
 import torch
@@ -50,6 +51,20 @@ WRONG = {
         b"        return torch.tanh(x)",
     ),
 }
+FLOATS = b"""
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(x) + x.mean(1, keepdim=True)
+def get_inputs(): return [torch.randn(64, 512)]
+def get_init_inputs(): return []
+"""
+ONLY_USUAL = FLOATS.replace(b"class Model(", b"class ModelNew(").replace(
+    b"return x", b"x = x.clamp(-6, 6)\n        return x"
+)
+"""Right on what normal values reach, and wrong on larger ones."""
+
 SMALL = 64 * 512
 """Elements of an input of the problem: what stays with the host has fewer."""
 
@@ -64,12 +79,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield started
 
 
-def _evaluated(host: Host, layout: str, candidate: bytes) -> Evaluation:
+def _evaluated(host: Host, layout: str, candidate: bytes, reference: bytes = REFERENCE) -> Evaluation:
     usual = host.device
     host.device = replace(usual, together_bytes=0, arena_bytes=LAYOUTS[layout])
     options = JobOptions(timing_budget_s=0.05, deadline_s=120, call_timeout_s=30)
     try:
-        job = Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options)
+        job = Job(job_id=uuid4(), reference=reference, candidate=candidate, backend="torch", options=options)
         return evaluate(job, host)[0]
     finally:
         host.device = usual
@@ -91,6 +106,28 @@ def test_a_right_candidate_passes(host: Host, layout: str) -> None:
 def test_a_wrong_candidate_does_not(host: Host, layout: str, fault: str) -> None:
     found = _evaluated(host, layout, WRONG[fault])
     assert found.status is Status.INCORRECT, found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_unusual_inputs_need_no_expected_outputs_where_answers_are_near_the_references(
+    host: Host, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+    take = Record.take_near
+    monkeypatch.setattr(Record, "take_near", lambda self, given: taken.append(take(self, given)) or taken[-1])
+    found = _evaluated(host, layout, FLOATS.replace(b"class Model(", b"class ModelNew("), FLOATS)
+    assert found.status is Status.PASSED, found.error
+    assert True in taken
+    assert found.correctness is not None
+    assert found.correctness.propagates_nonfinite is True
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_answer_that_is_wrong_on_unusual_inputs_alone_is_refused(host: Host, layout: str) -> None:
+    found = _evaluated(host, layout, ONLY_USUAL, FLOATS)
+    assert found.status is Status.INCORRECT, found
+    assert found.correctness is not None
+    assert found.correctness.trials[-1].variant != "own"
 
 
 @pytest.mark.parametrize("candidate", [RIGHT, WRONG["one row"], b"raise ValueError"], ids=["right", "wrong", "broken"])

@@ -47,7 +47,7 @@ def test_no_answer_counts_as_near_that_its_limits_refuse(dtype: torch.dtype) -> 
                 change = apart * torch.randn((1, ELEMENTS), generator=generator, dtype=torch.float64)
             got = (own.double() + change).to(dtype)
             right = _compared(got, expected, own).ok == [True]
-            is_near = nearness.applies and nearness.are_near([got], [own]) == [True]
+            is_near = nearness.applies() and nearness.are_near([got], [own]) == [True]
             assert right or not is_near, (error, share, apart, lone)
             near += is_near
             refused += not right
@@ -59,10 +59,10 @@ def test_the_same_bytes_are_near_and_a_nan_is_not() -> None:
     generator = torch.Generator().manual_seed(2)
     nearness = Nearness(correctness.OURS)
     for _ in range(TRUE_CALLS):
-        assert not nearness.applies
+        assert not nearness.applies()
         expected, own = _answers(generator, 1e-6, torch.float32)
         nearness.note([_compared(own, expected, own)], 0)
-    assert nearness.applies
+    assert nearness.applies()
     both = torch.cat([own, own])
     other = both.clone()
     other[1, 5] = math.nan
@@ -98,7 +98,7 @@ def test_a_submitters_tolerance_and_a_reference_that_errs_much_are_not_decided_b
         for _ in range(TRUE_CALLS):
             expected, own = _answers(generator, error, torch.float32)
             nearness.note([correctness.outputs(own, expected, own, POISON, 0, (ELEMENTS,), rule)], 0)
-        assert not nearness.applies
+        assert not nearness.applies()
 
 
 def test_distances_are_those_of_the_whole_output_also_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +111,34 @@ def test_distances_are_those_of_the_whole_output_also_in_parts(monkeypatch: pyte
     l2 = torch.linalg.vector_norm((got - own).double(), dim=1) / torch.linalg.vector_norm(own.double(), dim=1)
     assert [each for each, _ in whole] == pytest.approx(l2.tolist(), rel=1e-5)
     assert list(distances(own[:, :0], own[:, :0])) == [(0.0, 0.0)] * 3
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_no_answer_counts_as_far_that_its_limits_accept(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(3)
+    far = 0
+    for error, apart in itertools.product((1e-6, 1e-3, 1e-2, 0.09), (1e-3, 0.1, 0.3, 0.5, 0.6, 1.0, 10.0)):
+        nearness = Nearness(correctness.OURS)
+        for _ in range(TRUE_CALLS):
+            expected, own = _answers(generator, error, dtype)
+            nearness.note([_compared(own, expected, own)], 0)
+        expected, own = _answers(generator, error, dtype)
+        change = apart * torch.randn((1, ELEMENTS), generator=generator, dtype=torch.float64)
+        got = (own.double() + change).to(dtype)
+        [is_far] = nearness.are_far([got], [own])
+        assert nearness.applies()
+        assert not (is_far and _compared(got, expected, own).ok[0]), (error, apart)
+        far += is_far
+    assert far >= 8
+
+
+def test_on_unusual_inputs_an_answer_may_be_a_hundredth_apart() -> None:
+    generator = torch.Generator().manual_seed(4)
+    nearness = Nearness(correctness.OURS)
+    for _ in range(TRUE_CALLS):
+        expected, own = _answers(generator, 1e-6, torch.float32)
+        nearness.note([_compared(own, expected, own)], 0)
+    rounded, scaled = own.to(torch.bfloat16).float(), own * 1.05
+    assert nearness.are_near([rounded], [own]) == [False]
+    assert nearness.are_near([rounded], [own], gross=True) == [True]
+    assert nearness.are_near([scaled], [own], gross=True) == [False]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workers.protocol.roundoff import FLOORS, is_inexact
-from workers.referee.session.correctness import BEYOND_EAGER, Compared, Rule, closeness
+from workers.referee.session.correctness import BEYOND_EAGER, GROSS_L2, GROSS_MAX, Compared, Rule, closeness
 from workers.referee.session.output_errors import AT_ONCE, finite
 
 TRUE_CALLS = 3
@@ -32,6 +32,10 @@ LARGE_ERROR = 0.1
 
 SUMMING = 1.01
 """Factor on distances, which are summed in fp32."""
+
+FAR_L2 = 0.5
+"""Relative L2 distance from which on an answer is wrong: |x − R| ≥ |x − B| − |B − R|.  Where `Nearness.applies()`, the
+last term is less than LARGE_ERROR, and the limit for the first no more than that and BEYOND_EAGER."""
 
 
 @dataclass
@@ -60,23 +64,31 @@ class Nearness:
         """Number of calls that still have to be compared with expected outputs."""
         return max(0, TRUE_CALLS - self.calls)
 
-    @property
-    def applies(self) -> bool:
-        """True if distances from the reference's own answer can decide.  They cannot with a requested tolerance, which
-        applies to every element of the expected output."""
-        return not self.missing and self.most < LARGE_ERROR and self.rule.tolerance is None
+    def applies(self, *, gross: bool = False) -> bool:
+        """Test whether distances from the reference's own answer can decide.  They cannot with a requested tolerance,
+        which applies to every element of the expected output.  `gross`: by the coarse limits for unusual inputs, for
+        which one call says enough of the reference."""
+        known = self.calls > 0 if gross else not self.missing
+        return known and self.most < LARGE_ERROR and self.rule.tolerance is None
 
-    def are_near(self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor]) -> list[bool]:
+    def are_near(self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor], *, gross: bool = False) -> list[bool]:
         """Per call, whether every output is near the reference's own.  `got`, `own`: (calls, elements) per output, in
-        its type."""
-        per_output = [self._near(index, *pair) for index, pair in enumerate(zip(got, own, strict=True))]
+        its type.  `gross`: by the coarse limits for unusual inputs (correctness.Rule.gross)."""
+        per_output = [self._near(index, *pair, gross=gross) for index, pair in enumerate(zip(got, own, strict=True))]
         return [all(call) for call in zip(*per_output, strict=True)]
 
-    def _near(self, index: int, got: torch.Tensor, own: torch.Tensor) -> list[bool]:
+    def are_far(self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor]) -> list[bool]:
+        """Per call, whether some output is so far from the reference's own that it is wrong whatever is expected."""
+        per_output = [_far(*pair) for pair in zip(got, own, strict=True)]
+        return [any(call) for call in zip(*per_output, strict=True)]
+
+    def _near(self, index: int, got: torch.Tensor, own: torch.Tensor, *, gross: bool) -> list[bool]:
         if not is_inexact(got.dtype):
             found: list[bool] = (got == own).all(dim=1).tolist()
             return found
         room_l2, room_largest = self._room(index, got.dtype)
+        if gross:
+            room_l2, room_largest = max(room_l2, MARGIN * GROSS_L2), max(room_largest, MARGIN * GROSS_MAX)
         scale = SUMMING / (1 - self.most / MARGIN)
         return [l2 * scale <= room_l2 and largest * scale <= room_largest for l2, largest in distances(got, own)]
 
@@ -93,6 +105,14 @@ class Nearness:
             for place in range(2)
         )
         return min(l2, BEYOND_EAGER), largest
+
+
+def _far(got: torch.Tensor, own: torch.Tensor) -> list[bool]:
+    """Per call, for one output; never of an output in whole numbers or truth values, of which rounding may decide
+    some."""
+    if not is_inexact(got.dtype):
+        return [False] * len(got)
+    return [l2 > FAR_L2 for l2, _ in distances(got, own)]
 
 
 def distances(got: torch.Tensor, own: torch.Tensor) -> Iterator[tuple[float, float]]:

@@ -48,8 +48,24 @@ def objections(baseline: torch.Tensor, expected: torch.Tensor, before: Usual, *,
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
     limit = SURVIVES * max(before.error, floor / CLOSE[0])
     table = known((baseline, expected), more=[root_mean_square(expected)])
-    most = EXPLODED * before.rms if ceiling and before.rms else math.inf
+    most = _most(before, ceiling=ceiling)
     return [_objection(bad, l2, limit, here, before.rms, most) for l2, _, bad, here in table]
+
+
+def looks_usual(own: torch.Tensor, before: Usual, *, ceiling: bool = True) -> bool:
+    """Test whether answers are finite and of the usual size: whether `objections` might have none.  `own`: (calls,
+    elements) of the reference's own answers; the other arguments as there."""
+    if not (own.is_floating_point() or own.is_complex()):
+        return True
+    wide = torch.complex128 if own.is_complex() else torch.float64
+    values = own.float() if own.itemsize == 1 else own
+    sizes = torch.linalg.vector_norm(values, dim=1, dtype=wide) / max(1, own.shape[1]) ** 0.5
+    most = _most(before, ceiling=ceiling)
+    return all(math.isfinite(size) and FADED * before.rms <= size <= most for size in sizes.tolist())
+
+
+def _most(before: Usual, *, ceiling: bool) -> float:
+    return EXPLODED * before.rms if ceiling and before.rms else math.inf
 
 
 def _objection(bad: float, l2: float, limit: float, here: float, usual: float, most: float) -> str:

@@ -60,10 +60,20 @@ def try_nonfinite(runner: CallRunner) -> None:
             runner.fill(candidate, batch, 0, 1)
         times = runner.run_apart(batch, runner.patience(candidate, 1))
         with runner.device_lock.shared():
-            checks = runner.record.check(runner.delivery(batch, 0, 1, times, []), runner.record.rule)
-            hands_on = not all(map(_is_finite, runner.truth([(batch, 0, 1)]).baseline))
+            known = _own_answers(runner, batch)
+            checks = runner.record.check(runner.delivery(batch, 0, 1, times, []), runner.record.rule, known)
+            hands_on = not all(map(_is_finite, known.baseline))
         if hands_on:
             runner.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
+
+
+def _own_answers(runner: CallRunner, batch: Batch) -> Truth:
+    """Expected outputs of a call; the reference's own in their place if those in fp64 take a request of their own: both
+    are NaN or infinite at the same positions."""
+    if runner.place.slots.together:
+        return runner.truth([(batch, 0, 1)])
+    own = runner.own_outputs([(batch, 0, 1)])
+    return Truth(expected=own, baseline=own)
 
 
 def _is_finite(output: torch.Tensor) -> bool:
@@ -87,6 +97,8 @@ def _try_some(
     if batch is None:
         return
     ordered = not any(map(_is_index, runner.place.outputs.leaves))
+    if ordered and _are_near(runner, batch, before, ceiling=ceiling):
+        return
     objections, known = _objections(runner, batch, before, ceiling=ceiling)
     runner.record.excused += [
         f"{variant.name.lower()}: {objection}"
@@ -100,6 +112,21 @@ def _try_some(
     if fit:
         delivery = runner.run_candidate(batch.only(fit), 0, len(fit))
         runner.verify(delivery, known=known if len(fit) == batch.slots else None)
+
+
+def _are_near(runner: CallRunner, batch: Batch, before: list[usual_answers.Usual], *, ceiling: bool) -> bool:
+    """Make the calls if the reference's own answers look usual, and test whether all outputs are near those: then
+    nothing depends on expected outputs, which take twenty times as long (fp64 convolutions, H200)."""
+    if not runner.record.compares_own(gross=True):
+        return False
+    at_once = runner.record.calls_at_once
+    for start in range(0, batch.slots, at_once):
+        runner.step_aside()
+        own = runner.own_outputs([(batch, start, min(at_once, batch.slots - start))])
+        if not all(usual_answers.looks_usual(*pair, ceiling=ceiling) for pair in zip(own, before, strict=True)):
+            return False
+    runner.step_aside()
+    return runner.record.take_near(runner.run_candidate(batch, 0, batch.slots))
 
 
 def _objections(
