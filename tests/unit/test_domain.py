@@ -36,6 +36,10 @@ def test_structure_is_kept(variant: Variant) -> None:
     assert set(applied(variant, (torch.rand(900) < 0.5).float()).tolist()) <= {0.0, 1.0}
     assert (applied(variant, -torch.rand(500)) <= 0).all()
     assert applied(variant, torch.randn(500).cos()).abs().max() <= 1
+    first, second = applied(variant, torch.rand(30, 20).repeat(1, 2)).chunk(2, -1)
+    assert torch.equal(first, second)
+    pairs = applied(variant, torch.randn(30, 20).repeat_interleave(2, -1))
+    assert torch.equal(pairs[:, ::2], pairs[:, 1::2])
 
 
 def test_ordinary_inputs_are_changed_by_each_variant() -> None:

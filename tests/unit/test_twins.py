@@ -1,11 +1,13 @@
 """Descriptions of a kernel that must agree between the interpreter and the compiler."""
 
 import math
+from functools import partial
 from types import FunctionType
 from typing import Any
 
 import pytest
 from triton.language import constexpr
+from triton.language.extra.cuda import libdevice
 
 from workers.backends.support import compiled_twins
 
@@ -72,3 +74,14 @@ def test_modules_that_the_interpreter_adds_do_not_count() -> None:
     assert compiled_twins.digest(_kernel(source, math=math)) == compiled_twins.digest(_kernel(source))
     source = SOURCE.replace("+ n", "+ math.exp2(x)")
     assert compiled_twins.digest(_kernel(source, math=math)) != compiled_twins.digest(_kernel(source, math=2))
+
+
+def test_a_function_of_libdevice_is_the_same_inside_the_interpreter() -> None:
+    source = SOURCE.replace("+ n", "+ rsqrt(n)")
+    inside = partial(libdevice.rsqrt, _semantic=None)
+    assert compiled_twins.digest(_kernel(source, rsqrt=inside)) == compiled_twins.digest(
+        _kernel(source, rsqrt=libdevice.rsqrt)
+    )
+    assert compiled_twins.digest(_kernel(source, rsqrt=partial(_kernel(), 1))) != compiled_twins.digest(
+        _kernel(source, rsqrt=_kernel())
+    )

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+import triton.language as tl
 from triton import knobs
 from triton.compiler import CompiledKernel
+from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import GridExecutor, InterpretedFunction, InterpreterBuilder
 from triton.runtime.jit import JITFunction
@@ -59,6 +61,7 @@ class TritonBackend:
             _record(kind, recorder)
         if knobs.runtime.interpret:
             _choose_the_first()
+            _type_numbers()
             libdevice.supply()
             _count_work(recorder)
         else:
@@ -86,6 +89,19 @@ def _choose_the_first() -> None:
 
     unbound: Any = Autotuner
     unbound._bench = as_fast_as_any
+
+
+def _type_numbers() -> None:
+    """Give kernels a float as what a compiled one gets: a scalar in single precision, which has methods, and widens
+    half precision beside it.  The interpreter gives them Python's own."""
+    original = interpreter._implicit_cvt
+
+    def typed(value: Any) -> Any:
+        if type(value) is not float:
+            return original(value)
+        return tl.tensor(interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32), tl.float32)
+
+    interpreter._implicit_cvt = typed
 
 
 def _record(kind: Any, recorder: base.Recorder) -> None:

@@ -89,6 +89,19 @@ def _is_not_positive(x: torch.Tensor) -> bool:
     return bool((x <= 0).all())
 
 
+def _has_equal_halves(x: torch.Tensor) -> bool:
+    """The second half of every row repeats the first, as cosines of rotary embeddings do; kernels read one of them."""
+    half, rest = divmod(x.shape[-1] if x.dim() else 0, 2)
+    return half > 0 and rest == 0 and bool((x[..., :half] == x[..., half:]).all()) and bool((x != x.flatten()[0]).any())
+
+
+def _has_equal_pairs(x: torch.Tensor) -> bool:
+    """Every second element repeats the one before: the interleaved form of the same."""
+    if not x.dim() or x.shape[-1] < 2 or x.shape[-1] % 2:
+        return False
+    return bool((x[..., ::2] == x[..., 1::2]).all()) and bool((x != x.flatten()[0]).any())
+
+
 def _is_whole(x: torch.Tensor) -> bool:
     return bool((x == x.round()).all())
 
@@ -104,6 +117,8 @@ OF_ROWS: tuple[Trait, ...] = (
     _has_unit_rows,
     _is_not_negative,
     _is_not_positive,
+    _has_equal_halves,
+    _has_equal_pairs,
     _is_whole,
     is_bounded,
 )

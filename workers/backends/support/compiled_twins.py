@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import hashlib
+from functools import partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -29,6 +30,8 @@ def _described(value: Any, seen: set[int], depth: int) -> str:
     """The same text for values that do the same in a kernel."""
     while not isinstance(value, FunctionType) and hasattr(value, "fn"):
         value = value.fn  # below @jit, @autotune and @heuristics
+    if isinstance(value, partial) and isinstance(value.func, FunctionType) and not _is_of_the_candidate(value.func):
+        value = value.func  # a function of libdevice's, for the interpreter (workers.backends.support.libdevice)
     if isinstance(value, FunctionType):
         if id(value) in seen or depth > DEEPEST or not _is_of_the_candidate(value):
             return f"function {value.__qualname__}"
