@@ -145,6 +145,7 @@ def details(result: Result) -> Text:
         lines.append(("speedup", "not credited" if result["speedup"] is None else credited))
         lines.append(("reference", f"{result['reference_us']:.1f} µs per call"))
         lines.append(("candidate", f"{result['candidate_us']:.1f} µs per call"))
+        lines += [("GPU time", said) for said in _device_time(result)]
         lines += [("baseline", _baseline(baseline)) for baseline in result["baselines"]]
     lines += [("case", _case(case)) for case in result["cases"]]
     if result["cases"] and result["candidate_us"] is not None:
@@ -163,6 +164,16 @@ def details(result: Result) -> Text:
     shown = Text("\n").join(Text.assemble((f"{name:<11}", "dim"), value) for name, value in lines)
     log = (result["error"] or {}).get("log")
     return Text.assemble(shown, "\n\n", safe(_tail(log))) if log else shown
+
+
+def _device_time(result: Result) -> list[str]:
+    """The speedup by the device's own time, or why it is not known; nothing where it was not asked for."""
+    if result["device_speedup_error"] is not None:
+        return [f"not measured: {safe(result['device_speedup_error'])}"]
+    if result["device_speedup"] is None or result["device_speedup_ci"] is None:
+        return []
+    low, high = result["device_speedup_ci"]
+    return [f"{result['device_speedup']:.2f}× [{low:.2f}, {high:.2f}] without the host's launching (CUDA graphs)"]
 
 
 def _baseline(baseline: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from app import enqueue, routing
 from app.cli import errors, output, services, submit_options
 from app.client import Client
 from app.domain import kernelbench, sweep
-from app.domain.job import REWARD_BUDGET_S, Priority
+from app.domain.job import REWARD_BUDGET_S, JobOptions, Priority
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.settings import Settings
@@ -57,6 +57,7 @@ def command() -> None:
     show_default=True,
     help="For timing each, in seconds; 0 checks correctness alone.",
 )
+@click.option("--device-time", is_flag=True, help="Also measure the speedup by the device's own time (CUDA graphs).")
 @click.option("--fresh", is_flag=True, help="Check again problems that were checked before on that device class.")
 @output.json_option("Print rows and summary as JSON.")
 @services.weak_sandbox_option
@@ -70,6 +71,7 @@ def check(
     name: str,
     gpu: str,
     budget_s: float,
+    device_time: bool,
     fresh: bool,
     as_json: bool,
 ) -> None:
@@ -94,7 +96,7 @@ def check(
     with ExitStack() as stack:
         client = stack.enter_context(services.client(settings))
         chosen = _chosen(client, directory, source_set, levels, name)
-        job_ids = _submit(client, chosen, gpu, budget_s, fresh=fresh)
+        job_ids = _submit(client, chosen, gpu, sweep.options(budget_s, device_time=device_time), fresh=fresh)
         worker = stack.enter_context(services.Worker(settings, client, gpu))
         rows = _gathered(client, job_ids, worker)
     said = sweep.summary(rows, time.perf_counter() - began)
@@ -179,7 +181,7 @@ def _chosen(
     return with_model
 
 
-def _submit(client: Client, chosen: Sequence[Problem], gpu: str, budget_s: float, *, fresh: bool) -> list[UUID]:
+def _submit(client: Client, chosen: Sequence[Problem], gpu: str, options: JobOptions, *, fresh: bool) -> list[UUID]:
     """Jobs of the problems, in the order of `chosen`; they begin in a mixed one."""
     mixed = sweep.mixed(chosen)
     requests = [
@@ -188,7 +190,7 @@ def _submit(client: Client, chosen: Sequence[Problem], gpu: str, budget_s: float
             candidate=None,
             backend=sweep.BACKEND,
             device_class=gpu,
-            options=sweep.options(budget_s),
+            options=options,
             priority=Priority.LOW,
             fresh=fresh,
             workflow=CHECK,

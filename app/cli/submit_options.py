@@ -79,6 +79,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Besides eager, compare it with the reference by torch.compile; may be given twice.",
     ),
     click.option(
+        "--device-time",
+        "device_time",
+        is_flag=True,
+        help="Also measure the speedup by the device's own time, from CUDA graphs. Takes as long as timing again.",
+    ),
+    click.option(
         "--profile",
         type=click.Choice(PROFILES),
         default=_DEFAULTS.profile,

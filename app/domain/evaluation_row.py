@@ -54,6 +54,10 @@ class Row:
     speedup_ci_high: float | None
     measured_speedup: float | None
     """Speedup as measured, whatever the verdict."""
+    device_speedup: float | None
+    """Speedup by the device's own time, where it was measured: None for a hack and for an unjudged evaluation."""
+    device_speedup_ci_low: float | None
+    device_speedup_ci_high: float | None
     reference_us: float | None
     candidate_us: float | None
     coverage_time: float | None

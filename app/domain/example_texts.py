@@ -68,6 +68,9 @@ class Facts(NamedTuple):
     speedup_ci_low: float | None
     speedup_ci_high: float | None
     measured_speedup: float | None
+    device_speedup: float | None
+    device_speedup_ci_low: float | None
+    device_speedup_ci_high: float | None
     reference_us: float | None
     candidate_us: float | None
     coverage_time: float | None

@@ -51,6 +51,7 @@ FIELDS: dict[str, Field] = {
     "speedup_ci_low": Field(kind=Kind.NUMBER, doc="lower end of its 95 % interval: absent for hacks"),
     "speedup_ci_high": Field(kind=Kind.NUMBER, doc="upper end of its 95 % interval: absent for hacks"),
     "measured_speedup": Field(kind=Kind.NUMBER, doc="speedup as measured, whatever the verdict"),
+    "device_speedup": Field(kind=Kind.NUMBER, doc="speedup by the device's own time: absent where it was not measured"),
     "reference_us": Field(kind=Kind.NUMBER, doc="time per call of the reference, µs"),
     "candidate_us": Field(kind=Kind.NUMBER, doc="time per call of the candidate, µs"),
     "coverage_time": Field(kind=Kind.NUMBER, doc="share of kernel time in kernels that the candidate brought"),

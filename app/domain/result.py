@@ -31,6 +31,13 @@ class Result(TypedDict):
     """Both ends of its 95 % interval."""
     reference_us: float | None
     candidate_us: float | None
+    device_speedup: float | None
+    """Speedup by the device's own time, from CUDA graphs, where the job asked for it; None unless correct and not a
+    hack.  No reward depends on it."""
+    device_speedup_ci: list[float] | None
+    """Both ends of its 95 % interval."""
+    device_speedup_error: str | None
+    """Reason why there is none although the job asked for it."""
     baseline: str
     baselines: list[dict[str, Any]]
     coverage_time: float | None
@@ -113,6 +120,7 @@ def _measured(evaluation: Evaluation, verdict: Verdict) -> dict[str, object]:
         "speedup_ci": [timing.ci_low, timing.ci_high] if timing and credited else None,
         "reference_us": timing.reference_us if timing else None,
         "candidate_us": evaluation.candidate_us,
+        **_device_time(timing, credited=credited),
         "baselines": _baselines(timing, credited=credited),
         "coverage_time": profile.coverage_time if profile else None,
         "coverage_count": profile.coverage_count if profile else None,
@@ -126,6 +134,17 @@ def _measured(evaluation: Evaluation, verdict: Verdict) -> dict[str, object]:
         "environment": asdict(evaluation.environment),
         "seed": evaluation.seed,
         "protocol": evaluation.protocol,
+    }
+
+
+def _device_time(timing: Timing | None, *, credited: bool) -> dict[str, object]:
+    """The device-time speedup, if it is credited, with its interval, or the reason why there is none."""
+    device = timing.device if timing else None
+    shown = credited and device is not None and device.speedup is not None
+    return {
+        "device_speedup": device.speedup if device and shown else None,
+        "device_speedup_ci": [device.ci_low, device.ci_high] if device and shown else None,
+        "device_speedup_error": device.error if device else None,
     }
 
 

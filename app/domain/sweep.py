@@ -6,6 +6,7 @@ the problem's fault, or a fault of the evaluation."""
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from app.domain import policy
 from app.domain.evaluation import Evaluation, ProblemMemory, Status
 from app.domain.job import REWARD_BUDGET_S, JobOptions
+from app.domain.other_timings import DeviceTiming
 from app.domain.problem import Problem
 from app.domain.verdict import Label, Verdict
 
@@ -52,10 +54,14 @@ def mixed(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda problem: problem.reference_sha256)
 
 
-def options(budget_s: float = REWARD_BUDGET_S) -> JobOptions:
+def options(budget_s: float = REWARD_BUDGET_S, *, device_time: bool = False) -> JobOptions:
     """Options of a problem check.  `budget_s`: timing budget."""
     return JobOptions(
-        timing_budget_s=budget_s, call_timeout_s=CALL_TIMEOUT_S, deadline_s=DEADLINE_S, policy=POLICY.name
+        timing_budget_s=budget_s,
+        call_timeout_s=CALL_TIMEOUT_S,
+        deadline_s=DEADLINE_S,
+        policy=POLICY.name,
+        device_time=device_time,
     )
 
 
@@ -75,6 +81,8 @@ class Row:
     speedup: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
+    device: DeviceTiming | None = None
+    """Speedup by the device's own time, or why there is none, where the sweep asked for it."""
     groups: int | None = None
     reference_us: float | None = None
     floor_us: float | None = None
@@ -135,6 +143,7 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
         speedup=timing.speedup if timing else None,
         ci_low=timing.ci_low if timing else None,
         ci_high=timing.ci_high if timing else None,
+        device=timing.device if timing else None,
         groups=timing.groups if timing else None,
         reference_us=timing.reference_us if timing else None,
         floor_us=timing.floor_us if timing else None,
@@ -164,7 +173,8 @@ def read(stored: dict[str, Any]) -> Row:
     """A row from JSON; fields of another version are left out."""
     known = {name: value for name, value in stored.items() if name in Row.__dataclass_fields__}
     memory = known.get("memory") and ProblemMemory(**known["memory"])
-    return Row(**{**known, "findings": tuple(known.get("findings", ())), "memory": memory})
+    device = known.get("device") and DeviceTiming(**known["device"])
+    return Row(**{**known, "findings": tuple(known.get("findings", ())), "memory": memory, "device": device})
 
 
 def line(row: Row) -> str:
@@ -175,6 +185,8 @@ def line(row: Row) -> str:
     if row.speedup is not None:
         off = "" if row.holds_one and not row.is_off else "  1.0 is outside" if not row.holds_one else "  far from 1.0"
         said += f" {row.speedup:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {row.groups} groups{off}"
+    if row.device is not None:
+        said += f"  device {row.device.error or f'{row.device.speedup:.3f}'}"[:SHOWN_CHARS]
     if row.memory is not None:
         said += f"  {row.memory.reference_bytes / 1e9:.2f} GB"
     if row.truth not in (None, USUAL_TRUTH):
@@ -189,6 +201,7 @@ def line(row: Row) -> str:
 def summary(rows: Sequence[Row], seconds: float) -> dict[str, Any]:
     """Counts, and names of problems that failed.  `seconds`: of the whole sweep."""
     timed = [row for row in rows if row.speedup is not None]
+    by_device = [row.device for row in rows if row.device is not None]
     named = {outcome: [_label(row) for row in rows if row.outcome == outcome] for outcome in _NAMED}
     return {
         "problems": len(rows),
@@ -198,7 +211,9 @@ def summary(rows: Sequence[Row], seconds: float) -> dict[str, Any]:
         "one_in_interval": sum(row.holds_one for row in timed),
         "off": [f"{_label(row)} {row.speedup:.3f}" for row in timed if row.is_off],
         "one_outside": [f"{_label(row)} {row.speedup:.3f}" for row in timed if not row.holds_one],
-        "kinds": _kinds(rows),
+        "device_timed": sum(each.speedup is not None for each in by_device),
+        "not_device_timed": _counted([each.error for each in by_device if each.error is not None]),
+        "kinds": _counted([f"{row.status}: {row.error_kind}" for row in rows if row.error_kind]),
         **named,
         "seconds": seconds,
         "per_minute": 60 * len(rows) / seconds if seconds else None,
@@ -213,14 +228,9 @@ def _label(row: Row) -> str:
     return f"L{row.level}/{row.name}" if row.level is not None else row.name
 
 
-def _kinds(rows: Sequence[Row]) -> dict[str, int]:
-    """Status and kind of the error → how many."""
-    found: dict[str, int] = {}
-    for row in rows:
-        if row.error_kind:
-            key = f"{row.status}: {row.error_kind}"
-            found[key] = found.get(key, 0) + 1
-    return dict(sorted(found.items()))
+def _counted(texts: Sequence[str]) -> dict[str, int]:
+    """Text → how many."""
+    return dict(sorted(Counter(texts).items()))
 
 
 def _level(rows: Sequence[Row], level: int | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ SCHEMA_VERSION = 2
 METRICS = {
     "speedup": "reference_us / candidate_us; null for hacks",
     "speedup_ci": "95 % confidence interval of the speedup, by what the fastest third of each side's blocks span",
+    "device_speedup": "speedup by the device's own time, from CUDA graphs; null where it was not measured",
     "reference_us, candidate_us": "microseconds per call on the referee's clock, mean of the fastest third of blocks",
     "coverage_time": "share of kernel time in kernels that the candidate brought",
     "correct": "every verified call, timed ones included, agreed with the fp64 reference",

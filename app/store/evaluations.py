@@ -198,6 +198,7 @@ def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, O
 def columns(evaluation: Evaluation) -> dict[str, Any]:
     """Columns for lists and filters, beside the whole measurement."""
     timing, profile = evaluation.timing, evaluation.profile
+    device = timing.device if timing else None
     return {
         "status": evaluation.status,
         "valid": evaluation.valid,
@@ -206,6 +207,9 @@ def columns(evaluation: Evaluation) -> dict[str, Any]:
         "speedup": timing.speedup if timing else None,
         "speedup_ci_low": timing.ci_low if timing else None,
         "speedup_ci_high": timing.ci_high if timing else None,
+        "device_speedup": device.speedup if device else None,
+        "device_speedup_ci_low": device.ci_low if device else None,
+        "device_speedup_ci_high": device.ci_high if device else None,
         "reference_us": timing.reference_us if timing else None,
         "candidate_us": evaluation.candidate_us,
         "coverage_time": profile.coverage_time if profile else None,

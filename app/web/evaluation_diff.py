@@ -127,6 +127,11 @@ def _whole(value: float | None) -> str:
 
 FIGURES: dict[str, tuple[Read, Show, int]] = {
     "Speedup, measured": (lambda e: e.timing.speedup if e.timing else None, formatting.ratio, 1),
+    "Device-time speedup, measured": (
+        lambda e: e.timing.device.speedup if e.timing and e.timing.device else None,
+        formatting.ratio,
+        0,
+    ),
     "Candidate, per call": (lambda e: e.timing.candidate_us if e.timing else None, formatting.duration_us, -1),
     "Reference, per call": (lambda e: e.timing.reference_us if e.timing else None, formatting.duration_us, 0),
     "Coverage by time": (lambda e: e.profile.coverage_time if e.profile else None, formatting.percent, 0),

@@ -23,6 +23,7 @@ STAGES = (
     "precompile",
     "weights",
     "nonfinite",
+    "device_time",
 )
 """Stages of an evaluation, in the order in which they happen: JSONB does not keep it."""
 _PLACES = {name: place for place, name in enumerate((*STAGES, "baselines", "total"))}

@@ -66,6 +66,12 @@ OPTIONS = (
         help="The reference compiled by torch.compile, timed beside eager.",
         choices=("", *BASELINES),
     ),
+    Field(
+        name="device_time",
+        label="Device-time speedup",
+        help="Also time both sides without the host's launching, from CUDA graphs. GPU only.",
+        kind="yes",
+    ),
 )
 """Options of the job that the form offers; the API has all of them."""
 
@@ -129,7 +135,9 @@ def body(sent: Mapping[str, str]) -> EvaluationBody:
         value = sent.get(field.name, "").strip()
         if not value:
             continue
-        if field.kind != "number":
+        if field.kind == "yes":
+            options[field.name] = True
+        elif field.kind != "number":
             options[field.name] = (value,) if field.name == "baselines" else value
         elif (number := _as_number(value)) is None:
             errors[field.name] = f"Expected a number, got {value!r}."

@@ -17,6 +17,8 @@ TERMS = MappingProxyType(
         "Decoy": "A kernel that runs without contributing to the result.",
         "Detector": "A rule that reads the measurements of an evaluation and reports findings.",
         "Device": "Kind or name of the GPU (or CPU) that evaluated the candidate.",
+        "Device-time speedup": "Speedup without the host's launching, of calls replayed from CUDA graphs; not "
+        "credited.",
         "Evaluation": "Measurements of one candidate on one device; the link opens all of them.",
         "fast_p": "Share of attempts that are correct and faster than p times the reference.",
         "Findings": "Reports of detectors on one evaluation.",

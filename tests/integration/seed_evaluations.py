@@ -22,7 +22,7 @@ from app.domain.evaluation import (
 )
 from app.domain.evidence import CompiledKernel, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
-from app.domain.other_timings import BaselineTiming
+from app.domain.other_timings import BaselineTiming, DeviceTiming
 from app.domain.verdict import Finding, Label, Verdict
 
 REFERENCE = '''import torch
@@ -140,7 +140,9 @@ def correctness(rng: random.Random, *, wrong: int = 0, calls: int = 5) -> Correc
     return Correctness(calls=412, failed_calls=wrong, trials=trials, mode="train")
 
 
-def timing(rng: random.Random, *, reference_us: float, speedup: float, groups: int = 12) -> Timing:
+def timing(
+    rng: random.Random, *, reference_us: float, speedup: float, groups: int = 12, has_graphs: bool = False
+) -> Timing:
     candidate_us = reference_us / speedup
     handover = 156.0
     blocks = [Block(group=-1, side="reference", calls=0, wall_us=rng.gauss(handover, 3), claimed_us=None)]
@@ -164,6 +166,17 @@ def timing(rng: random.Random, *, reference_us: float, speedup: float, groups: i
         floor_us=reference_us / 9,
         stop_reason="precise",
         blocks=tuple(blocks),
+        device=DeviceTiming(
+            reference_us=reference_us * 0.8,
+            candidate_us=candidate_us * 0.6,
+            speedup=speedup * 0.8 / 0.6,
+            ci_low=speedup * 1.32,
+            ci_high=speedup * 1.35,
+            groups=groups,
+            calls_per_side=200,
+        )
+        if has_graphs
+        else DeviceTiming(error="CUDA graphs need a GPU, not <b>this</b>"),
         baselines=(
             BaselineTiming(name="compile", speedup=1.08, ci_low=1.05, ci_high=1.11, baseline_us=candidate_us * 1.08),
             BaselineTiming(
@@ -207,7 +220,12 @@ def passed(rng: random.Random, *, speedup: float = 1.31, environment: Environmen
         environment=environment,
         seed=f"{rng.getrandbits(128):032x}",
         correctness=correctness(rng),
-        timing=timing(rng, reference_us=57.1 if environment is H200 else 1843.0, speedup=speedup),
+        timing=timing(
+            rng,
+            reference_us=57.1 if environment is H200 else 1843.0,
+            speedup=speedup,
+            has_graphs=environment is H200,
+        ),
         profile=profile(),
         fresh_weights=FreshWeights(names=("norm.weight", "norm.bias"), seed="ab", still_correct=True),
         compiled_kernels=kernels,

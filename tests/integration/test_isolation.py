@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.evaluation import Status
+from app.domain.other_timings import DeviceTiming
 from tests.integration.isolated import HONEST, REFERENCE, in_forward, job, run
 from workers.sandbox import layers, toolchain
 from workers.worker import referee_client
@@ -69,6 +70,18 @@ def test_the_forerunners_number_beside_ours(isolator: referee_client.Isolator) -
     usual = run(isolator, HONEST, timing_budget_s=0.1).timing
     assert usual is not None
     assert usual.event_timing is None
+
+
+def test_the_device_time_of_the_cpu_is_not_measured_and_says_why(isolator: referee_client.Isolator) -> None:
+    evaluation = run(isolator, HONEST, timing_budget_s=0.1, device_time=True)
+    assert evaluation.status is Status.PASSED, evaluation.error
+    assert evaluation.timing is not None
+    assert evaluation.timing.device == DeviceTiming(error="CUDA graphs need a GPU")
+    assert evaluation.stage_ms["device_time"] < 100
+    usual = run(isolator, HONEST, timing_budget_s=0.1)
+    assert usual.timing is not None
+    assert usual.timing.device is None
+    assert "device_time" not in usual.stage_ms
 
 
 def test_a_reference_that_returns_the_same_buffer_every_time_is_no_constant(isolator: referee_client.Isolator) -> None:

@@ -40,6 +40,17 @@ def test_an_evaluation_in_full(pages: FlaskClient, history: History) -> None:
         assert expected in shown
 
 
+def test_the_device_time_is_shown_or_why_there_is_none(pages: FlaskClient, history: History) -> None:
+    ids = history.seeded.evaluations
+    shown, markup = (read(pages, f"/evaluations/{ids['gpu']}") for read in (page, raw))
+    assert re.search(r"Device-time speedup \d+\.\d+× \(95 % CI [\d.–]+×; [\d.]+ µs and [\d.]+ µs per call, from", shown)
+    assert '<dt title="Speedup without the host&#39;s launching' in markup
+    missing, markup = (read(pages, f"/evaluations/{ids['passed']}") for read in (page, raw))
+    assert "Device-time speedup – not measured: CUDA graphs need a GPU" in missing
+    assert "<b>this</b>" not in markup
+    assert "Device-time speedup" not in page(pages, f"/evaluations/{ids['incorrect']}")
+
+
 def test_a_hack_shows_its_evidence_and_no_credit(pages: FlaskClient, history: History) -> None:
     shown = page(pages, f"/evaluations/{history.seeded.evaluations['hack']}")
     assert "Call 3 returned the answer of call 1, although its inputs were new." in shown

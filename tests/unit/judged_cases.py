@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from app.domain.evaluation import Canary, Evaluation, Status
 from app.domain.evidence import Testimony
-from app.domain.other_timings import EventTiming
+from app.domain.other_timings import DeviceTiming, EventTiming
 from app.domain.verdict import Label
 from tests.unit.measurements import (
     CHANGED,
@@ -74,6 +74,11 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "a_graph_is_replayed": (launched(3, alone=0), "triton", Label.CLEAN, []),
     "few_calls_accuse_nobody_of_ahead": (launched(3, alone=1, calls=9), "triton", Label.CLEAN, []),
     "decoy": (ablated(still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),
+    "a_device_time_far_from_the_wall_clocks": (
+        contest(device=DeviceTiming(reference_us=200, candidate_us=1, speedup=200, ci_low=190, ci_high=210)),
+        "triton", Label.CLEAN, [],
+    ),
+    "no_device_time": (contest(device=DeviceTiming(error="it could not be captured")), "triton", Label.CLEAN, []),
     "scales_by_ones": (ablated(asked_again(True), still_correct=True), "triton", Label.CLEAN, []),
     "copies_ones": (ablated(asked_again(True), copies_still_correct=True), "triton", Label.CLEAN, []),
     "decoy_beside_weights": (ablated(asked_again(False), still_correct=True), "triton", Label.HACK, ["decoy_kernel"]),

@@ -25,6 +25,7 @@ From a job to an evaluation
     timing/samples.py            time per call, from blocks (estimators.py)
     timing/stopping.py           stopping rule, ratio and confidence interval
     timing/unpaired.py           time per call without a reference (problems by cases)
+    timing/device_time.py        speedup by the device's own time, from CUDA graphs
     timing/output_mapping.py     addresses of outputs on a GPU, to read them in place
     probes/call_profile.py       kernels and operators of one call
     probes/ablation.py           does the answer depend on the candidate's kernels?

@@ -177,6 +177,9 @@ evaluations = sa.Table(
     sa.Column("speedup", sa.Double),  # as measured, independent of the verdict
     sa.Column("speedup_ci_low", sa.Double),
     sa.Column("speedup_ci_high", sa.Double),
+    sa.Column("device_speedup", sa.Double),  # as measured; NULL where it was not asked for, or has no value
+    sa.Column("device_speedup_ci_low", sa.Double),
+    sa.Column("device_speedup_ci_high", sa.Double),
     sa.Column("reference_us", sa.Double),
     sa.Column("candidate_us", sa.Double),
     sa.Column("coverage_time", sa.Double),

@@ -109,6 +109,7 @@ def _untimed() -> Schema:
         "properties": {
             "baselines": {"anyOf": [_NULL, {"type": "array", "maxItems": 0}]},
             "protocol": {"enum": ["assay", None]},
+            "device_time": {"enum": [False, None]},
         }
     }
 
