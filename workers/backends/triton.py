@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -251,7 +251,7 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     bound = dict(zip(function.arg_names, args, strict=False)) | {
         name: value for name, value in kwargs.items() if name in function.arg_names
     }
-    annotations, kept = function.fn.__annotations__, function.kwargs.get("do_not_specialize") or ()
+    annotations, kept = function.fn.__annotations__, _not_specialized(function)
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     for index, name in enumerate(function.arg_names):
@@ -270,6 +270,12 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         "options": options,
         "digest": compiled_twins.digest(function),
     }
+
+
+def _not_specialized(function: Any) -> Sequence[str | int]:
+    """Names and positions of arguments that never become constants, of a compiled function or an interpreted one."""
+    options = getattr(function, "kwargs", None) or vars(function)
+    return options.get("do_not_specialize") or ()
 
 
 def _default(fn: Any, name: str) -> Any:
