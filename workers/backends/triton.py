@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from workers.protocol.control_channel import Pretence
 from workers.protocol.launch_records import Launch, Three
 
 if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays as it was measured
-    from workers.backends.support import libdevice
+    from workers.backends.support import block_logic, libdevice
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 """Module that launches Triton kernels for torch.compile.  To import it starts a thread, so that no zygote does."""
@@ -63,6 +64,7 @@ class TritonBackend:
             _choose_the_first()
             _type_numbers()
             libdevice.supply()
+            block_logic.supply()
             _count_work(recorder)
         else:
             _record_compiled(recorder)
@@ -221,7 +223,8 @@ class Sized:
 
     def __call__(self, options: dict[str, Any]) -> tuple[int, ...]:
         """The grid, which Triton asks for when it launches."""
-        self.grid = tuple(self._asked(options) if callable(self._asked) else self._asked)
+        asked = self._asked(options) if callable(self._asked) else self._asked
+        self.grid = tuple(map(operator.index, asked))  # the interpreter's options are scalars of its own
         self._known()
         return self.grid
 
