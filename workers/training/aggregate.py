@@ -22,9 +22,23 @@ class Aggregation(StrEnum):
     """Sum over all tokens."""
 
 
+def masked_sum(values: torch.Tensor, mask: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    """Sum over unmasked elements, in float32 at least; NaN and infinities outside of the mask do not count.
+
+    Source: `masked_sum` of verl's torch_functional.py, which keeps the precision of `values`: in bfloat16 the sum of
+    1,001 ones is 1,000, and a ratio of 1.002 is 1."""
+    dtype = torch.promote_types(values.dtype, torch.float32)
+    return (torch.where(mask.bool(), values, 0).to(dtype) * mask).sum(dim=dim)
+
+
+def tokens(mask: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    """Number of unmasked elements, in float32 at least."""
+    return masked_sum(torch.ones_like(mask), mask, dim=dim)
+
+
 def masked_mean(values: torch.Tensor, mask: torch.Tensor, dim: int | None = None) -> torch.Tensor:
     """Mean over unmasked elements; 0 where there are none."""
-    return (values * mask).sum(dim=dim) / mask.sum(dim=dim).clamp(min=1)
+    return masked_sum(values, mask, dim=dim) / tokens(mask, dim=dim).clamp(min=1)
 
 
 def aggregate(
@@ -40,18 +54,18 @@ def aggregate(
     `divisor` replaces the number of tokens (TOKEN_MEAN), of rows with tokens (SEQ_MEAN_…) or the width
     (SEQ_SUM_OVER_LENGTH).  Give the number of *trajectories* for an unbiased gradient of multi-turn data: where a row
     is a turn, the number of rows depends on the actions, and the mean over rows is biased
-    (app/domain/credit/README.md). Source: `agg_loss` of KernelGYM (drkernel/verl_patch/trainer/code/ppo/core_algos.py)
-    and verl."""
+    (app/domain/credit/README.md).  Without any token the loss is 0, where verl 0.9.1 has 0/0.  Source: `agg_loss` of
+    KernelGYM (drkernel/verl_patch/trainer/code/ppo/core_algos.py) and verl."""
     rows = (mask.sum(dim=-1) > 0).sum()
     match mode:
         case Aggregation.TOKEN_MEAN:
-            total, count = (losses * mask).sum(), mask.sum()
+            total, count = masked_sum(losses, mask), tokens(mask)
         case Aggregation.SEQ_MEAN_TOKEN_SUM:
-            total, count = (losses * mask).sum(), rows
+            total, count = masked_sum(losses, mask), rows
         case Aggregation.SEQ_MEAN_TOKEN_MEAN:
             total, count = masked_mean(losses, mask, dim=-1).sum(), rows
         case Aggregation.SEQ_SUM_OVER_LENGTH:
-            total, count = (losses * mask).sum(), torch.tensor(mask.shape[-1])
+            total, count = masked_sum(losses, mask), torch.tensor(mask.shape[-1])
         case Aggregation.TOKEN_SUM:
-            total, count = (losses * mask).sum(), torch.tensor(1)
+            total, count = masked_sum(losses, mask), torch.tensor(1)
     return total / (count.clamp(min=1) if divisor is None else divisor) / scale

@@ -150,9 +150,13 @@ def rec(
     ring_high: float = 2.0,
     temperature: float = 1.0,
 ) -> torch.Tensor:
-    """Group-relative REINFORCE with a mask in place of PPO's clip (arXiv 2509.24203; Trinity-RFT 0.6 `rec`)."""
-    ratio = (log_prob - old_log_prob).exp().detach()
-    row_ratio = masked_mean(log_prob - old_log_prob, mask, dim=-1).unsqueeze(-1).exp().detach()
+    """Group-relative REINFORCE with a mask in place of PPO's clip (arXiv 2509.24203; Trinity-RFT 0.6 `rec`).
+
+    Log ratios are clamped to ±20 before exp.  Trinity-RFT does not clamp: an infinite ratio of a token that the clip
+    masks makes the loss NaN there."""
+    ratio = _ratio(log_prob, old_log_prob).detach()
+    mean = masked_mean(log_prob - old_log_prob, mask, dim=-1)
+    row_ratio = mean.clamp(-MOST_LOG, MOST_LOG).unsqueeze(-1).exp().detach()
     kept = _kept(ratio, row_ratio, advantages, clip, (clip_low, clip_high), (ring_low, ring_high))
     factors = {
         Weight.NONE: torch.ones_like(ratio),

@@ -8,11 +8,12 @@ token more likely.  verl ≥ 0.8 bounds the inverse ratio; its bounds [a, b] are
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import torch
 
-from workers.training.aggregate import masked_mean
+from workers.training.aggregate import masked_mean, masked_sum, tokens
 
 MOST_LOG = 20.0
 """Log ratios are clamped to ± this before exp, as in KernelGYM, verl and SkyRL."""
@@ -38,10 +39,14 @@ def ratios(
     level: Level,
     trajectory: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """π_train / π_rollout of each token's unit, (rows, tokens); 1 for a unit without tokens."""
+    """π_train / π_rollout of each token's unit, (rows, tokens), in float32 at least; 1 for a unit without tokens.
+
+    bfloat16 has no number between 0.996 and 1.008 beside 1, so that bounds such as [0.999, 1.001] would pass all of
+    them, as they do in KernelGYM, which keeps the precision of its argument (verl compares logarithms)."""
     if level is Level.TOKEN:
-        return log_train_over_rollout.clamp(-MOST_LOG, MOST_LOG).exp()
-    total, count = (log_train_over_rollout * mask).sum(dim=-1), mask.sum(dim=-1)
+        dtype = torch.promote_types(log_train_over_rollout.dtype, torch.float32)
+        return log_train_over_rollout.to(dtype).clamp(-MOST_LOG, MOST_LOG).exp()
+    total, count = masked_sum(log_train_over_rollout, mask, dim=-1), tokens(mask, dim=-1)
     if level in {Level.SEQUENCE, Level.GEOMETRIC} and trajectory is not None:
         units = int(trajectory.max()) + 1 if trajectory.numel() else 0
         total = total.new_zeros(units).index_add(0, trajectory, total)[trajectory]
@@ -79,7 +84,8 @@ def veto_mask(log_train_over_rollout: torch.Tensor, mask: torch.Tensor, *, below
     rejection, as KernelGYM does, and multiply the results."""
     if below <= 0:
         raise ValueError(f"below: expected more than 0, got {below}")
-    bad = (log_train_over_rollout < torch.tensor(below, dtype=log_train_over_rollout.dtype).log()) & mask.bool()
+    exact = log_train_over_rollout.to(torch.promote_types(log_train_over_rollout.dtype, torch.float32))
+    bad = ~(exact >= math.log(below)) & mask.bool()  # NaN is bad, too
     return mask * (~bad.any(dim=-1, keepdim=True)).to(mask.dtype)
 
 

@@ -125,7 +125,7 @@ def _rejected(turns: Sequence[Turn], mismatch: Mismatch) -> Rejected:
         turns=len(out),
         vetoed=len(by_veto),
         share=len(dropped) / len(turns),
-        token_share=sum(turn.tokens for turn in dropped) / sum(turn.tokens for turn in turns),
+        token_share=sum(turn.tokens for turn in dropped) / max(1, sum(turn.tokens for turn in turns)),
         credited=lost,
         credited_of_dropped=lost / len(dropped) if dropped else None,
         credited_of_kept=sum(turn.correct for turn in kept) / len(kept) if kept else None,

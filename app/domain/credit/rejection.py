@@ -106,7 +106,9 @@ def mismatched(members: Sequence[Turn], mismatch: Mismatch) -> list[bool]:
 def vetoed(turn: Turn, mismatch: Mismatch) -> bool:
     """True if one token of the turn has a ratio π_train / π_rollout strictly below the veto."""
     ratios = _ratios(turn)
-    return mismatch.veto is not None and ratios.tokens > 0 and ratios.log_least < math.log(mismatch.veto)
+    if mismatch.veto is None or ratios.tokens == 0:
+        return False
+    return not ratios.log_least >= math.log(mismatch.veto)  # NaN is vetoed, too
 
 
 def _ratios(turn: Turn) -> TokenRatios:

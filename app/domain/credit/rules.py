@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
 
 from app.domain import prs
+from app.domain.credit.turns import CreditError
 
 EPSILON = 1e-6
 """Added to a standard deviation by verl and KernelGYM; TRL adds 1e-4."""
@@ -29,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """Numbers that some rules take."""
+    """Numbers that some rules take.  Raises CreditError for a temperature of 0 or less, or a negative ε."""
 
     epsilon: float = EPSILON
     shift: float = -0.1
@@ -40,6 +41,13 @@ class Parameters:
     """RED-Weight: the weight is exp(A / temperature)."""
     seed: int = 0
     """RED-Drop: seed of its draw."""
+
+    def __post_init__(self) -> None:
+        for name in ("tau", "temperature"):
+            if not getattr(self, name) > 0:
+                raise CreditError(f"{name}: expected more than 0, got {getattr(self, name)}")
+        if not self.epsilon >= 0:
+            raise CreditError(f"epsilon: expected 0 or more, got {self.epsilon}")
 
 
 Rule = Callable[[Sequence[Row], Parameters], list[float]]
@@ -80,7 +88,8 @@ def standardised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
 def leave_one_out_standardised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     """A = (score − mean of the others) / (unbiased std of the others + 1e-8); a group of two is not scaled.
 
-    Source: `erloo_norm` of KernelGYM (drkernel/kernel/kernel_trainer.py)."""
+    A row whose others are equal gets its distance from them times 1e8, as in the reference: of rewards 1, 0, 0 the
+    first has an advantage of 1e8.  Source: `erloo_norm` of KernelGYM (drkernel/kernel/kernel_trainer.py)."""
     centred = leave_one_out(rows, parameters)
     if len(rows) == 2:
         return [value / (1 + LOO_EPSILON) for value in centred]
@@ -92,9 +101,11 @@ def leave_one_out_standardised(rows: Sequence[Row], parameters: Parameters) -> l
 def token_weighted(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     """A = score − Σ tokens·score / Σ tokens: the variance-optimal baseline under equal gradient norms per token.
 
-    Source: OPO (arXiv 2505.23585), verl's `compute_opo_outcome_advantage`."""
-    del parameters
+    Source: OPO (arXiv 2505.23585), verl's `compute_opo_outcome_advantage`.  A group without any tokens has the plain
+    mean; verl divides by zero there (NaN)."""
     total = sum(row.tokens for row in rows)
+    if not total:
+        return mean(rows, parameters)
     baseline = sum(row.tokens * row.score for row in rows) / total
     return [row.score - baseline for row in rows]
 
@@ -119,9 +130,13 @@ def best_only_standardised(rows: Sequence[Row], parameters: Parameters) -> list[
 def mean_normalised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     """A = (score − mean) / (mean + ε): weights a prompt by the inverse of its success rate.
 
-    Source: MaxRL, SkyRL's `compute_maxrl_advantage`.  For scores ≥ 0 only: near a mean of 0 negative scores explode."""
+    Source: MaxRL, SkyRL's `compute_maxrl_advantage`.  For scores ≥ 0 only: a negative mean turns every sign round, so
+    that the worst answer is pushed up.  SkyRL divides by it; here it raises CreditError."""
     middle = fmean(row.score for row in rows)
-    return [value / (middle + parameters.epsilon) for value in mean(rows, parameters)]
+    if middle < 0:
+        raise CreditError(f"maxrl: expected scores with a mean of 0 or more, got {middle}")
+    divisor = middle + parameters.epsilon
+    return [value / divisor if divisor else 0.0 for value in mean(rows, parameters)]
 
 
 def shifted_mean(rows: Sequence[Row], parameters: Parameters) -> list[float]:
@@ -171,5 +186,9 @@ def kept_by_balance(rows: Sequence[Row], seed: int) -> list[int]:
 def exponentially_weighted(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     """RED-Weight: A·exp(A / temperature) with A = score − mean.
 
-    Source: arXiv 2509.24203, Trinity-RFT's REC loss with weight "advantage"."""
-    return [value * math.exp(value / parameters.temperature) for value in mean(rows, parameters)]
+    Source: arXiv 2509.24203, Trinity-RFT's REC loss with weight "advantage".  Raises CreditError where the weight does
+    not fit into a float (infinite in the reference)."""
+    try:
+        return [value * math.exp(value / parameters.temperature) for value in mean(rows, parameters)]
+    except OverflowError:
+        raise CreditError(f"temperature: expected one that fits the scores, got {parameters.temperature}") from None

@@ -16,7 +16,8 @@ def whitened(values: Sequence[float], weights: Sequence[int]) -> list[float]:
     """Values minus their weighted mean, over their weighted unbiased standard deviation (weights count tokens).
 
     Fewer than two tokens cannot be standardised: their values come back unchanged (verl raises ValueError).  verl adds
-    1e-8 to the divisor of the mean, so that equal values come out as some 1e-5 there, and as 0 here."""
+    1e-8 to the divisor of the mean, so that n tokens of one value v come out as some v·1e-4/n there (0.3 for three
+    tokens of 10,000), and as 0 here."""
     total = sum(weights)
     if total < 2:
         return list(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -67,7 +68,8 @@ class Turn:
     index: int
     """Position in the trajectory, from 1."""
     reward: float | None
-    """None: not known through no fault of the candidate."""
+    """None: not known through no fault of the candidate.  NaN and infinities raise CreditError: one of them makes
+    every advantage of its group NaN, as in verl and KernelGYM."""
     tokens: int = 1
     """Response tokens."""
     trainable: bool = True
@@ -78,6 +80,12 @@ class Turn:
     speedup: float | None = None
     ratios: TokenRatios | None = None
     """None: log probabilities were not recorded."""
+
+    def __post_init__(self) -> None:
+        if self.reward is not None and not math.isfinite(self.reward):
+            raise CreditError(f"{self.trajectory!r}[{self.index}]: expected a finite reward or None, got {self.reward}")
+        if self.tokens < 0:
+            raise CreditError(f"{self.trajectory!r}[{self.index}]: expected no negative tokens, got {self.tokens}")
 
 
 @dataclass(frozen=True, kw_only=True)
