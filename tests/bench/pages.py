@@ -2,9 +2,12 @@
 
     python -m tests.bench.pages --url http://127.0.0.1:8000      a running web server over a filled database
     python -m tests.bench.pages --scale 100000                   fills servers of its own, serves, measures, removes
+    python -m tests.bench.pages --scale 100000 --folder DIR      keeps them in DIR, and measures what is there already
+    python -m tests.bench.pages --folder DIR --server-only       without a browser, and without live updates
 
 Prints one JSON document.  Times include the HTTP request to this machine; `p95` of a page is over different filters,
-cursors and objects of it, so that no page is served from a warm cache alone."""
+cursors and objects of it, so that no page is served from a warm cache alone.  `cpu_ms`: processor time of the
+web server and PostgreSQL for one request, the mean; null with --url."""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
@@ -60,38 +65,66 @@ def main() -> None:
     parser.add_argument("--url")
     parser.add_argument("--database", default=os.environ.get("ASSAY_DATABASE_URL"))
     parser.add_argument("--scale", type=int, default=100_000)
+    parser.add_argument("--folder", type=Path, help="state folder, kept; filled where it is empty")
+    parser.add_argument("--server-only", action="store_true", help="no browser, no live updates")
+    parser.add_argument("--only", help="regular expression for the kinds of pages that are measured")
     asked = parser.parse_args()
     if asked.url:
-        print(json.dumps(measure(asked.url, Database(asked.database)), indent=1))
+        print(json.dumps(measure(Site(asked.url, Database(asked.database), ()), asked), indent=1))
         return
-    with filled(asked.scale) as (url, database, rate):
-        print(json.dumps({"generated_rows_per_s": rate} | measure(url, database), indent=1))
+    with folder_of(asked.folder) as folder, filled(folder, asked.scale) as site:
+        print(json.dumps(measure(site, asked), indent=1))
+
+
+@dataclass(frozen=True)
+class Site:
+    """A web server over a filled database."""
+
+    url: str
+    database: Database
+    processes: tuple[int, ...]
+    """Web server and PostgreSQL; empty where they are not on this machine."""
+    generated_rows_per_s: float | None = None
 
 
 @contextmanager
-def filled(scale: int) -> Iterator[tuple[str, Database, float]]:
-    """Servers of their own over generated data, gone at the end."""
+def folder_of(kept: Path | None) -> Iterator[Path]:
+    """The folder that was asked for, or one that is gone at the end."""
+    if kept is not None:
+        kept.mkdir(exist_ok=True)
+        kept.chmod(0o711)
+        yield kept
+        return
     folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
     folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def filled(folder: Path, scale: int) -> Iterator[Site]:
+    """Servers of their own in that folder, over generated data: what is there already, or as much as `scale`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    try:
-        with Services(Settings(state_dir=folder)) as services:
-            database = Database(services.settings.database_url or "")
-            started_s = time.monotonic()
-            rows = generate.fill(database, scale)
-            rate = rows / (time.monotonic() - started_s)
-            web = embedded.start_web(services.settings, port=port)
-            try:
-                wait_for(f"http://127.0.0.1:{port}/healthz")
-                yield f"http://127.0.0.1:{port}", database, rate
-            finally:
-                web.terminate()
-                web.wait(timeout=30)
-                database.dispose()
-    finally:
-        shutil.rmtree(folder)
+    with Services(Settings(state_dir=folder)) as services:
+        database = Database(services.settings.database_url or "")
+        with database.begin() as connection:
+            present = generate.present(connection)
+        started_s = time.monotonic()
+        rows = 0 if present else generate.fill(database, scale)
+        rate = rows / (time.monotonic() - started_s)
+        web = embedded.start_web(services.settings, port=port)
+        try:
+            wait_for(f"http://127.0.0.1:{port}/healthz")
+            postgres = int((folder / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
+            yield Site(f"http://127.0.0.1:{port}", database, (web.pid, postgres), rate if rows else None)
+        finally:
+            web.terminate()
+            web.wait(timeout=30)
+            database.dispose()
 
 
 def wait_for(url: str) -> None:
@@ -104,23 +137,22 @@ def wait_for(url: str) -> None:
     raise TimeoutError(f"{url} does not answer")
 
 
-def measure(url: str, database: Database) -> dict[str, object]:
-    pages = paths(url)
-    measured = {name: server_ms(url, kind, listed) for name, (kind, listed) in pages.items()}
+def measure(site: Site, asked: argparse.Namespace) -> dict[str, object]:
+    url = site.url
+    pages = {name: page for name, page in paths(url).items() if re.search(asked.only or "", name)}
+    found = {"date": datetime.now(UTC).isoformat(timespec="minutes"), "load": os.getloadavg()[0]}
+    found |= {"evaluations": total(url), "generated_rows_per_s": site.generated_rows_per_s}
+    measured = {name: server_ms(site, kind, listed) for name, (kind, listed) in pages.items()}
+    if asked.server_only:
+        return found | {"pages": measured}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         for name, (kind, listed) in pages.items():
-            if kind in PARTS:
-                continue
-            measured[name]["first_content_ms"] = first_content_ms(browser, url, listed)
-        live = update_ms(browser, url, database)
+            if kind not in PARTS:
+                measured[name]["first_content_ms"] = first_content_ms(browser, url, listed)
+        live = update_ms(browser, url, site.database)
         browser.close()
-    return {
-        "evaluations": total(url),
-        "pages": measured,
-        "live_update_ms": live,
-        "live_pages": hundred(url, database),
-    }
+    return found | {"pages": measured, "live_update_ms": live, "live_pages": hundred(site)}
 
 
 def total(url: str) -> str:
@@ -205,12 +237,14 @@ def text_of(address: str) -> str:
     return body.decode()
 
 
-def server_ms(url: str, kind: str, listed: list[str]) -> dict[str, object]:
+def server_ms(site: Site, kind: str, listed: list[str]) -> dict[str, object]:
     times = []
+    before_s = cpu_s(site.processes)
     for number in range(max(ROUNDS, len(listed))):
         started = time.perf_counter()
-        text_of(url + listed[number % len(listed)])
+        text_of(site.url + listed[number % len(listed)])
         times.append(1000 * (time.perf_counter() - started))
+    spent_s = cpu_s(site.processes) - before_s
     ordered = sorted(times)
     p95 = ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
     return {
@@ -220,8 +254,22 @@ def server_ms(url: str, kind: str, listed: list[str]) -> dict[str, object]:
         "p50_ms": round(statistics.median(times), 1),
         "p95_ms": round(p95, 1),
         "max_ms": round(ordered[-1], 1),
+        "cpu_ms": round(1000 * spent_s / len(times), 1) if site.processes else None,
         "reached": p95 <= TARGETS[kind],
     }
+
+
+def cpu_s(processes: tuple[int, ...]) -> float:
+    """Processor time of processes and their descendants, the ended ones among them, in seconds."""
+    ticks, waiting = 0, list(processes)
+    while waiting:
+        pid = waiting.pop()
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended: its parent counts it
+            folder = Path(f"/proc/{pid}")
+            ticks += sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[11:15]))
+            for thread in (folder / "task").iterdir():
+                waiting += map(int, (thread / "children").read_text().split())
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def first_content_ms(browser: Browser, url: str, listed: list[str]) -> dict[str, float]:
@@ -255,8 +303,9 @@ def update_ms(browser: Browser, url: str, database: Database) -> dict[str, float
     return {"p50": round(statistics.median(times), 1), "p95": round(sorted(times)[-2], 1), "max": round(max(times), 1)}
 
 
-def hundred(url: str, database: Database) -> dict[str, object]:
+def hundred(site: Site) -> dict[str, object]:
     """So many open streams on one web process: each hears of a commit and fetches, and other pages still answer."""
+    url, database = site.url, site.database
     heard: list[float] = []
     ready = threading.Barrier(LIVE_PAGES + 1)
     lock = threading.Lock()
@@ -275,7 +324,7 @@ def hundred(url: str, database: Database) -> dict[str, object]:
     for page in pages:
         page.start()
     ready.wait(timeout=60)
-    beside = server_ms(url, "list", ["/runs"])
+    beside = server_ms(site, "list", ["/runs"])
     node = f"bench-{ids.new_id().hex[-8:]}"
     with database.begin() as connection:
         devices.register(connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}")

@@ -14,7 +14,9 @@ from app.domain import policy as policies
 from app.store.database import Database
 from tests.generate import campaign, outcomes, plan, store
 
-__all__ = ["BATCH_TRAJECTORIES", "fill", "remove"]
+__all__ = ["BATCH_TRAJECTORIES", "fill", "present", "remove"]
+
+present = store.present
 
 BATCH_TRAJECTORIES = 1_500
 """Trajectories stored in one transaction: about 15,000 evaluations."""
