@@ -39,10 +39,9 @@ TOLERANCE = (
 class Measured:
     """The parts of one evaluation's pages."""
 
-    size = (dot_plot.WIDTH, dot_plot.HEIGHT)
-    margins = (dot_plot.LEFT, dot_plot.RIGHT, dot_plot.TOP, dot_plot.BOTTOM)
-    strip_height = gpu_clocks.HEIGHT
-    roof_size = (roofline.WIDTH, roofline.HEIGHT, roofline.LEFT, roofline.RIGHT, roofline.TOP, roofline.BOTTOM)
+    plot_size = (dot_plot.HEIGHT, dot_plot.BOTTOM)
+    strip_size = (gpu_clocks.HEIGHT, gpu_clocks.BOTTOM)
+    roof_size = (roofline.HEIGHT, roofline.BOTTOM)
 
     def __init__(self, evaluation: Evaluation, baseline: str) -> None:
         self.evaluation = evaluation

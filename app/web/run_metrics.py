@@ -10,6 +10,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import fmean
 from uuid import UUID
 
@@ -28,6 +29,7 @@ ECDF_POINTS = 200
 MOST_SAMPLES = 64
 """Largest k of pass@k."""
 LABELS = {str(label): label for label in Label}
+_JUDGED = attrgetter("passed", "label")
 KEPT = 64
 """Number of runs with figures kept in memory."""
 
@@ -121,6 +123,7 @@ def compute(trajectories: Sequence[Sequence[runs.Attempt]], levels: Mapping[UUID
     longest = min(max((len(listed) for listed in turns), default=0), CURVE_TURNS)
     speedups = sorted(one.speedup for one in every if one.speedup is not None)
     samples = [metrics.best(listed) for listed in turns if listed]
+    problems = _by_problem(every, attempts)
     return Figures(
         lines=(
             _line("every attempt", every),
@@ -129,13 +132,13 @@ def compute(trajectories: Sequence[Sequence[runs.Attempt]], levels: Mapping[UUID
         ),
         hack_rates=_hack_rates(attempts),
         geometric_mean=metrics.geometric_mean(every),
-        geometric_interval=geometric_interval(every),
+        geometric_interval=_geometric_interval(problems),
         levels=tuple(_by_level(trajectories, turns, levels)),
         best_by_turn=tuple(_curve(best, turn) for turn, best in enumerate(turn_metrics.running_best(turns, longest))),
         at_turn=tuple(_curve(turn_metrics.at_turn(turns, turn), turn) for turn in range(longest)),
         ecdf=_ecdf(speedups),
         changes=turn_metrics.turn_changes(turns),
-        problems=_by_problem(every, attempts),
+        problems=problems,
         pass_at=tuple((k, metrics.pass_at_k(samples, k), metrics.fast_p_at_k(samples, 1.0, k)) for k in _ks(samples)),
         best_at=tuple((k, metrics.best_at_k(samples, k)) for k in _ks(samples)),
     )
@@ -159,28 +162,27 @@ def _outcomes(trajectories: Sequence[Sequence[runs.Attempt]]) -> list[list[Outco
     return found
 
 
-def geometric_interval(every: Sequence[Outcome]) -> Interval | None:
+def _geometric_interval(problems: Mapping[UUID, ProblemFigures]) -> Interval | None:
     """95 % interval of the geometric mean over correct attempts, by problems; None where there are fewer than two."""
     sums = {
-        problem: (math.fsum(logs), float(len(logs)))
-        for problem, each in metrics.by_problem(every).items()
-        if (logs := [math.log(one.speedup) for one in each if one.speedup is not None])
+        str(problem): (math.fsum(each.logs), float(len(each.logs))) for problem, each in problems.items() if each.logs
     }
     found = intervals.clustered_ratio(sums)
     return found and Interval(low=math.exp(found.low), high=math.exp(found.high), level=found.level)
 
 
 def _line(name: str, outcomes: Sequence[Outcome]) -> Line:
-    shares = tuple(metrics.fast_p(outcomes, p, operator=OPERATOR) for p in THRESHOLDS)
-    return Line(name=name, of=len(outcomes), shares=shares)
+    return Line(name=name, of=len(outcomes), shares=metrics.fast_ps(outcomes, THRESHOLDS, operator=OPERATOR))
 
 
 def _hack_rates(attempts: Sequence[runs.Attempt]) -> metrics.HackRates:
-    return metrics.hack_rates((one.passed, None if one.label is None else LABELS[one.label]) for one in attempts)
+    counted = Counter(map(_JUDGED, attempts))
+    return metrics.hack_rates(Counter({(passed, label and LABELS[label]): n for (passed, label), n in counted.items()}))
 
 
 def _curve(outcomes: Sequence[Outcome], turn: int) -> tuple[int, Share, Share]:
-    return turn, metrics.fast_p(outcomes, 0.0), metrics.fast_p(outcomes, 1.0, operator=OPERATOR)
+    correct, fast = metrics.fast_ps(outcomes, (0.0, 1.0), operator=OPERATOR)
+    return turn, correct, fast
 
 
 def _by_level(

@@ -55,7 +55,7 @@ def test_slower_is_higher_and_everything_is_inside() -> None:
     reference, candidate, _, _ = plot.dots
     assert reference.y < candidate.y  # SVG counts downwards
     for dot in plot.dots:
-        assert dot_plot.LEFT <= dot.x <= dot_plot.WIDTH - dot_plot.RIGHT
+        assert 0 <= dot.x <= dot_plot.ACROSS
         assert dot_plot.TOP <= dot.y <= dot_plot.HEIGHT - dot_plot.BOTTOM
 
 

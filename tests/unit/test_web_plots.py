@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from app.web.charts import line_plot
@@ -43,7 +45,7 @@ def test_one_speed_has_a_place_on_a_logarithmic_axis(speedups: list[float]) -> N
     points = [(speedup, 1.0) for speedup in speedups]
     plot = line_plot.lines([Series(name="a", points=points)], x_label="x", y_label="y", log_x=True)
     assert plot is not None
-    assert all(line_plot.LEFT < mark.x < line_plot.WIDTH - line_plot.RIGHT for mark in plot.lines[0].marks)
+    assert all(0 < mark.x < line_plot.ACROSS for mark in plot.lines[0].marks)
 
 
 def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
@@ -78,3 +80,16 @@ def test_more_than_two_intervals_are_said_and_not_stacked() -> None:
 
     assert areas(2) == [True, True]
     assert areas(4) == [False] * 4
+
+
+def test_labels_without_room_are_left_out_and_those_of_a_narrow_chart_are_spare() -> None:
+    stack = line_plot.stacked([(f"{n:02}:00", {"x": 1}) for n in range(24)], ["x"], x_label="h", words=str)
+    assert stack is not None
+    assert len(stack.x_ticks) < 24
+    for width, ticks in (
+        (line_plot.USUAL, stack.x_ticks),
+        (line_plot.NARROW, [tick for tick in stack.x_ticks if not tick.is_spare]),
+    ):
+        gaps = [(b.at - a.at) / line_plot.ACROSS * width for a, b in pairwise(ticks)]
+        assert min(gaps) >= 5 * line_plot.CHARACTER
+    assert sum(tick.is_spare for tick in stack.x_ticks) > 0

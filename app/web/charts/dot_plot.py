@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 from app.domain.evaluation import Block, Timing
 from app.web import formatting
+from app.web.charts.line_plot import Tick
 
-WIDTH, HEIGHT = 1080, 300
-"""Size of a dot plot in SVG units."""
+ACROSS = 100.0
+"""Width of the plotting area: places across are percentages of it."""
 
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 34
-"""Margins of its plotting area."""
+HEIGHT = 300
+"""Height of a dot plot in pixels."""
+
+TOP, BOTTOM = 12, 44
+"""Margins of its plotting area in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +27,6 @@ class Bar:
     x: float
     height: float
     title: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tick:
-    """A labelled position on an axis."""
-
-    at: float
-    label: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,15 +133,15 @@ def _fastest_third(rows: Sequence[Row]) -> set[int]:
 
 def _dot(row: Row, position: int, last: int, scale: _LogScale, *, counts: bool) -> Dot:
     # Blocks of one group stand a little apart, in the order in which they ran, so that dots do not hide each other.
-    shift = ((position % 4) - 1.5) * min(0.2, 4 / (last + 1)) * (WIDTH - LEFT - RIGHT) / (last + 1)
+    shift = ((position % 4) - 1.5) * min(0.2, 4 / (last + 1)) * ACROSS / (last + 1)
     title = f"group {row.group}, {row.side}: {formatting.duration_us(row.per_call_us)} per call over {row.calls} calls"
     return Dot(
-        x=round(_x(row.group, last) + shift, 1), y=scale.y(row.per_call_us), side=row.side, title=title, counts=counts
+        x=round(_x(row.group, last) + shift, 2), y=scale.y(row.per_call_us), side=row.side, title=title, counts=counts
     )
 
 
 def _x(group: int, last: int) -> float:
-    return round(LEFT + (group + 0.5) / (last + 1) * (WIDTH - LEFT - RIGHT), 1)
+    return round((group + 0.5) / (last + 1) * ACROSS, 2)
 
 
 def _whole_steps(last: int) -> list[int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.domain.evaluation import Timing
 from app.web.charts import dot_plot
+from app.web.charts.line_plot import Tick
 
 HEIGHT = 96
 TOP, BOTTOM = 10, 22
@@ -18,7 +19,7 @@ class Strip:
 
     points: str
     """Points of a polyline."""
-    ticks: tuple[dot_plot.Tick, ...]
+    ticks: tuple[Tick, ...]
     low_mhz: int
     high_mhz: int
     spread: float
@@ -40,11 +41,10 @@ def strip(timing: Timing) -> Strip | None:
     def y(value: float) -> float:
         return round(HEIGHT - BOTTOM - (value - bottom) / (top - bottom) * (HEIGHT - TOP - BOTTOM), 1)
 
-    width = dot_plot.WIDTH - dot_plot.LEFT - dot_plot.RIGHT
-    places = [round(dot_plot.LEFT + (n + 0.5) / len(clocks) * width, 1) for n in range(len(clocks))]
+    places = [round((n + 0.5) / len(clocks) * dot_plot.ACROSS, 2) for n in range(len(clocks))]
     return Strip(
         points=" ".join(f"{x},{y(clock)}" for x, clock in zip(places, clocks, strict=True)),
-        ticks=tuple(dot_plot.Tick(at=y(value), label=f"{value} MHz") for value in dict.fromkeys((low, high))),
+        ticks=tuple(Tick(at=y(value), label=f"{value} MHz") for value in dict.fromkeys((low, high))),
         low_mhz=low,
         high_mhz=high,
         spread=(high - low) / high,

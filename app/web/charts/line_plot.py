@@ -1,25 +1,32 @@
 """BROWSE: line charts and stacked bars as geometry, drawn by `_plots.html` as inline SVG with the table behind it.
 
-Lines differ by dash and marker, bars by their order, both by name: never by colour alone."""
+Places across are percentages of the plotting area, whose margins the style sheet has: a chart is as wide as its card
+and its text has one size.  Lines differ by dash and marker, bars by their order, both by name: never by colour alone.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import ClassVar
 
-WIDTH, HEIGHT = 720, 280
-"""Size in SVG units."""
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 26, 44
-"""Margins of the plotting area: ticks to the left, the y axis' title above, ticks and the x axis' title below."""
+ACROSS = 100.0
+"""Width of the plotting area: places across are percentages of it."""
+HEIGHT = 280
+"""Height in pixels."""
+TOP, BOTTOM = 26, 44
+"""Margins of the plotting area: the y axis' title above, ticks and the x axis' title below, in pixels."""
+USUAL, NARROW = 460.0, 230.0
+"""Widths of the plotting area in pixels on a desk's half card and on a phone, for which ticks are spaced."""
 FEW = 12
 """Points of a line up to which each is marked, so that few data look like few."""
 BANDS = 2
 """Intervals drawn as areas: more of them hide each other, and are in the titles of the points."""
 TICKS = 6
 CHARACTER = 7.0
-"""Width of a character of a label."""
+"""Width of a character of a label in pixels."""
 STYLES = 6
 """Kinds of lines that the style sheet knows."""
 
@@ -42,6 +49,8 @@ class Tick:
 
     at: float
     label: str
+    is_spare: bool = False
+    """Left out on a narrow chart, where its label has no room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +79,7 @@ class Line:
 class LinePlot:
     """Everything that the template draws."""
 
+    size: ClassVar = (HEIGHT, BOTTOM)
     lines: tuple[Line, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
@@ -97,7 +107,7 @@ def lines(
     ys += [end for one in series for ends in one.band if ends is not None for end in ends]
     if not xs:
         return None
-    horizontal = _Axis(*_widened(xs[0], xs[-1], log=log_x), LEFT, WIDTH - RIGHT, log=log_x)
+    horizontal = _Axis(*_widened(xs[0], xs[-1], log=log_x), 0.0, ACROSS, log=log_x)
     vertical = _Axis(*(y_range or _from_zero(ys)), HEIGHT - BOTTOM, TOP)
     banded = sum(any(ends is not None for ends in one.band) for one in series) <= BANDS
     return LinePlot(
@@ -130,6 +140,7 @@ class Block:
 class Stack:
     """Stacked bars."""
 
+    size: ClassVar = (HEIGHT, BOTTOM)
     blocks: tuple[Block, ...]
     names: tuple[str, ...]
     x_ticks: tuple[Tick, ...]
@@ -147,7 +158,7 @@ def stacked(
     if not most:
         return None
     vertical = _Axis(0.0, float(most), HEIGHT - BOTTOM, TOP)
-    step = (WIDTH - LEFT - RIGHT) / len(bars)
+    step = ACROSS / len(bars)
     blocks: list[Block] = []
     for place, (label, counts) in enumerate(bars):
         below = 0
@@ -155,21 +166,17 @@ def stacked(
             if not (number := counts.get(name, 0)):
                 continue
             top, foot = vertical(below + number), vertical(below)
-            x = round(LEFT + step * (place + 0.08), 2)
+            x = round(step * (place + 0.08), 2)
             title = f"{label}: {words(name)} {number}"
             blocks.append(
                 Block(x=x, y=top, width=round(step * 0.84, 2), height=round(foot - top, 2), style=style, title=title)
             )
             below += number
-    room = (WIDTH - LEFT - RIGHT) / (CHARACTER * (2 + max(len(label) for label, _ in bars)))
-    every = max(1, math.ceil(len(bars) / room))
     return Stack(
         blocks=tuple(blocks),
         names=tuple(words(name) for name in used),
         x_ticks=tuple(
-            Tick(at=round(LEFT + step * (place + 0.5), 1), label=label)
-            for place, (label, _) in enumerate(bars)
-            if place % every == 0
+            _spaced([Tick(at=round(step * (place + 0.5), 2), label=label) for place, (label, _) in enumerate(bars)])
         ),
         y_ticks=tuple(Tick(at=vertical(y), label=f"{y:g}") for y in vertical.ticks(())),
         header=(x_label, *(words(name) for name in used)),
@@ -182,19 +189,19 @@ def shade(share: float | None, steps: int = 8) -> str:
     return "" if share is None else f"heat-{min(int(share * steps), steps - 1)}"
 
 
-NARROW = 1e-9
+ONE_PLACE = 1e-9
 """Values that differ by less than this share of the largest are one place on an axis."""
 
 
 class _Axis:
-    """Scale from values to SVG units."""
+    """Scale from values to percentages across or pixels down."""
 
     def __init__(self, low: float, high: float, start: float, end: float, *, log: bool = False) -> None:
         self.low, self.high, self.start, self.end, self.log = low, high, start, end, log
 
     def __call__(self, value: float) -> float:
         low, high, at = (math.log(x) if self.log else x for x in (self.low, self.high, value))
-        return round(self.start + (at - low) / (high - low) * (self.end - self.start), 1)
+        return round(self.start + (at - low) / (high - low) * (self.end - self.start), 2)
 
     def ticks(self, values: Sequence[float]) -> list[float]:
         """Round values; or the values themselves where they are few."""
@@ -214,17 +221,24 @@ class _Axis:
 
 
 def _spaced(ticks: Sequence[Tick]) -> list[Tick]:
-    """Ticks that have room for their labels, from the left."""
+    """Ticks that have room for their labels, from the left; those that have none on a narrow chart are spare."""
+    kept = _roomy(ticks, USUAL)
+    narrow = _roomy(kept, NARROW)
+    return [replace(tick, is_spare=tick not in narrow) for tick in kept]
+
+
+def _roomy(ticks: Sequence[Tick], width: float) -> list[Tick]:
     kept: list[Tick] = []
     for tick in ticks:
-        if not kept or tick.at - kept[-1].at >= CHARACTER * (len(tick.label) + len(kept[-1].label) + 2) / 2:
+        characters = (len(tick.label) + len(kept[-1].label)) / 2 + 1 if kept else 0
+        if not kept or (tick.at - kept[-1].at) / ACROSS * width >= CHARACTER * characters:
             kept.append(tick)
     return kept
 
 
 def _widened(low: float, high: float, *, log: bool) -> tuple[float, float]:
     """An axis of a length above zero; a logarithmic one stays above 0."""
-    if high - low > NARROW * max(abs(low), abs(high)):
+    if high - low > ONE_PLACE * max(abs(low), abs(high)):
         return low, high
     return (low * 0.9, high * 1.1) if log or low >= 1 else (low - 0.5, high + 0.5)
 

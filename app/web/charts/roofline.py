@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass
 
 from app.domain.evaluation import FLOOR_HEADROOM, Evaluation
+from app.web.charts.line_plot import Tick
 
-WIDTH, HEIGHT = 520, 260
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 38
-"""Size and margins in SVG units."""
+ACROSS = 100.0
+"""Width of the plotting area: places across are percentages of it."""
+HEIGHT = 260
+TOP, BOTTOM = 26, 44
+"""Height and margins in pixels."""
 
 DECADES = 2.0
 """Reach of the chart to either side of the problem's intensity, in powers of ten."""
@@ -29,14 +32,6 @@ class Point:
     """Share of the limit: above 1 where data came from a cache that the measured bandwidth is not of."""
     x: float
     y: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tick:
-    """A power of ten on an axis."""
-
-    at: float
-    label: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +98,7 @@ class _Scale:
 
     def x(self, value: float) -> float:
         share = math.log(value / self.left) / math.log(self.right / self.left)
-        return round(LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - RIGHT), 1)
+        return round(min(1.0, max(0.0, share)) * ACROSS, 2)
 
     def y(self, value: float) -> float:
         share = math.log(value / self.low) / math.log(self.high / self.low)
