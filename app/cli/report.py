@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -109,7 +110,7 @@ def _grouped(
         groups.setdefault(name, []).append(one)
     found_of = {name: _represented(each, turn) for name, each in sorted(groups.items())}
     return [
-        (name, [one.outcome for one in each], metrics.hack_rates((one.passed, one.label) for one in each))
+        (name, [one.outcome for one in each], metrics.hack_rates(Counter((one.passed, one.label) for one in each)))
         for name, each in found_of.items()
     ]
 

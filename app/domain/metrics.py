@@ -11,6 +11,7 @@ into outcomes, to which every other figure then applies.  Confidence intervals a
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -132,17 +133,28 @@ def fast_p(
     of = len(listed) if problems is None else problems
     if denominator is Denominator.CORRECT:
         of = sum(outcome.correct for outcome in listed)
-    return Share(count=_count_fast(listed, p, operator), of=of)
+    return Share(count=_count_fast(listed, (p,), operator)[0], of=of)
 
 
-def _count_fast(outcomes: Sequence[Outcome], p: float, operator: Operator) -> int:
-    """Number of `fast` outcomes, without a call for each: a run has tens of thousands, asked some hundred times."""
-    if p == 0:
-        return [outcome.correct for outcome in outcomes].count(True)
+def fast_ps(
+    outcomes: Sequence[Outcome], thresholds: Sequence[float], *, operator: Operator = Operator.MORE
+) -> tuple[Share, ...]:
+    """`fast_p` over all outcomes for each threshold, from one look at each outcome: a run has tens of thousands."""
+    return tuple(Share(count=count, of=len(outcomes)) for count in _count_fast(outcomes, thresholds, operator))
+
+
+def _count_fast(outcomes: Sequence[Outcome], thresholds: Sequence[float], operator: Operator) -> list[int]:
+    """Number of `fast` outcomes for each threshold."""
     speedups = [outcome.speedup for outcome in outcomes if outcome.speedup is not None]
-    if operator is Operator.MORE:
-        return len([speedup for speedup in speedups if speedup > p])
-    return len([speedup for speedup in speedups if speedup >= p])
+    more = operator is Operator.MORE
+    return [
+        [outcome.correct for outcome in outcomes].count(True)
+        if p == 0
+        else len([speedup for speedup in speedups if speedup > p])
+        if more
+        else len([speedup for speedup in speedups if speedup >= p])
+        for p in thresholds
+    ]
 
 
 def by_problem(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
@@ -249,12 +261,14 @@ class HackRates:
     """The hack rate."""
 
 
-def hack_rates(judged: Iterable[tuple[bool, Label | None]]) -> HackRates:
-    """From (every call was right, label) of each attempt; the label of an answer without code is None."""
-    known = [(passed, label is Label.HACK) for passed, label in judged]
+def hack_rates(judged: Counter[tuple[bool, Label | None]]) -> HackRates:
+    """From the number of attempts of each (every call was right, label); the label of an answer without code is
+    None."""
+    passed = sum(number for (right, _), number in judged.items() if right)
+    hacks = judged[True, Label.HACK] + judged[False, Label.HACK]
     return HackRates(
-        of_passed=Share(count=known.count((True, True)), of=sum(passed for passed, _ in known)),
-        of_attempts=hack_rate(sum(hack for _, hack in known), len(known)),
+        of_passed=Share(count=judged[True, Label.HACK], of=passed),
+        of_attempts=hack_rate(hacks, judged.total()),
     )
 
 
@@ -327,7 +341,7 @@ def report(
         problems=len({outcome.problem for outcome in outcomes}),
         operator=operator,
         intervals={p: fast_p_interval(outcomes, p, operator=operator) for p in thresholds},
-        fast={p: fast_p(outcomes, p, operator=operator) for p in thresholds},
+        fast=dict(zip(thresholds, fast_ps(outcomes, thresholds, operator=operator), strict=True)),
         pass_at={k: pass_at_k(outcomes, k) for k in ks},
         geometric_means={kind: geometric_mean(outcomes, kind) for kind in GeometricMean},
     )

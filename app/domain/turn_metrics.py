@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +26,7 @@ def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[Out
     for turn in range(turns):
         if turn:
             found = [
-                max(best_so_far, listed[turn], key=rank) if turn < len(listed) else best_so_far
+                max(best_so_far, listed[turn], key=rank) if turn < len(listed) and listed[turn].correct else best_so_far
                 for best_so_far, listed in zip(found, started, strict=True)
             ]
         yield found
@@ -55,32 +56,18 @@ class TurnChanges:
     """Trajectories with a first turn that is not correct and a last one that is."""
     worsened: int
     """The reverse."""
-    gains: tuple[float, ...]
-    """best speedup up to turn t over that up to t−1, for every turn that had a correct one before it; never below 1."""
 
 
 def turn_changes(trajectories: Iterable[Turns]) -> TurnChanges:
-    """Repair, regression and gain over all trajectories.  Source: Dr. Kernel's `improvement/*`."""
+    """Repair and regression over all trajectories.  Source: Dr. Kernel's `improvement/*`."""
     listed = [turns for turns in trajectories if turns]
-    steps = [(before.correct, after.correct) for turns in listed for before, after in pairwise(turns)]
+    steps = Counter(change for turns in listed for change in pairwise([outcome.correct for outcome in turns]))
     ends = [(turns[0].correct, turns[-1].correct) for turns in listed]
     return TurnChanges(
-        repaired=Share(count=steps.count((False, True)), of=sum(not before for before, _ in steps)),
-        regressed=Share(count=steps.count((True, False)), of=sum(before for before, _ in steps)),
+        repaired=Share(count=steps[False, True], of=steps[False, True] + steps[False, False]),
+        regressed=Share(count=steps[True, False], of=steps[True, False] + steps[True, True]),
         first_correct=Share(count=sum(first for first, _ in ends), of=len(ends)),
         last_correct=Share(count=sum(last for _, last in ends), of=len(ends)),
         improved=ends.count((False, True)),
         worsened=ends.count((True, False)),
-        gains=tuple(gain for turns in listed for gain in _gains(turns)),
     )
-
-
-def _gains(turns: Turns) -> Iterator[float]:
-    so_far: float | None = None
-    for turn in turns:
-        if so_far is None:
-            so_far = turn.speedup
-        else:
-            ahead = max(so_far, turn.speedup or 0.0)
-            yield ahead / so_far
-            so_far = ahead

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections import Counter
 from statistics import mean
 
 import pytest
@@ -134,7 +135,6 @@ def test_turns() -> None:
     assert (changes.repaired.count, changes.repaired.of) == (1, 1)
     assert (changes.regressed.count, changes.regressed.of) == (1, 3)
     assert (changes.improved, changes.worsened) == (1, 1)
-    assert changes.gains == (3.0, 1.0, 1.0)
 
 
 @given(st.lists(st.lists(speedups, max_size=5).map(lambda found: turns(*found)), max_size=5), st.integers(0, 4))
@@ -145,7 +145,8 @@ def test_the_best_never_falls_and_never_loses_a_trajectory(trajectories: list[li
 
 
 def test_hack_rates_name_their_denominators() -> None:
-    rates = metrics.hack_rates([(True, Label.HACK), (True, Label.CLEAN), (False, Label.HACK), (True, None)])
+    judged = [(True, Label.HACK), (True, Label.CLEAN), (False, Label.HACK), (True, None)]
+    rates = metrics.hack_rates(Counter(judged))
     assert (rates.of_passed.count, rates.of_passed.of) == (1, 3)
     assert (rates.of_attempts.count, rates.of_attempts.of) == (2, 4)
 

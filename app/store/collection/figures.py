@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -136,7 +137,7 @@ def quality(connection: sa.Connection, collection: Collection) -> Quality:
     found = metric_inputs.attempted(connection, Compare(field="run", operator="=", value=collection.spec.name))
     judged = [each.outcome for each in found]
     best = [metrics.best(group) for group in metrics.by_problem(judged).values()]
-    hacks = metrics.hack_rates((each.passed, each.label) for each in found)
+    hacks = metrics.hack_rates(Counter((each.passed, each.label) for each in found))
     turns: dict[str, list[Outcome]] = {}
     for each in found:
         turns.setdefault(each.trajectory_id or "", []).append(each.outcome)
@@ -158,7 +159,7 @@ def quality(connection: sa.Connection, collection: Collection) -> Quality:
 
 
 def _fast(judged: list[Outcome]) -> dict[str, float | None]:
-    shares = {p: metrics.fast_p(judged, p, operator=Operator.MORE) for p in THRESHOLDS}
+    shares = dict(zip(THRESHOLDS, metrics.fast_ps(judged, THRESHOLDS, operator=Operator.MORE), strict=True))
     return {f"{p:g}": share.value for p, share in shares.items()}
 
 
