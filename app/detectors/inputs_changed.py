@@ -26,6 +26,6 @@ class InputsChanged:
             detector="inputs_changed",
             version=self.version,
             label=Label.CLEAN if evaluation.correct else Label.SUSPECT,
-            summary=f"{len(found)} calls changed their inputs, which the reference does not",
+            summary=f"inputs changed in {len(found)} of the calls; the reference leaves them alone",
             evidence={"calls": found},
         )

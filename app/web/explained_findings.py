@@ -249,6 +249,12 @@ def title(detector: str) -> str:
     return known.title if known else stored_values.label(detector)
 
 
+def meaning(detector: str) -> str:
+    """Explanation of a detector's findings; empty for a detector of another package."""
+    known = MEANINGS.get(detector)
+    return known.meaning if known else ""
+
+
 def titles() -> dict[str, str]:
     """Detector → its title in plain words."""
     return {name: meaning.title for name, meaning in MEANINGS.items()}

@@ -122,6 +122,11 @@ def clock(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%H:%M")
 
 
+def moment(text: str) -> str:
+    """An ISO 8601 moment as the exact time in UTC."""
+    return formatting.utc(datetime.fromisoformat(text))
+
+
 def since(moment: datetime) -> str:
     """Duration since a moment."""
     return formatting.span(datetime.now(UTC) - moment)
@@ -164,6 +169,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "fingerprint": fingerprint,
     "interval": formatting.interval,
     "log": safe_text.log,
+    "moment": moment,
     "markdown": rendered_markdown.rendered,
     "plural": formatting.plural,
     "percent": formatting.percent,

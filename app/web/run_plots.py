@@ -24,7 +24,9 @@ def turn_plot(figures: run_metrics.Figures) -> line_plot.LinePlot | None:
 
 
 def sampling_plot(figures: run_metrics.Figures) -> line_plot.LinePlot | None:
-    """pass@k and fast_p@k by the number of samples."""
+    """pass@k and fast_p@k by the number of samples; None for one sample a problem, which the table of fast_p has."""
+    if len(figures.pass_at) < 2:
+        return None
     series = [
         Series(name="pass@k", points=[(float(k), correct.value) for k, correct, _ in figures.pass_at]),
         Series(name="faster than 1×, at k", points=[(float(k), fast.value) for k, _, fast in figures.pass_at]),

@@ -28,13 +28,24 @@ class Field:
     unit: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     """Value → words, of a select; empty for a number."""
+    is_common: bool = False
+    """Shown at once; the others are behind "More options"."""
 
 
 _USUAL = Spec()
 
 OPTIONS = (
     Field(
+        name="min_speedup",
+        is_common=True,
+        label="Min speedup",
+        help="The lower end of the 95 % interval must be at least this.",
+        default="no limit",
+        unit="×",
+    ),
+    Field(
         name="kind",
+        is_common=True,
         label="Row type",
         help="Content of one row.",
         default="the usual one of the format",
@@ -51,6 +62,7 @@ OPTIONS = (
     ),
     Field(
         name="turns",
+        is_common=True,
         label="Turns",
         help="Turns of a trajectory that become rows.",
         default="best for trajectories, improving for masked, else all",
@@ -117,13 +129,6 @@ OPTIONS = (
         options={name: name for name in policies.POLICIES},
     ),
     Field(
-        name="min_speedup",
-        label="Min speedup",
-        help="The lower end of the 95 % interval must be at least this.",
-        default="no limit",
-        unit="×",
-    ),
-    Field(
         name="max_speedup",
         label="Max speedup",
         help="Faster ones, as measured, are not believed.",
@@ -153,6 +158,7 @@ OPTIONS = (
     ),
     Field(
         name="max_per_problem",
+        is_common=True,
         label="Max rows per problem",
         help="Further rows of a problem are left out.",
         default="no limit",

@@ -27,6 +27,8 @@ class Column:
     heading: str
     """Label with a tooltip in app.web.vocabulary; empty for a column of boxes or buttons, which is always shown."""
     is_number: bool = False
+    is_long: bool = False
+    """True for names and sentences: the column has a least width, and words are broken anywhere."""
     sorts: bool = False
     """True if the list can be ordered by it."""
     is_usual: bool = True

@@ -23,7 +23,7 @@ USERS = Listing(
     table="members.table",
     sort="name",
     columns=(
-        Column(name="name", heading="Name", sorts=True, is_head=True),
+        Column(name="name", heading="Name", is_long=True, sorts=True, is_head=True),
         Column(name="role", heading="Role", sorts=True),
         Column(name="created_at", heading="Since", sorts=True, is_number=True),
         Column(name="change", heading="Change"),
@@ -37,9 +37,9 @@ AUDIT = Listing(
     filters=("user", "action", "subject"),
     columns=(
         Column(name="action", heading="Action", is_head=True),
-        Column(name="subject", heading="Changed object"),
+        Column(name="subject", heading="Changed object", is_long=True),
         Column(name="user", heading="User"),
-        Column(name="details", heading="Details"),
+        Column(name="details", heading="Details", is_long=True),
         Column(name="created_at", heading="When", sorts=True, is_number=True),
     ),
 )

@@ -33,10 +33,10 @@ LISTING = Listing(
     table="collecting.table",
     sort="",
     columns=(
-        Column(name="name", heading="Name", sorts=True, is_head=True),
+        Column(name="name", heading="Name", is_long=True, sorts=True, is_head=True),
         Column(name="state", heading="State", sorts=True),
         Column(name="strategy", heading="Strategy"),
-        Column(name="endpoints", heading="Endpoints"),
+        Column(name="endpoints", heading="Endpoints", is_long=True),
         Column(name="rollouts", heading="Rollouts", sorts=True, is_number=True),
         Column(name="calls", heading="Calls", sorts=True, is_number=True),
         Column(name="tokens", heading="Tokens", sorts=True, is_number=True),

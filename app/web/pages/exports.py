@@ -42,10 +42,10 @@ LISTING = Listing(
     endpoint="exports.index",
     table="exports.table",
     columns=(
-        Column(name="name", heading="Dataset", sorts=True, is_head=True),
+        Column(name="name", heading="Dataset", is_long=True, sorts=True, is_head=True),
         Column(name="format", heading="Format", sorts=True),
         Column(name="rows", heading="Rows", sorts=True, is_number=True),
-        Column(name="where", heading="Where"),
+        Column(name="where", heading="Where", is_long=True),
         Column(name="stale_at", heading="Status", sorts=True),
         Column(name="created_at", heading="Created", sorts=True, is_number=True),
     ),
@@ -120,6 +120,7 @@ def _form(form: dict[str, str]) -> flask.Response | str | tuple[str, int]:
     shown: dict[str, Any] = {
         "asked": form,
         "options": OPTIONS,
+        "chosen": [name for name, value in form.items() if value],
         "formats": formats.known(),
         "fields": filter_fields.FIELDS,
         "may_export": current_user().may(Scope.EXPORT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from app.domain import policy as policies
 from app.domain.metrics import Share
 from app.domain.verdict import Label
 from app.store.browse import detector_statistics, paging, review
-from app.web import formatting, jinja_filters, request_context, table_export
+from app.web import explained_findings, formatting, request_context, table_export
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series
 from app.web.identity import requires
@@ -40,8 +41,8 @@ LISTING = Listing(
     table="hacks.table",
     sort="",
     columns=(
-        Column(name="detector", heading="Detector", sorts=True, is_head=True),
-        Column(name="about", heading="What it is"),
+        Column(name="detector", heading="Detector", is_long=True, sorts=True, is_head=True),
+        Column(name="about", heading="Explanation", is_long=True),
         Column(name="hack", heading="Hack", sorts=True, is_number=True),
         Column(name="suspect", heading="Suspect", sorts=True, is_number=True),
         Column(name="clean", heading="Info", sorts=True, is_number=True),
@@ -127,6 +128,7 @@ def page(name: str) -> str:
         "hack.html",
         found=found,
         text=_document(name),
+        meaning=explained_findings.meaning(name),
         examples=shown,
         cleared=cleared,
         trend=_trend(days, only=name),
@@ -226,7 +228,7 @@ def _detector(
     return Detector(
         detector=name,
         version=version,
-        about=_document(name).split("\n\n")[0],
+        about=explained_findings.meaning(name) or _document(name).split("\n\n")[0],
         advice=name in ADVICE,
         hack=by_label[Label.HACK],
         suspect=by_label[Label.SUSPECT],
@@ -238,11 +240,12 @@ def _detector(
 
 
 def _document(name: str) -> str:
-    """Docstring of a detector's module, without the stage."""
+    """Docstring of a detector's module, without the stage and the numbers of the taxonomy of the samples."""
     if name not in DETECTORS:
-        return "Not installed any more; what it found stays."
+        return "Not installed; its findings stay."
     module = sys.modules[type(DETECTORS[name]).__module__]
     text = inspect.cleandoc(module.__doc__ or "").removeprefix("JUDGE: ")
+    text = re.sub(r"\s*\(hacks? \d[^)]*\)", "", text)
     return text[:1].upper() + text[1:]
 
 
@@ -255,7 +258,7 @@ def _trend(days: Sequence[detector_statistics.Day], *, only: str | None = None) 
         return None
     series = [
         Series(
-            name=jinja_filters.words(name),
+            name=explained_findings.title(name),
             points=[
                 (float(place), day.findings.get(name, 0) / day.valid if day.valid else None)
                 for place, day in enumerate(days)

@@ -17,7 +17,15 @@ from app.domain.user import Scope
 from app.domain.verdict import Label
 from app.store import devices
 from app.store.browse import evaluations, overview, runs
-from app.web import evaluation_view, formatting, jinja_filters, live_updates, request_context, table_export
+from app.web import (
+    evaluation_view,
+    explained_findings,
+    formatting,
+    jinja_filters,
+    live_updates,
+    request_context,
+    table_export,
+)
 from app.web.charts import dot_plot, line_plot
 from app.web.charts.line_plot import Series
 from app.web.identity import current_user, requires
@@ -86,6 +94,8 @@ def _body() -> str:
         latest = evaluations.page(connection, Everything(), limit=LATEST).rows
         latest_runs = runs.page(connection, limit=RUNS).rows
     per_minute = [number for _, number in data.minutes]
+    silent = _silent(data.devices)
+    online = [device for device in data.devices if device.state == "online" and device not in silent]
     recent = sum(sum(hour.statuses.values()) for hour in data.hours)
     return flask.render_template(
         "_overview.html",
@@ -102,7 +112,10 @@ def _body() -> str:
         bars=dot_plot.sparkline([(jinja_filters.clock(minute), number) for minute, number in data.minutes]),
         hack_rate=data.hacks,
         fault_rate=Share(count=data.failed_lately, of=data.failed_lately + recent),
-        silent=_silent(data.devices),
+        silent=silent,
+        online=len(online),
+        slots=sum(int(device.fingerprint.get("slots") or 1) for device in online),
+        oldest=min((depth.oldest_at for depth in data.queues if depth.oldest_at), default=None),
         stages=sorted(data.stages, key=_place),
         statuses={status: data.statuses[status] for status in Status if status in data.statuses},
         verdicts={label: data.verdicts[label] for label in Label if label in data.verdicts},
@@ -156,7 +169,7 @@ def _hack_plot(hours: tuple[overview.Hour, ...]) -> line_plot.LinePlot | None:
     lines: list[Series] = [
         Series(name="hacks, by the detectors", points=_shares(groups, lambda hour: hour.hacks)),
         Series(name="hacks, confirmed by people", points=_shares(groups, lambda hour: hour.confirmed)),
-        *(Series(name=jinja_filters.words(name), points=_shares(groups, partial(_found, name))) for name in named),
+        *(Series(name=explained_findings.title(name), points=_shares(groups, partial(_found, name))) for name in named),
     ]
     return line_plot.lines(
         lines,

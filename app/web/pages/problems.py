@@ -94,7 +94,7 @@ LISTING = Listing(
     sort="",
     cursors=("after", "before"),
     columns=(
-        Column(name="problem", heading="Problem", sorts=True, is_head=True),
+        Column(name="problem", heading="Problem", is_long=True, sorts=True, is_head=True),
         Column(name="source_set", heading="Source set", sorts=True),
         Column(name="level", heading="Level", sorts=True, is_number=True),
         Column(name="attempts", heading="Attempts", sorts=True, is_number=True),

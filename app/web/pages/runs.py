@@ -74,8 +74,8 @@ LISTING = Listing(
     filters=("name", "model"),
     columns=(
         Column(name="compare", heading=""),
-        Column(name="name", heading="Run", sorts=True, is_head=True),
-        Column(name="model", heading="Model", sorts=True),
+        Column(name="name", heading="Run", is_long=True, sorts=True, is_head=True),
+        Column(name="model", heading="Model", is_long=True, sorts=True),
         Column(name="step", heading="Step", sorts=True, is_number=True),
         Column(name="attempts", heading="Attempts", sorts=True, is_number=True),
         Column(name="correct", heading="Correct", sorts=True, is_number=True),

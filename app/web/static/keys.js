@@ -71,8 +71,15 @@
       const wide = region.scrollWidth > region.clientWidth;
       if (wide && !region.hasAttribute("tabindex")) region.tabIndex = 0;
       if (region.querySelector("table.list")) region.classList.add(wide ? "tall" : "fits");
+      shade(region);
     }
   }
+
+  // A table that goes on to the right fades there.
+  function shade(region) {
+    region.classList.toggle("more", region.scrollWidth - region.clientWidth - region.scrollLeft > 2);
+  }
+  document.addEventListener("scroll", (event) => { if (event.target.classList?.contains("scroll")) shade(event.target); }, true);
   lay();
   window.addEventListener("resize", lay);
   document.addEventListener("assay:swapped", lay);

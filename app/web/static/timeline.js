@@ -70,7 +70,7 @@
     begin = events.length ? events[0].ts : 0;
     end = events.reduce((last, event) => Math.max(last, event.ts + event.dur), begin + 1);
     [from, to] = [begin, end];
-    status.textContent = `${events.length.toLocaleString("en")} events over ${unit(end - begin)}`;
+    status.textContent = `${events.length.toLocaleString("en")} event${events.length === 1 ? "" : "s"} over ${unit(end - begin)}`;
     total(events);
   }
 
