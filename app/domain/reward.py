@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 from app.domain.evaluation import Status
@@ -226,8 +227,10 @@ def parts(reward: str, result: Mapping[str, Any]) -> Parts | None:
     return None if found is None else PARTS[reward.partition(":")[0]](found, options)
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> tuple[Reward, Options]:
-    """The function and the options that a text names.  Raises UnknownRewardError."""
+    """The function and the options that a text names, kept because a run's page asks for each of its turns.  Raises
+    UnknownRewardError."""
     name, _, listed = text.partition(":")
     if name not in REWARDS:
         raise UnknownRewardError(f"unknown reward {name!r}; expected one of {', '.join(REWARDS)}")

@@ -32,6 +32,7 @@ NAME, PASSWORD = "ada", "correct horse battery staple"
 
 NOT_PAGES = {
     "evaluations.index",  # leads to the candidates
+    "evaluations.speedscope",  # a viewer of another project
     "exports.archive",
     "exports.file",
     "exports.funnel",

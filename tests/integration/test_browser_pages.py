@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from app.web import security_headers
 from tests.integration.browser_site import LiveSite
+
+OUTSIDE = """Array.from(document.querySelectorAll(".frame text:not(.spare)")).filter(text => {
+  const card = text.closest(".card").getBoundingClientRect(), box = text.getBoundingClientRect();
+  return box.left < card.left || box.right > card.right;
+}).map(text => text.textContent)"""
+"""Labels that reach out of their card."""
+SIZE = "text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a"
+"""Height of a label's text in pixels, as drawn."""
 
 
 def test_nothing_comes_from_elsewhere(page: Page, live_site: LiveSite) -> None:
@@ -46,3 +56,27 @@ def test_every_tab_reads_without_javascript(browser: Browser, live_site: LiveSit
         expect(page.locator(".tabs [aria-current]")).to_have_text(tab)
         assert page.locator(".pane").inner_text().count("\n") > 5
     context.close()
+
+
+def test_a_timeline_opens_in_speedscope_by_one_click(page: Page, live_site: LiveSite) -> None:
+    """Without `eval`: the policy of the page would refuse it."""
+    page.goto(live_site.url + live_site.path("timeline"))
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Open in speedscope").click()
+    viewer = opened.value
+    expect(viewer.get_by_text("Sandwich")).to_be_visible()
+    expect(viewer.get_by_text("softmax")).to_be_visible()
+    assert viewer.evaluate(
+        "fetch(location.pathname).then(answer => answer.headers.get('content-security-policy'))"
+    ) == (f"{security_headers.POLICY}; style-src 'self' 'unsafe-inline'")
+    live_site.complaints.clear()
+
+
+@pytest.mark.parametrize("width", [1900, 1300, 360])
+def test_charts_fit_their_cards_with_legible_text(page: Page, live_site: LiveSite, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in ("/?hours=72", live_site.path("passed")):
+        page.goto(live_site.url + path)
+        page.wait_for_selector("svg.frame")
+        assert page.evaluate(OUTSIDE) == []
+        assert min(page.evaluate(f"Array.from(document.querySelectorAll('.frame text'), {SIZE})")) >= 11

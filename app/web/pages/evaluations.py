@@ -175,6 +175,13 @@ def timeline_page(evaluation_id: UUID) -> str:
     )
 
 
+@blueprint.get("/speedscope")
+@requires("read")
+def speedscope() -> str:
+    """A viewer of profiles, from `static/speedscope`; the part of the address behind `#` names the timeline."""
+    return flask.render_template("speedscope.html")
+
+
 @blueprint.get("/<uuid:evaluation_id>/timeline.json")
 @requires("read")
 def timeline(evaluation_id: UUID) -> flask.Response:
