@@ -102,18 +102,24 @@ def cluster_bootstrap(
     return _percentile(_ratios(sums), level)
 
 
+LEAST_CLUSTERS = 3
+"""Clusters of an interval: with two, Student's t of one degree of freedom makes it thirteen times as wide as their
+spread, for a speedup from a thousandth to billions."""
+
 Sums = Mapping[str, tuple[float, float]]
 """Cluster → sums of numerators and denominators of its samples."""
 
 
 def clustered_ratio(clusters: Sums, *, level: float = 0.95) -> Interval | None:
     """Interval of Σ numerators / Σ denominators from the spread between clusters, by Student's t; None with fewer than
-    two clusters, or denominators that sum to zero.
+    LEAST_CLUSTERS, or denominators that sum to zero.
 
     It allows for samples of one problem being alike, as `cluster_bootstrap` does, in one pass over the clusters: for
     pages.  Source: W. G. Cochran, Sampling Techniques (1977), 6.4; E. Miller, arXiv 2411.00640, eq. 4."""
     found = _influence(clusters)
-    return None if found is None else _around(found[0], list(found[1].values()), level)
+    return (
+        None if found is None or len(found[1]) < LEAST_CLUSTERS else _around(found[0], list(found[1].values()), level)
+    )
 
 
 def clustered_difference(ours: Sums, theirs: Sums, *, level: float = 0.95) -> Interval | None:

@@ -167,9 +167,7 @@ def _figure(name: str, before: Evaluation | None, after: Evaluation | None, cont
     if old is not None and new is not None and change != "same":
         gain = contest.gain if name in TIMED else better * ((new > old) - (new < old))
         if name in TIMED and gain == 0:
-            change += (
-                ", no difference within the intervals" if contest.ratio else f", not comparable: {contest.why_not}"
-            )
+            change += ", no difference within the intervals" if contest.ratio else ", not comparable"
     word = {1: ", better", -1: ", worse", 0: ""}[gain]
     return Figure(
         name=name,

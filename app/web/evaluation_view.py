@@ -26,6 +26,16 @@ STAGES = (
     "device_time",
 )
 """Stages of an evaluation, in the order in which they happen: JSONB does not keep it."""
+STAGE_NAMES = {
+    "room": "memory reservation",
+    "arena": "buffer setup",
+    "events": "CUDA-event timing",
+    "ablation": "ablation of kernels",
+    "precompile": "ahead-of-time compilation",
+    "weights": "changed weights",
+    "nonfinite": "NaN and infinity check",
+}
+"""Stage → its name on pages, where it is another."""
 _PLACES = {name: place for place, name in enumerate((*STAGES, "baselines", "total"))}
 
 TOLERANCE = (

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from app.domain.metrics import Share
 from app.web import (
+    evaluation_view,
     explained_findings,
     finding_lines,
     formatting,
@@ -180,6 +181,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "sign": sign,
     "signed": signed,
     "since": since,
+    "stage": lambda name: evaluation_view.STAGE_NAMES.get(name, words(name)),
     "size_bytes": formatting.size_bytes,
     "tip": vocabulary.tip,
     "tipped": tipped,

@@ -96,7 +96,7 @@ def test_ten_verdicts_by_keyboard(page: Page, live_site: LiveSite) -> None:
         page.keyboard.press("z")
     assert judged[-1] in page.url
     page.goto(f"{live_site.url}/review")
-    expect(page.get_by_role("region", name="The latest verdicts")).to_contain_text("verdict 8: line 25")
+    expect(page.get_by_role("region", name="Latest verdicts")).to_contain_text("verdict 8: line 25")
     assert live_site.complaints == []
 
 

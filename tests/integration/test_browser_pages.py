@@ -66,9 +66,8 @@ def test_a_timeline_opens_in_speedscope_by_one_click(page: Page, live_site: Live
     viewer = opened.value
     expect(viewer.get_by_text("Sandwich")).to_be_visible()
     expect(viewer.get_by_text("softmax")).to_be_visible()
-    assert viewer.evaluate(
-        "fetch(location.pathname).then(answer => answer.headers.get('content-security-policy'))"
-    ) == (f"{security_headers.POLICY}; style-src 'self' 'unsafe-inline'")
+    policy = viewer.evaluate("fetch(location.pathname).then(answer => answer.headers.get('content-security-policy'))")
+    assert policy == f"{security_headers.POLICY}; style-src 'self' 'unsafe-inline'"
     live_site.complaints.clear()
 
 

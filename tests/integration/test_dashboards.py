@@ -139,7 +139,7 @@ def test_hacks_have_examples_and_what_judging_anew_would_say(pages: FlaskClient,
     assert "An answer that was not computed in the call" in shown
     gone = text(pages, "/hacks/stale_result")  # the seed's detector is none of ours
     assert "call 3 returned the answer of call 1" in gone
-    assert "Not installed any more" in gone
+    assert "Not installed" in gone
     assert pages.get("/hacks/beauty").status_code == 404
     assert "verdicts would change" in text(pages, "/hacks/changes?policy=triton-only")
     assert pages.get("/hacks/changes?sample=5").status_code == 400
