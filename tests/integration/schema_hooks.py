@@ -27,17 +27,6 @@ def filter_body(context: Any, body: Any) -> bool:
     return not (body.get("workflow") == "kernel_simple" and by_bytes) and not bounds
 
 
-def _order_mismatch(spec: Any) -> None:
-    """The lower bound, by default 0.999, is below the upper one."""
-    for name in ("advantages", "recipe", "mismatch"):
-        spec = spec.get(name) if isinstance(spec, dict) else None
-    if not isinstance(spec, dict):
-        return
-    low, high = spec.get("lower", 0.999), spec.get("upper", 1.001)
-    if all(isinstance(each, (int, float)) for each in (low, high)) and low > high:
-        spec["lower"], spec["upper"] = high, low
-
-
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
     """The lower end of a range comes first."""
@@ -45,7 +34,6 @@ def map_body(context: Any, body: Any) -> Any:
     rate = spec.get("pass_rate") if isinstance(spec, dict) else None
     if isinstance(rate, list) and len(rate) == 2 and all(isinstance(each, (int, float)) for each in rate):
         spec["pass_rate"] = sorted(rate)
-    _order_mismatch(spec)
     way = spec.get("strategy") if isinstance(spec, dict) else None
     if isinstance(way, dict) and way.get("name") == "windowed":  # `window` is less than `turns`
         way["selection"] = "top"

@@ -173,6 +173,14 @@ def test_the_document_allows_no_selection_that_names_a_file(site: FlaskClient) -
         assert "needs no file" in refused.json["error"]["message"]
 
 
+def test_the_document_has_the_bounds_of_mismatch_rejection(site: FlaskClient) -> None:
+    properties = site.get("/v1/openapi.json").json["components"]["schemas"]["Mismatch"]["properties"]
+    assert (properties["lower"]["maximum"], properties["upper"]["minimum"]) == (1, 1)
+    recipe = {"method": "trloo", "mismatch": {"lower": 0.999, "upper": 0.9999}}
+    spec = {"format": "rewards", "advantages": {"recipe": recipe, "runs": ["r"]}}
+    assert site.post("/v1/exports", json={"spec": spec}).status_code == 400
+
+
 def test_a_full_trajectory_takes_no_turn(site: FlaskClient) -> None:
     turn = {"response": "none", "candidate": None}
     made = site.post("/v1/trajectories", json={"reference": "r", "turns": [turn] * schemas.MOST_TURNS})

@@ -189,7 +189,7 @@ def test_missing_log_probabilities_are_named(settings: Settings, tmp_path: Path)
         (("--mrs-level", "turn"), "--mrs-…: expected --mrs FILE with it, got none"),
         (("--advantages-mrs", file), "--advantages-mrs: expected --advantages METHOD with it"),
         (("--mrs", file, "--format", "rewards", "--similarity", "minhash"), "mrs = MismatchRejection"),
-        (("--mrs", file, "--mrs-bounds", 2, 1), "expected 0 < lower <= upper"),
+        (("--mrs", file, "--mrs-bounds", 2, 1), "expected 0 < lower <= 1 <= upper"),
     ):
         ran = assay(settings, "export", "--out", tmp_path / "no", "--dry-run", *given)
         assert (ran.exit_code, expected in " ".join(ran.output.split())) == (2, True), ran.output

@@ -303,9 +303,10 @@ class TestRecipe:
         with pytest.raises(CreditError, match="expected recorded log probabilities, got none"):
             credit.assign(line(1.0), Recipe(mismatch=rejection.Mismatch()))
 
-    def test_bounds_are_checked(self):
-        with pytest.raises(CreditError, match="expected 0 < lower <= upper"):
-            rejection.Mismatch(lower=2.0, upper=1.0)
+    @pytest.mark.parametrize(("lower", "upper"), [(2.0, 1.0), (0.0, 1.0), (0.5, 0.9), (1.1, 1.2)])
+    def test_bounds_have_an_agreement_between_them(self, lower, upper):
+        with pytest.raises(CreditError, match="expected 0 < lower <= 1 <= upper"):
+            rejection.Mismatch(lower=lower, upper=upper)
 
     def test_masked_turns_have_no_reward_and_no_advantage(self):
         turns = [*line(1.0, name="a"), Turn(group="p", trajectory="b", index=1, reward=9.0, trainable=False)]

@@ -107,7 +107,7 @@ def test_bad_input_is_named() -> None:
         Pair(train=[-1.0, -1.0], rollout=[-1.0])
     with pytest.raises(CreditError, match="response tokens, got none"):
         mismatch.metrics([Pair(train=[], rollout=[])])
-    with pytest.raises(CreditError, match="expected 0 < lower <= upper"):
+    with pytest.raises(CreditError, match="expected 0 < lower <= 1 <= upper"):
         mismatch.survey(turns(drawn(0.1)), bounds=[(2.0, 1.0)])
     far = mismatch.metrics([Pair(train=[-1e-9], rollout=[-1e6])])
     assert all(math.isfinite(one) for name, one in far.items() if name not in ("rollout_ppl",))

@@ -63,7 +63,8 @@ OF_TRAJECTORY = frozenset({Level.SEQUENCE, Level.GEOMETRIC})
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """Mismatch rejection with the bounds of Dr. Kernel's scripts (eq. 6), both inclusive."""
+    """Mismatch rejection with the bounds of Dr. Kernel's scripts (eq. 6), both inclusive; between them lies 1, the ratio
+    of a trainer and a rollout engine that agree."""
 
     level: Level = Level.GEOMETRIC
     lower: float = 0.999
@@ -72,8 +73,8 @@ class Mismatch:
     """Turns with a token ratio strictly below it are left out; None: no veto."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.lower <= self.upper or (self.veto is not None and self.veto <= 0):
-            raise CreditError(f"mismatch: expected 0 < lower <= upper and veto > 0, got {self}")
+        if not 0 < self.lower <= 1 <= self.upper or (self.veto is not None and self.veto <= 0):
+            raise CreditError(f"mismatch: expected 0 < lower <= 1 <= upper and veto > 0, got {self}")
 
 
 def train_over_rollout(ratios: Sequence[TokenRatios], *, geometric: bool) -> float:

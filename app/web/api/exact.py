@@ -2,9 +2,8 @@
 
 A reader of the document that generates requests from it gets 2xx for requests that the schema allows and 400 for others
 (tests/integration/test_api_schema.py asks some thousand of each).  Types say most of it; here is the rest.  Outside
-stay the grammar of a filter (`format: assay-where`), the order of two bounds (`pass_rate`, `lower_bound` of a reward,
-`lower` of a mismatch),
-whether base64 holds get_cases() where the workflow asks for it, and the length and depth of the whole body."""
+stay the grammar of a filter (`format: assay-where`), the order of two bounds (`pass_rate`, `lower_bound` of a
+reward), whether base64 holds get_cases() where the workflow asks for it, and the length and depth of the whole body."""
 
 from __future__ import annotations
 
@@ -184,8 +183,10 @@ def _bound_credit(components: dict[str, Schema]) -> None:
     exclude_nul(declared["runs"])
     components["Recipe"]["properties"]["method"] |= {"enum": list(METHODS)}
     narrow(components["MethodOptions"]["properties"]["gamma"], minimum=0, maximum=1)
-    for name in ("lower", "upper", "veto"):
-        narrow(components["Mismatch"]["properties"][name], exclusiveMinimum=0)
+    mismatch = components["Mismatch"]["properties"]
+    narrow(mismatch["lower"], exclusiveMinimum=0, maximum=1)
+    narrow(mismatch["upper"], minimum=1)
+    narrow(mismatch["veto"], exclusiveMinimum=0)
 
 
 def exclude_nul(schema: Schema) -> None:
