@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from app.cli import errors
+from app.cli.group import Group
 from app.settings import Settings
 
 __all__ = ["main"]
@@ -56,7 +57,7 @@ VERBS = {
 """Verb → module of this package, whose `command` it is; in the order in which `--help` lists them."""
 
 
-class _Assay(click.Group):
+class _Assay(Group):
     """Loads verbs late and says every error in one line, `error: expected …, got …`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's)
@@ -101,7 +102,7 @@ def main(ctx: click.Context, debug: bool) -> None:  # noqa: ARG001 (read by _Ass
     """Evaluate GPU kernels written by language models, and make training data of the credible ones.
 
     \b
-    assay demo                        the whole pipeline on one machine, in a minute
+    assay demo                        the whole pipeline on one machine, in a few minutes
     assay up                          services, workers and web UI until Ctrl-C
     assay eval REFERENCE CANDIDATE    one candidate, now
     assay export --where … --out DIR  a dataset of evaluations

@@ -10,12 +10,13 @@ from uuid import UUID
 import click
 
 from app.cli import accounts, output
+from app.cli.group import Group
 from app.domain.user import Scope
 from app.settings import Settings
 from app.store import audit, tokens
 
 
-@click.group("token", short_help="Make, list and revoke API tokens.")
+@click.group("token", cls=Group, short_help="Make, list and revoke API tokens.")
 def command() -> None:
     """API tokens for programs: `Authorization: Bearer …`, `Client(url=…, token=…)`, or `http://token:…@host` where a
     program takes only a URL.

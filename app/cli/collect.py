@@ -20,6 +20,7 @@ from rich.table import Table
 from app import embedded
 from app.cli import credit_options, endpoint_workers, output, services
 from app.cli import errors as failures
+from app.cli.group import Group
 from app.client import Client
 from app.domain import atif as documents
 from app.domain.collection import spec as specs
@@ -32,7 +33,7 @@ POLL_S = 1.0
 """Period of the look at a collection, in seconds."""
 
 
-@click.group("collect", short_help="Collect kernels from models: start, watch, pause, resume, stop.")
+@click.group("collect", cls=Group, short_help="Collect kernels from models: start, watch, pause, resume, stop.")
 def command() -> None:
     """Collect kernels that models write, with feedback from verified evaluations, into trajectories.
 
@@ -45,6 +46,8 @@ def command() -> None:
     assay collect status; assay collect status softmax
     assay collect pause softmax; assay collect resume softmax; assay collect stop softmax
     assay collect cost softmax --json
+    assay collect tokens softmax --out rows.jsonl
+    assay collect serve local --calls 64
     """
 
 

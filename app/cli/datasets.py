@@ -26,7 +26,7 @@ def command(settings: Settings, /, stale: bool, limit: int, as_json: bool) -> No
     """List the datasets that were made here, newest first.
 
     A dataset is stale once a verdict that its rows rest on has come out otherwise, by a person or by newer detectors;
-    the reason of the first such change is shown.  `assay export --spec manifest.json` makes it anew.
+    the reason of the first such change is shown.  `assay export --spec MANIFEST --out DIR` makes it anew.
 
     \b
     assay datasets --stale

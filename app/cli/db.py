@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from app.cli import errors, output, services
+from app.cli.group import Group
 from app.embedded import database_dump
 from app.settings import Settings
 from app.store import idempotency, migrate, retention, rollups
@@ -24,7 +25,7 @@ def _age_s(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
     return float(found["number"]) * _UNIT_S[found["unit"]]
 
 
-@click.group("db", short_help="Look after the database's tables.")
+@click.group("db", cls=Group, short_help="Look after the database's tables.")
 def command() -> None:
     """Look after the database."""
 

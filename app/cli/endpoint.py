@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from app.cli import accounts, errors, output
+from app.cli.group import Group
 from app.domain.collection.call import EndpointConfig, Prices
 from app.domain.request import RequestError
 from app.endpoints import caller, config, dialects
@@ -20,7 +21,7 @@ from app.store import endpoints
 from app.store.endpoints import Endpoint
 
 
-@click.group("endpoint", short_help="Add, list and probe model servers for collections.")
+@click.group("endpoint", cls=Group, short_help="Add, list and probe model servers for collections.")
 def command() -> None:
     """Model servers that collections ask: vLLM, SGLang, OpenRouter, OpenAI, Anthropic, and any other server of chat
     completions.  A key is never stored: an endpoint has the name of the environment variable that holds it.
@@ -31,6 +32,8 @@ def command() -> None:
         --key-env ANTHROPIC_API_KEY --price-input 3 --price-cached-input 0.3 --price-output 15
     assay endpoint probe local
     assay endpoint list
+    assay endpoint remove local
+    assay endpoint scripted script.json --port 8090
     """
 
 
@@ -38,7 +41,13 @@ def command() -> None:
 @click.argument("name")
 @click.option("--url", "base_url", required=True, help="Base address, with /v1 where the server has it.")
 @click.option("--model", required=True, help="Model as the server names it.")
-@click.option("--dialect", type=click.Choice(list(dialects.BUILTIN)), default="chat", show_default=True)
+@click.option(
+    "--dialect",
+    type=click.Choice(list(dialects.BUILTIN)),
+    default="chat",
+    show_default=True,
+    help="Protocol of the server; chat: any server of chat completions.",
+)
 @click.option("--key-env", metavar="VARIABLE", help="Environment variable that holds the key.")
 @click.option("--max-in-flight", type=int, default=64, show_default=True, help="Most calls at a time.")
 @click.option("--requests-per-minute", type=int, help="Most calls a minute.")
@@ -113,7 +122,13 @@ def remove(settings: Settings, name: str) -> None:
 
 @command.command("scripted")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--port",
+    default=8090,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port on this machine; 0: a free one.",
+)
 @click.option(
     "--behaviour", default="{}", metavar="JSON", help='Pace and faults: \'{"faults": {"rate_limited": 0.1}}\'.'
 )

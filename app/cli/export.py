@@ -125,8 +125,8 @@ def _choice(kind: Any) -> click.Choice[str]:
 )
 @click.option("--pairs", multiple=True, type=_choice(PairOf), help="Sorts of pairs; all if left out.")
 @click.option("--pairs-per-chosen", type=click.IntRange(1), help="Pairs of each sort per chosen answer; by default 1.")
-@click.option("--max-per-problem", type=click.IntRange(1))
-@click.option("--max-per-family", type=click.IntRange(1))
+@click.option("--max-per-problem", type=click.IntRange(1), help="Most rows of a problem, the best ones.")
+@click.option("--max-per-family", type=click.IntRange(1), help="Most rows of a family of equivalent problems.")
 @click.option("--balance", type=click.FloatRange(0, 1), help="Keep n^(1-BALANCE) of n rows of a problem.")
 @click.option("--reasoning", type=_choice(Reasoning), help="Reasoning shown in rows; by default keep.")
 @click.option(

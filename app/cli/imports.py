@@ -10,6 +10,7 @@ import click
 
 from app import imports, routing
 from app.cli import errors, output, services
+from app.cli.group import Group
 from app.domain.backend import BACKENDS
 from app.settings import Settings
 
@@ -38,7 +39,7 @@ def _sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group("import", short_help="Import problems and samples from elsewhere.")
+@click.group("import", cls=Group, short_help="Import problems and samples from elsewhere.")
 def command() -> None:
     """Import problems and samples from elsewhere, to evaluate, judge and export them here.
 
@@ -127,7 +128,7 @@ def kernelbook(settings: Settings, /, **options: Any) -> None:
     _run(settings, imports.kernelbook, options)
 
 
-@command.command("jsonl")
+@command.command("jsonl", short_help="Import FILE, one sample a line, as a JSON object.")
 @_FILE
 @_sample_options
 @click.pass_obj

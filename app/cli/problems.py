@@ -17,6 +17,7 @@ from rich.table import Table
 
 from app import enqueue, routing
 from app.cli import errors, output, services, submit_options
+from app.cli.group import Group
 from app.client import Client
 from app.domain import kernelbench, sweep
 from app.domain.job import REWARD_BUDGET_S, JobOptions, Priority
@@ -27,7 +28,7 @@ from app.store import checks, problems
 from app.workflows import CHECK
 
 
-@click.group("problems", short_help="Check which problems can be evaluated on a device.")
+@click.group("problems", cls=Group, short_help="Check which problems can be evaluated on a device.")
 def command() -> None:
     """Check which problems can be evaluated on a device, before training on them.
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from app.cli import accounts, errors, output
+from app.cli.group import Group
 from app.domain.collection import templates
 from app.domain.collection.templates import Template
 from app.domain.request import RequestError
@@ -26,7 +27,7 @@ kind_option = click.option(
 )
 
 
-@click.group("prompt", short_help="Show, add and compare prompt templates.")
+@click.group("prompt", cls=Group, short_help="Show, add and compare prompt templates.")
 def command() -> None:
     """Prompt templates of collections.  A version is known by the hash of its text and never changes; a collection
     keeps the versions that it began with.  `assay`, `dr_kernel` and `kernelbench` come with Assay.

@@ -10,6 +10,7 @@ from uuid import UUID
 import click
 
 from app.cli import datasets, output, services
+from app.cli.group import Group
 from app.domain.review import HACK_TYPES, Opinion
 from app.domain.user import LOCAL, User
 from app.settings import Settings
@@ -18,7 +19,9 @@ from app.store import listing, reviews
 LABELS = [str(opinion) for opinion in Opinion if opinion is not Opinion.WITHDRAWN]
 
 
-@click.group("reviews", invoke_without_command=True, short_help="List, add and take back reviews of evaluations.")
+@click.group(
+    "reviews", cls=Group, invoke_without_command=True, short_help="List, add and take back reviews of evaluations."
+)
 @click.option("--evaluation", type=click.UUID, help="Only reviews of this evaluation.")
 @datasets.LIMIT
 @datasets.JSON

@@ -98,7 +98,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="Policy of the verdict.",
     ),
-    click.option("--priority", type=click.Choice([str(p) for p in Priority]), default="normal", show_default=True),
+    click.option(
+        "--priority",
+        type=click.Choice([str(p) for p in Priority]),
+        default="normal",
+        show_default=True,
+        help="Place in the queue; a long wait raises it.",
+    ),
     click.option("--run", help="Name of the run that it is for; runs share the devices fairly."),
     click.option(
         "--device",

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from app.cli import output, services
 from app.cli.errors import BadInputError
+from app.cli.group import Group
 from app.domain import aces, pass_matrix
 from app.domain.aces import Ranked
 from app.domain.pass_matrix import Matrix
@@ -19,7 +20,7 @@ from app.store.browse import pass_matrix as stored
 from app.store.database import Connection
 
 
-@click.group("tests", short_help="Rank the inputs of a problem by how well they tell candidates apart.")
+@click.group("tests", cls=Group, short_help="Rank the inputs of a problem by how well they tell candidates apart.")
 def command() -> None:
     """Rank the inputs of a problem (cases, edge cases) by how well they tell candidates apart.
 

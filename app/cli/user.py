@@ -11,6 +11,7 @@ from uuid import UUID
 import click
 
 from app.cli import accounts, output
+from app.cli.group import Group
 from app.domain.user import SCOPES, Role
 from app.settings import Settings
 from app.store import audit, users
@@ -23,7 +24,7 @@ _password_file = click.option(
 _generate = click.option("--generate", is_flag=True, help="Make a password up and print it, once.")
 
 
-@click.group("user", short_help="Add, list and change users.")
+@click.group("user", cls=Group, short_help="Add, list and change users.")
 def command() -> None:
     """Users and their roles.  Without users, requests from this machine have all rights and others are refused; the
     first user, an admin, ends that.
@@ -33,7 +34,8 @@ def command() -> None:
     assay user add trainer --role operator --generate
     assay user list
     assay user role ada reviewer
-    assay user disable ada
+    assay user password ada
+    assay user disable ada; assay user enable ada
     """
 
 

@@ -14,11 +14,14 @@ from rich.table import Table
 
 from app import embedded, routing
 from app.cli import output, services
+from app.cli.group import Group
 from app.settings import Settings, located
 from app.store import devices
 
 
-@click.group("workers", invoke_without_command=True, short_help="List, run, drain, quarantine and resume workers.")
+@click.group(
+    "workers", cls=Group, invoke_without_command=True, short_help="List, run, drain, quarantine and resume workers."
+)
 @output.json_option("Print the devices as JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:

@@ -47,13 +47,18 @@ class Submission:
         )
 
 
+_OPTIONS = [each.name for each in fields(JobOptions)]
+
+
 def as_submission(given: Submission | Mapping[str, Any]) -> Submission:
     """A submission from a Submission or a mapping with its fields.  Raises RequestError."""
     if isinstance(given, Submission):
         return given
     known = [each.name for each in fields(Submission)]
     if unknown := [str(name) for name in given if name not in known]:
-        raise RequestError(f"submission: unknown {', '.join(unknown)}; expected some of {', '.join(known)}")
+        options = [name for name in unknown if name in _OPTIONS]
+        hint = f" ({', '.join(options)} inside `options`)" if options else ""
+        raise RequestError(f"submission: unknown {', '.join(unknown)}; expected some of {', '.join(known)}{hint}")
     try:
         return Submission(**given)
     except TypeError as error:
@@ -81,9 +86,9 @@ def as_bytes(text: str | bytes) -> bytes:
 
 def as_options(options: Mapping[str, Any]) -> JobOptions:
     """The options.  Raises RequestError."""
-    known = [each.name for each in fields(JobOptions)]
-    if unknown := [str(name) for name in options if name not in known]:
-        raise RequestError(f"options: unknown {', '.join(unknown)}; expected some of {', '.join(known)}")
+    if unknown := [str(name) for name in options if name not in _OPTIONS]:
+        hint = " (each an argument of its own)" if unknown == ["options"] else ""
+        raise RequestError(f"options: unknown {', '.join(unknown)}; expected some of {', '.join(_OPTIONS)}{hint}")
     try:
         return JobOptions(**options)
     except (TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ that a program can act on: the id to come back for, the seconds to wait."""
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 from typing import Any
 
 import flask
@@ -65,7 +66,10 @@ def _answer(code: int, name: str, message: str) -> flask.Response:
 def _http(error: HTTPException) -> flask.Response:
     if error.code is None or error.code < 400:  # a redirect is raised as an exception, too
         return flask.current_app.make_response(error.get_response())
-    page = _answer(error.code, error.name, error.description or "")
+    description = error.description or ""
+    if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and (most := flask.request.max_content_length) is not None:
+        description = f"body: expected at most {most} bytes here, got more"
+    page = _answer(error.code, error.name, description)
     page.headers.extend(header for header in error.get_headers() if header[0] in _KEPT)
     return page
 

@@ -129,6 +129,7 @@ def test_other_refusals(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sizes, "LARGEST_BODY_BYTES", 1000)
     large = site.post("/v1/evaluations", json=BODY | {"candidate": "c" * 2000})
     assert (large.status_code, large.json["error"]["kind"]) == (413, "request_entity_too_large")
+    assert large.json["error"]["message"].startswith("body: expected at most ")
     for path in (f"/v1/evaluations/{uuid4()}", f"/v1/problems/{uuid4()}", "/v1/nothing"):
         missing = site.get(path)
         assert (missing.status_code, missing.json["error"]["kind"]) == (404, "not_found")

@@ -68,7 +68,7 @@ def url(services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300 + 10 * EXAMPLES)
+@pytest.mark.timeout(1_200 + 10 * EXAMPLES)
 def test_the_document_is_exact(url: str, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run"]

@@ -22,6 +22,10 @@ def test_a_misspelt_option_says_which_there_are() -> None:
     assert all(each.name for each in fields(JobOptions))
     with pytest.raises(RequestError, match=r"submission: unknown kandidate; expected some of reference, candidate"):
         as_submission({"reference": "r", "kandidate": "c"})
+    with pytest.raises(RequestError, match=r"\(timing_budget_s inside `options`\)"):
+        as_submission({"reference": "r", "candidate": "c", "timing_budget_s": 1})
+    with pytest.raises(RequestError, match=r"unknown options; .* \(each an argument of its own\)"):
+        as_options({"options": {}})
     with pytest.raises(RequestError, match="candidate"):
         as_submission({"reference": "r"})
 

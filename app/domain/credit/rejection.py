@@ -63,8 +63,9 @@ OF_TRAJECTORY = frozenset({Level.SEQUENCE, Level.GEOMETRIC})
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """Mismatch rejection with the bounds of Dr. Kernel's scripts (eq. 6), both inclusive; between them lies 1, the ratio
-    of a trainer and a rollout engine that agree."""
+    """Mismatch rejection with the bounds of Dr. Kernel's scripts (eq. 6), both inclusive.
+
+    Between them lies 1, the ratio of a trainer and a rollout engine that agree."""
 
     level: Level = Level.GEOMETRIC
     lower: float = 0.999

@@ -1,0 +1,48 @@
+"""Help of every command: an example, a word on every option, and lists in which nothing is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from app import cli
+
+
+def walk(command: click.Command, path: str, above: click.Command) -> Iterator[tuple[str, click.Command, click.Command]]:
+    yield path, command, above
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from walk(found, f"{path} {name}", command)
+
+
+COMMANDS = {path: (command, above) for path, command, above in walk(cli.main, "assay", cli.main)}
+
+
+def help_of(command: click.Command, path: str) -> str:
+    return command.get_help(click.Context(command, info_name=path, max_content_width=110, terminal_width=110))
+
+
+@pytest.mark.parametrize("path", [path for path, (one, _) in COMMANDS.items() if not isinstance(one, click.Group)])
+def test_every_command_has_an_example(path: str) -> None:
+    command, above = COMMANDS[path]
+    shown = [line.strip() for line in (help_of(command, path) + "\n" + help_of(above, path)).splitlines()]
+    assert any(path in line for line in shown if not line.startswith("Usage:")), shown
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_option_is_explained(path: str) -> None:
+    command, _ = COMMANDS[path]
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert [each.opts[0] for each in options if not each.help] == []
+
+
+@pytest.mark.parametrize("path", [path for path, (one, _) in COMMANDS.items() if isinstance(one, click.Group)])
+def test_nothing_is_cut_in_a_list_of_commands(path: str) -> None:
+    listed = help_of(COMMANDS[path][0], path).partition("Commands:")[2]
+    assert "..." not in listed
+    assert listed.strip().endswith(".")
