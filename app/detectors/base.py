@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -71,15 +72,16 @@ def work(profile: Profile | None) -> Work | None:
     if profile is None:
         return None
     modelled = any(row.work_bytes for row in profile.kernels)
-    own, library = _us(own_rows(profile), modelled=modelled), _us(library_rows(profile), modelled=modelled)
-    unknown = _us([row for row in profile.kernels if not row.custom and row.origin == "unknown"], modelled=modelled)
+    own, library = us(own_rows(profile), modelled=modelled), us(library_rows(profile), modelled=modelled)
+    unknown = us([row for row in profile.kernels if not row.custom and row.origin == "unknown"], modelled=modelled)
     calls = max(1, profile.calls)
     if library + unknown <= 0:
         return None
     return Work(own_us=own / calls, library_us=library / calls, unknown_us=unknown / calls, modelled=modelled)
 
 
-def _us(rows: Iterable[KernelRow], *, modelled: bool) -> float:
+def us(rows: Iterable[KernelRow], *, modelled: bool) -> float:
+    """Device time of some rows over all profiled calls, or their modelled work as a GPU's time."""
     return sum((row.work_bytes or 0) / MODELLED_BYTES_PER_US if modelled else row.total_us for row in rows)
 
 
@@ -119,6 +121,18 @@ def own_rows(profile: Profile | None) -> list[KernelRow]:
 def library_rows(profile: Profile | None) -> list[KernelRow]:
     """Kernels that it did not bring; those of unknown origin are neither."""
     return [row for row in profile.kernels if not row.custom and row.origin in LIBRARY] if profile else []
+
+
+def output_bytes(evaluation: Evaluation) -> int:
+    """Bytes of all outputs of one call; 0 where no call was verified."""
+    trials = evaluation.correctness.trials if evaluation.correctness else ()
+    return sum(prod(check.shape) * _width(check.dtype) for check in trials[0].outputs) if trials else 0
+
+
+def _width(dtype: str) -> int:
+    """Bytes of an element, by the number in its type's name: `bfloat16`, `float8_e4m3fn`, `bool`."""
+    bits = re.search(r"\d+", dtype)
+    return max(1, int(bits[0]) // 8) if bits else 1
 
 
 def output_elements(evaluation: Evaluation) -> int | None:

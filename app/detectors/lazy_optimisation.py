@@ -14,6 +14,10 @@ beside a kernel for some rows leaves 0.003 to 0.04 on the CPU device, and publis
 Where honest work is one small epilogue after a large product (0.03), the label is the same, and is not wrong: the
 product is the library's.
 
+What an output begins as is no computation: a kernel that writes a diagonal among zeros, or a few elements of a copy,
+leaves the fill or the copy to the library as the reference does.  So much of the library's fills and plain copies as
+one pass over the outputs takes, to read and to write, is not held against a candidate either.
+
 A candidate that does unnecessary work in kernels of its own has a larger share, and pays for it in its speedup.
 
 No kernel is shorter than about 1.5 µs, so that the seven launches of a check for finite values, which do next to
@@ -23,9 +27,11 @@ that rewards see, is that of the whole time."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from app.detectors import base
+from app.domain.evaluation import Evaluation
 from app.domain.kernel_profile import Profile
 from app.domain.verdict import Finding, Label, Subject
 
@@ -41,11 +47,16 @@ SHORTEST_US = 1.5
 FEW = 8
 """Library launches of a call whose shortest possible time is not held against a candidate."""
 
+PREPARES = re.compile(
+    r"aten::(clone|copy_|zero_|fill_|zeros|ones|full|(zeros|ones|full)_like|new_(zeros|ones|full))|.*\bFillFunctor\b.*"
+)
+"""Operators, and kernels on a GPU, that fill or copy.  Copies on the device are no kernels there, and have no share."""
+
 
 class LazyOptimisation:
     """Coverage small but real."""
 
-    version = 3
+    version = 4
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where it passed and has kernels of its own at all; without any see no_custom_kernel."""
@@ -66,7 +77,9 @@ class LazyOptimisation:
             return
         if work is None or work.own_share >= LOW:
             return
-        lazy = work.own_us < LAZY * (work.own_us + work.library_us + work.unknown_us - _unavoidable_us(profile, work))
+        lazy = work.own_us < LAZY * (
+            work.own_us + work.library_us + work.unknown_us - _unavoidable_us(evaluation, profile, work)
+        )
         yield Finding(
             detector="lazy_optimisation",
             version=self.version,
@@ -85,9 +98,14 @@ class LazyOptimisation:
         )
 
 
-def _unavoidable_us(profile: Profile, work: base.Work) -> float:
-    """Time of a call that a few library launches take whatever they do; none where the work is modelled."""
+def _unavoidable_us(evaluation: Evaluation, profile: Profile, work: base.Work) -> float:
+    """Time of a call that preparing the outputs takes, and that a few other library launches take whatever they do;
+    the latter not where the work is modelled."""
+    rows, calls = base.library_rows(profile), max(1, profile.calls)
+    preparing = [row for row in rows if PREPARES.fullmatch(row.name)]
+    pass_us = 2 * base.output_bytes(evaluation) / base.MODELLED_BYTES_PER_US
+    prepared = min(base.us(preparing, modelled=work.modelled) / calls, pass_us)
     if work.modelled:
-        return 0.0
-    launches = sum(row.launches for row in base.library_rows(profile)) / max(1, profile.calls)
-    return min(work.library_us, SHORTEST_US * min(FEW, launches))
+        return prepared
+    launches = sum(row.launches for row in rows if row not in preparing) / calls
+    return min(work.library_us, prepared + SHORTEST_US * min(FEW, launches))

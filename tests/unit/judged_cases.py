@@ -20,6 +20,7 @@ from tests.unit.measurements import (
     SLOW_CLOCK,
     TRIAL,
     TWO_SPEEDS,
+    WIDE_PASS,
     ablated,
     alone,
     asked_again,
@@ -169,6 +170,18 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "a_token_beside_kernels_of_unknown_origin": (
         kernels(5, 90, elsewhere="unknown"), "triton", Label.SUSPECT, ["lazy_optimisation"],
+    ),
+    "a_few_elements_of_a_copy": (
+        kernels(9, 1, own_bytes=1 << 8, library_bytes=10 * WIDE_PASS, library="aten::clone"), "triton", Label.CLEAN,
+        ["lazy_optimisation", "library_work"],
+    ),
+    "a_token_beside_more_than_a_copy": (
+        kernels(9, 1, own_bytes=1 << 8, library_bytes=20 * WIDE_PASS, library="aten::clone"), "triton", Label.SUSPECT,
+        ["lazy_optimisation", "library_work"],
+    ),
+    "a_diagonal_among_zeros": (
+        kernels(2, 20, library="void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>"),
+        "triton", Label.CLEAN, ["lazy_optimisation", "library_work"],
     ),
     "modelled_work_of_a_token": (
         kernels(900, 1, own_bytes=1 << 10, library_bytes=1 << 20), "triton", Label.SUSPECT,

@@ -110,6 +110,8 @@ CONSTANT = replace(RIGHT, output_constant=True)
 
 
 WIDE = replace(TRIAL, outputs=(replace(CHECK, shape=(4096, 4096)),))
+WIDE_PASS = 2 * 4 * 4096 * 4096
+"""Bytes to read and write that output once."""
 
 
 SCALAR = replace(TRIAL, outputs=(replace(CHECK, shape=()),))
@@ -124,6 +126,7 @@ ON_GPU = replace(HERE, bandwidth_gb_s=4000.0)
 def kernels(
     own_us: float, torch_us: float, origin: str = "triton", grid: tuple[int, int, int] | None = None, *,
     elsewhere: str = "torch", own_bytes: int | None = None, library_bytes: int | None = None, launches: int = 1,
+    library: str = "gemm",
 ) -> Evaluation:  # fmt: skip
     """Ten profiled calls on a GPU, of which each spends so much in its own and in the library's kernels."""
     rows = (
@@ -138,7 +141,7 @@ def kernels(
             work_bytes=own_bytes,
         ),
         KernelRow(
-            name="gemm",
+            name=library,
             launches=10 * launches,
             total_us=10 * torch_us,
             custom=False,

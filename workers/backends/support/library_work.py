@@ -56,6 +56,11 @@ FREE = frozenset(
 OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 """Operators that do not read their first argument, which they write to."""
 
+FILLING = frozenset(
+    f"aten::{form}" for value in ("zeros", "ones", "full") for form in (f"{value}_like", f"new_{value}")
+)
+"""Operators that look at their argument's form alone."""
+
 COPIES = frozenset({"aten::copy_", "aten::_to_copy", "aten::clone"})
 """Operators by which the interpreter takes a kernel's arguments to and fro."""
 
@@ -200,7 +205,7 @@ def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
         return 0
     # A tensor that is written in place is among the arguments: it is read and written.
     written = new if not func._schema.is_mutable else returned
-    given = given[1:] if func._schema.name in OVERWRITING else given
+    given = [] if func._schema.name in FILLING else given[1:] if func._schema.name in OVERWRITING else given
     sizes = ([each.numel() for each in given], [each.numel() for each in written])
     flops = execution_trace.arithmetic(func._schema.name, *sizes)
     formula = flop_registry.get(func._overloadpacket)
