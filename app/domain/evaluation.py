@@ -339,7 +339,7 @@ class Evaluation:
     testimony: Testimony = field(default_factory=Testimony)
     stage_ms: dict[str, float] = field(default_factory=dict)
     """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,
-    baselines, total."""
+    device_time, baselines, total."""
     memory: ProblemMemory | None = None
     """Memory that the problem takes; None where it ended before that was known."""
     protocol: str = PROTOCOL

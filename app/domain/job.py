@@ -120,8 +120,8 @@ class JobOptions:
     """`launches`: the candidate's own Triton kernels, timed between events; on a GPU besides, by the driver's profiler,
     all that the device does for a candidate that claims kernels (see wants_profiler); `full`: for any candidate."""
     device_time: bool = False
-    """True also measures the speedup by the device's own time, from CUDA graphs (DeviceTiming).  This is the last stage
-    and takes about as long as the timing budget, within the deadline."""
+    """True also measures the speedup by the device's own time, from CUDA graphs (DeviceTiming).  It comes after all
+    that is credited and takes about as long as the timing budget, within the deadline."""
     policy: str = policies.DEFAULT.name
     """Policy of the verdict (app.domain.policy)."""
     cases: bool = False

@@ -22,8 +22,8 @@ STAGES = (
     "ablation",
     "precompile",
     "weights",
-    "nonfinite",
     "device_time",
+    "nonfinite",
 )
 """Stages of an evaluation, in the order in which they happen: JSONB does not keep it."""
 STAGE_NAMES = {

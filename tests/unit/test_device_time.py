@@ -271,6 +271,13 @@ def test_a_candidate_that_cannot_be_captured_has_a_reason_and_stays_usable(
     assert (contest.runner.record.calls, contest.runner.failed) == (calls + 2, [])
 
 
+def test_kernels_that_an_ablation_has_replaced_are_put_back_first(tmp_path: Path) -> None:
+    contest = Contest(tmp_path, HONEST)
+    contest.take()
+    asked = contest.processes["c"].asked
+    assert asked.index(Command.ABLATE) < asked.index(Command.CAPTURE)
+
+
 def test_wrong_replays_are_found_where_some_calls_are_chosen(tmp_path: Path) -> None:
     found = Contest(tmp_path, STALE, slots=(24, 4)).take()
     assert NO_GRAPH in (found.error or "")

@@ -188,12 +188,12 @@ def _evaluate_candidate(
         _ablate(context, progress)
         progress.testimony = _without_warmup_launches(progress.testimony, runner.warmed)
         _perturb_weights(context, progress)
-        if job.options.variants and not progress.cancellation.asked:
-            with progress.stages.stage("nonfinite"):
-                variant_calls.try_nonfinite(runner)
         if progress.timing is not None and job.options.device_time and not progress.cancellation.asked:
             with progress.stages.stage("device_time"):
                 progress.timing = device_time.added(progress.timing, context, _venue(host), _terms(context))
+        if job.options.variants and not progress.cancellation.asked:
+            with progress.stages.stage("nonfinite"):
+                variant_calls.try_nonfinite(runner)
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
         progress.cancellation.aim(None)

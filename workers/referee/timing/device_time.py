@@ -5,7 +5,7 @@ the graphs were recorded, the process is frozen until the clock starts, and the 
 secret number of graphs, each of them once, so no call has inputs that an earlier call had.  Hence the process's claim
 to have recorded its calls needs no trust: a graph without the work gives the outputs for earlier inputs.
 
-This is the last stage of an evaluation.  Any failure in it costs this value alone."""
+It comes after all that is credited.  Any failure in it costs this value alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import torch
 from app.domain.evaluation import Block, Timing
 from app.domain.other_timings import DeviceTiming
 from workers.protocol import problem_spec, shared_memory
-from workers.protocol.control_channel import POINTERS_BYTES, Command, Delivering
+from workers.protocol.control_channel import POINTERS_BYTES, Command, Delivering, Pretence
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
@@ -147,10 +147,13 @@ def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
     The candidate records first: a failure then does not touch the reference's process, which serves others."""
     with runner.device_lock.shared():
         batch = replace(runner.draw(max(each.most for each in graphs.values())), at=0)
+        runner.candidate.ask(Command.ABLATE, runner.patience(runner.candidate, 1), a=Pretence.HONEST)
     runner.candidate.handle.close_windows()
     delivering = Delivering.CAPTURE
     addresses = _capture(runner, runner.candidate, batch, graphs[CANDIDATE], delivering)
-    if not map_in_place(runner, runner.candidate, addresses, graphs[CANDIDATE].most):
+    with runner.device_lock.shared():
+        is_mapped = map_in_place(runner, runner.candidate, addresses, graphs[CANDIDATE].most)
+    if not is_mapped:
         delivering = Delivering.COPY
         _capture(runner, runner.candidate, batch, graphs[CANDIDATE], delivering)
     _capture(runner, runner.reference, batch, graphs[REFERENCE], delivering)
