@@ -79,3 +79,16 @@ def test_charts_fit_their_cards_with_legible_text(page: Page, live_site: LiveSit
         page.wait_for_selector("svg.frame")
         assert page.evaluate(OUTSIDE) == []
         assert min(page.evaluate(f"Array.from(document.querySelectorAll('.frame text'), {SIZE})")) >= 11
+
+
+def test_the_device_time_has_a_tooltip_and_can_be_asked_for(page: Page, live_site: LiveSite) -> None:
+    meaning = "Speedup without the host's launching, of calls replayed from CUDA graphs; not credited."
+    value = page.locator("#timing dt", has_text="Device-time speedup").locator("+ dd")
+    page.goto(live_site.url + live_site.path("passed"))
+    expect(page.locator("#timing dt", has_text="Device-time speedup")).to_have_attribute("title", meaning)
+    expect(value).to_contain_text("not measured: CUDA graphs need a GPU, not <b>this</b>")
+    page.goto(f"{live_site.url}/evaluations/{live_site.history.seeded.evaluations['gpu']}")
+    expect(value).to_contain_text("per call, from CUDA graphs")
+    page.goto(f"{live_site.url}/jobs/new")
+    page.get_by_text("Options of the evaluation").click()
+    page.get_by_label("Device-time speedup").check()
