@@ -10,7 +10,7 @@ import torch
 
 from app.domain.job import Job
 from workers.referee.host.device import open_device
-from workers.referee.session.failure_status import beyond_the_interpreter, beyond_what_it_has
+from workers.referee.session.failure_status import asks_for_a_gpu, beyond_the_interpreter, beyond_what_it_has
 
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"tl.bfloat16", backend="triton")
 SINGLE: Any = SimpleNamespace(has_dtype=lambda name: False)
@@ -51,3 +51,17 @@ def test_what_the_interpreter_lacks_accuses_nobody(candidate: bytes, backend: st
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
     assert beyond_what_it_has(job, cpu, message) is beyond
     assert not beyond_what_it_has(job, replace(cpu, torch_device=torch.device("cuda", 0)), message)
+
+
+@pytest.mark.parametrize(
+    ("message", "asks"),
+    [
+        ("AssertionError: Torch not compiled with CUDA enabled", True),
+        ("RuntimeError: Cannot get CUDA generator without ATen_cuda library.", True),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", False),
+    ],
+)
+def test_a_gpu_that_is_asked_for_by_name_is_no_fault_where_there_is_none(message: str, asks: bool) -> None:
+    cpu = open_device("cpu", 0, 1)
+    assert asks_for_a_gpu(cpu, message) is asks
+    assert not asks_for_a_gpu(replace(cpu, torch_device=torch.device("cuda", 0)), message)

@@ -41,6 +41,11 @@ _LACKING = ("not supported in interpreter mode", (b"inline_asm", b"libdevice"))
 """Message of the interpreter, and the source text that causes it."""
 
 
+ABSENT = "the candidate asks for a GPU; this device is the CPU"
+_ASKING = ("Torch not compiled with CUDA enabled", "without ATen_cuda library", "Found no NVIDIA driver")
+"""Messages of torch where a candidate names a GPU (`device="cuda"`, `x.cuda()`)."""
+
+
 class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
     """Reason why an evaluation ends without a speedup."""
 
@@ -78,6 +83,11 @@ def beyond_what_it_has(job: Job, device: Device, message: str) -> bool:
     """Test whether a call failed because the interpreter lacks an instruction or a device function."""
     said, names = _LACKING
     return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
+
+
+def asks_for_a_gpu(device: Device, message: str) -> bool:
+    """Test whether a candidate failed because it names a GPU and this device is none: on one it may be right."""
+    return device.torch_device.type == "cpu" and any(words in message for words in _ASKING)
 
 
 def _is_interpreted(job: Job, device: Device) -> bool:
@@ -130,6 +140,8 @@ class Blame:
                 raise invalid("not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log) from error
             if error.outcome is Outcome.CALL_FAILED and beyond_what_it_has(self._job, self._device, error.message):
                 raise invalid("not_verifiable_on_cpu", f"{LACKS} ({error.message})", error.log) from error
+            if asks_for_a_gpu(self._device, error.message):
+                raise invalid("needs_gpu", f"{ABSENT} ({error.message})", error.log) from error
             status = _STATUS[error.outcome]
             starved = is_starved(error)
             raise Fault(status, error.outcome.name.lower(), error.message, error.log, starved=starved) from error
