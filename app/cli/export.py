@@ -61,7 +61,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     "--spec",
     "spec_path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Selection as JSON (a manifest's `spec`); options override it.",
+    help="Selection as JSON, or a manifest.json; options override it.",
 )
 @click.option(
     "--device",
@@ -201,12 +201,21 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
     """The spec of a file, overridden by options.  BadInputError for contradictions."""
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     try:
-        spec = Spec() if path is None else export.spec_of(msgspec.json.decode(path.read_bytes()))
+        spec = Spec() if path is None else export.spec_of(_spec_in(msgspec.json.decode(path.read_bytes())))
         known = {field.name for field in fields(Spec)}
         assert given.keys() <= known
         return export.spec_of(export.spec_json(replace(spec)) | given)
     except (ValueError, msgspec.DecodeError) as error:
         raise errors.BadInputError(str(error)) from error
+
+
+def _spec_in(found: Any) -> dict[str, Any]:
+    """The selection that a file's JSON is, or that the manifest in it holds.  ValueError for anything else."""
+    if isinstance(found, dict):
+        spec = found["spec"] if "manifest_sha256" in found else found
+        if isinstance(spec, dict):
+            return spec
+    raise ValueError(f"spec: expected a selection or a manifest as a JSON object, got {str(found)[:60]}")
 
 
 class Watched:

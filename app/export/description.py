@@ -17,7 +17,7 @@ from app.domain.selection import CONTEXTS, Kind, Learns, Source, Spec
 from app.export import build, text_facts
 from app.export.build import Draft, Selected
 from app.export.explain import UNFIT
-from app.export.funnel_stages import Funnel
+from app.export.funnel_stages import BENCHMARKS, Funnel
 from app.export.manifest import FileEntry, Manifest, Stage, content_of, spec_json
 from app.export.unfinished import ExportError
 from app.export.writers import COMPRESSION, DECISIONS_STEM, ROW_GROUP_ROWS, entry, write_columns
@@ -77,12 +77,17 @@ def _bounds(mismatch: Mismatch) -> str:
     return f"{mismatch.level} ratio in [{mismatch.lower:g}, {mismatch.upper:g}], {veto}"
 
 
+_ADMITTED = {BENCHMARKS: "`include_benchmarks` (--include-benchmarks) admits them"}
+"""Stage → the setting that lets pass what it drops."""
+
+
 def _require_rows(funnel: list[Stage]) -> None:
     before = None
     for stage in funnel:
         if stage.rows == 0:
             came = "no evaluation is stored" if before is None else f"{before} rows came in, none left"
-            raise ExportError(f"nothing to export: stage {stage.stage!r} ({stage.rule}): {came}")
+            hint = f"; {_ADMITTED[stage.stage]}" if stage.stage in _ADMITTED else ""
+            raise ExportError(f"nothing to export: stage {stage.stage!r} ({stage.rule}): {came}{hint}")
         before = stage.rows
 
 

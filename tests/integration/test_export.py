@@ -88,6 +88,8 @@ def test_problems_of_a_benchmark_are_held_out_under_any_name(own: Database, tmp_
     card = (tmp_path / "usual" / "README.md").read_text()
     assert "2 of this database (1 by family, 1 by semantic)" in card
     assert "family KernelBench/level1/19_ReLU" in card
+    with pytest.raises(exporting.ExportError, match=r"stage 'benchmarks' .* none left; `include_benchmarks`"):
+        make(own, tmp_path / "none", "source_set = derived")
     asked = make(own, tmp_path / "asked", "source_set = derived", include_benchmarks=True)
     assert asked["source_sets"] == {"derived": 2}
     assert "must not be evaluated on KernelBench" in (tmp_path / "asked" / "README.md").read_text()

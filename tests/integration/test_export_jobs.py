@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from app.domain.filter_language import WhereError
 from app.domain.near_duplicates import Similarity
 from app.export import ExportError, Spec, background, verify
 from app.plugins import UnknownPluginError
+from app.settings import Settings
 from app.store import export_jobs, exports, tables
 from app.store.database import Database
 from tests.integration import dataset_seed
+from tests.integration.cli import assay
 from tests.integration.exported import make, nothing_left
 
 
@@ -31,6 +34,20 @@ def test_an_empty_result_names_the_stage_and_leaves_nothing(own: Database, tmp_p
         make(own, tmp_path / "set", "speedup > 1000")
     assert nothing_left(tmp_path)
     assert dataset_seed.count(own, tables.exports) == 0
+
+
+def test_a_manifest_is_a_selection(own: Database, settings: Settings, tmp_path: Path) -> None:
+    made = make(own, tmp_path / "set", "turn = 0")
+    again = assay(settings, "export", "--spec", str(tmp_path / "set/manifest.json"), "--out", str(tmp_path / "again"))
+    assert again.exit_code == 0, again.output
+    repeated = json.loads((tmp_path / "again/manifest.json").read_text())
+    assert (repeated["spec"], repeated["content_sha256"]) == (made["spec"], made["content_sha256"])
+    (tmp_path / "list.json").write_text("[]")
+    refused = assay(settings, "export", "--spec", str(tmp_path / "list.json"), "--out", str(tmp_path / "none"))
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "error: spec: expected a selection or a manifest as a JSON object, got []\n",
+    )
 
 
 def test_an_empty_database_says_so(database: Database, tmp_path: Path) -> None:

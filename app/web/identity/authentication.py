@@ -103,8 +103,8 @@ def _check_may(wanted: Role | Scope) -> None:
     user = current_user()
     if not user.may(wanted):
         raise Forbidden(
-            f"expected a user with the rights of {'the role' if isinstance(wanted, Role) else 'the scope'} "
-            f"{wanted.value!r} stands for, got {user.name} ({user.role}: {', '.join(sorted(user.scopes))})"
+            f"expected the {'role' if isinstance(wanted, Role) else 'scope'} {wanted.value!r}, "
+            f"got {user.name} ({user.role}) with {', '.join(sorted(user.scopes))}"
         )
 
 
