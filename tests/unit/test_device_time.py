@@ -387,7 +387,10 @@ def test_graphs_are_played_in_whole_and_each_once() -> None:
         tape.replay = lambda first=first: played.append(first)
     assert graphs.play(0, 6) == [0, 1, 2, 3, 4, 5]
     assert graphs.play(3, 3) == [3, 4, 5]
-    assert played == [0, 3, 3]
+    tiny: Any = graphs._hand_over
+    tiny.replay = lambda: played.append(-1)
+    assert graphs.play(0, 0) == []
+    assert played == [0, 3, 3, -1]
     for first, count in ((0, 4), (1, 3), (0, 7)):
         with pytest.raises(graph_capture.UncapturableError, match="no graph"):
             graphs.play(first, count)

@@ -159,7 +159,7 @@ class Slots:
             pointers = self._graphs.play(first, count)
         else:
             pointers = self._call(model, first, count, delivering)
-        if count == 0 and self._touched is not None:
+        if count == 0 and self._touched is not None and delivering != Delivering.REPLAY:
             self._touched.zero_()  # the device turns to this process, as for a call
         if self._on_gpu:
             synchronise()  # done means done; where a candidate replaces this all the same, see Block.settled_us

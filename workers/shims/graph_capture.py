@@ -44,6 +44,9 @@ class Graphs:
         """Takes no memory as yet."""
         self._captured: dict[int, Captured] = {}
         self._recorder: Recorder | None = None
+        self._hand_over: Graph | None = None
+        self._touched: torch.Tensor | None = None
+        """Memory that the hand-over's graph writes."""
 
     def capture(self, first: int, count: int, call: Callable[[int, int], Outputs], device: torch.device) -> list[int]:
         """Record `count` calls from slot `first` on and keep their graph; returns the addresses of the outputs.  For no
@@ -52,9 +55,11 @@ class Graphs:
         `call` makes so many calls from a slot on.  Raises UncapturableError, and its errors."""
         if not count:
             self._captured.clear()
-            self._recorder = None
+            self._recorder = self._hand_over = None
             return []
-        self._recorder = self._recorder or Recorder(device)
+        if self._recorder is None:
+            self._recorder, self._touched = Recorder(device), torch.zeros(1, device=device)
+            self._hand_over = self._recorder.record(self._touched.zero_, self._touched.zero_)
         found: list[Outputs] = []
         graph = self._recorder.record(lambda: call(first, 1), lambda: found.append(call(first, count)))
         [(pointers, held)] = found
@@ -62,9 +67,13 @@ class Graphs:
         return pointers
 
     def play(self, first: int, count: int) -> list[int]:
-        """Replay the graphs of `count` slots from `first` on, each once; returns the addresses of their outputs.
-        Raises UncapturableError where there are none that end there."""
+        """Replay the graphs of `count` slots from `first` on, each once; returns the addresses of their outputs.  For
+        no slots replay a graph of a tiny launch: the device turns to this process, as for a call.
+
+        Raises UncapturableError where there are no graphs that end there."""
         at, pointers = first, list[int]()
+        if not count and self._hand_over is not None:
+            self._hand_over.replay()
         while at < first + count:
             found = self._captured.get(at)
             if found is None or at + found.calls > first + count:

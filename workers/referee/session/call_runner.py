@@ -157,12 +157,13 @@ class CallRunner(Draws):
 
         On a GPU this includes the switch from the referee's context, which has just written inputs, to another
         process's: some 170 µs on an H200, paid by the first launch of a block.  So the shim makes a tiny launch if
-        there is no call."""
+        there is no call, or replays a graph of one if calls are replayed."""
+        delivering = Delivering.REPLAY if session.delivering == Delivering.REPLAY else Delivering.COPY
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
             session.process.freeze()
             self._flush_caches()
             settle(self._device)
-            times = session.timed_run(0, 0, Delivering.COPY, self.patience(session, 1), self.stopwatch)
+            times = session.timed_run(0, 0, delivering, self.patience(session, 1), self.stopwatch)
             session.process.freeze()
         return Times(*times)
 
