@@ -71,6 +71,17 @@ def test_sorted_integers_stay_sorted_between_the_same_ends() -> None:
     assert not torch.equal(drawn, offsets)
 
 
+def test_segments_that_do_not_overlap_stay_so() -> None:
+    starts, lengths = torch.arange(12) * 50, torch.randint(30, 51, (12,))
+    plan = Plan(fixed=frozenset({0}))
+    assert reaching_inputs.applied(Variant.REDRAWN, plan, [starts, lengths])[0] is starts
+    ends = starts + lengths
+    assert reaching_inputs.applied(Variant.REDRAWN, plan, [starts, ends])[0] is starts
+    unrelated = torch.randint(0, 3000, (12,))
+    unrelated[0], unrelated[1] = -1, 3000
+    assert not torch.equal(reaching_inputs.applied(Variant.REDRAWN, plan, [starts, unrelated])[0], starts)
+
+
 def test_rows_of_other_integers_change_places() -> None:
     table = torch.arange(40).reshape(8, 5)
     mask = torch.ones(8, 8, dtype=torch.bool).tril()

@@ -15,6 +15,7 @@ are bounded (a probability)."""
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,7 +132,7 @@ def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
     """The same inputs, changed; draws from torch's seeded generator."""
     leaves = list(layout.values(inputs))
     if kind == Variant.REDRAWN:
-        return _with(inputs, [_redrawn(x) if at in how.fixed else x for at, x in enumerate(leaves)])
+        return _with(inputs, _related(leaves, [_redrawn(x) if at in how.fixed else x for at, x in enumerate(leaves)]))
     assert how.factor is not None
     return _scaled(inputs, how.factor)
 
@@ -242,13 +243,46 @@ def _redrawn(x: torch.Tensor) -> torch.Tensor:
     return torch.cat((x[:1], drawn.sort().values.to(x.dtype), x[-1:]))
 
 
+def _related(before: list[Any], after: list[Any]) -> list[Any]:
+    """The redrawn leaves, but two integer tensors as they were where they would lose a relation: segments, given by
+    starts and lengths, that do not overlap, and starts that lie before ends."""
+    lists = [at for at, x in enumerate(before) if _is_list(x)]
+    for one, other in itertools.permutations(lists, 2):
+        if len(before[one]) != len(before[other]) or (after[one] is before[one] and after[other] is before[other]):
+            continue
+        if any(holds(before[one], before[other]) and not holds(after[one], after[other]) for holds in RELATIONS):
+            after = [
+                old if at in (one, other) else new for at, (old, new) in enumerate(zip(before, after, strict=True))
+            ]
+    return after
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dim() == 1 and len(x) > 1 and _is_integer(x)
+
+
+def _is_integer(x: torch.Tensor) -> bool:
+    return not x.is_floating_point() and not x.is_complex() and x.dtype != torch.bool
+
+
+def _are_apart(starts: torch.Tensor, lengths: torch.Tensor) -> bool:
+    return bool((lengths >= 0).all()) and bool((starts[:-1] + lengths[:-1] <= starts[1:]).all())
+
+
+def _lie_before(starts: torch.Tensor, ends: torch.Tensor) -> bool:
+    return bool((starts <= ends).all())
+
+
+RELATIONS = (_are_apart, _lie_before)
+
+
 def _stands_redrawn(call: Call, model: Any, inputs: list[Any], fixed: frozenset[int]) -> bool:
     """Return whether a processor runs the reference on redrawn integers."""
     if _bytes(inputs) > REDRAWN_BYTES:
         return False
     host = torch.device("cpu")
     leaves = [x.to(host) if isinstance(x, torch.Tensor) else x for x in layout.values(inputs)]
-    redrawn = [_redrawn(x) if at in fixed else x for at, x in enumerate(leaves)]
+    redrawn = _related(leaves, [_redrawn(x) if at in fixed else x for at, x in enumerate(leaves)])
     try:
         twin = copy.deepcopy(model).to(host) if isinstance(model, torch.nn.Module) else model
         call(twin, _with(inputs, redrawn))
