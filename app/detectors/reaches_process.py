@@ -20,7 +20,7 @@ from app.domain.verdict import Finding, Label, Subject
 class ReachesProcess:
     """Ways out of the candidate's own code."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where it passed and its own kernels are credited by the process's account."""

@@ -35,13 +35,16 @@ ATTRIBUTES = frozenset(
         "f_builtins",
         "f_globals",
         "f_locals",
+        "from_address",
         "gi_frame",
+        "memmove",
         "meta_path",
         "modules",
         "profiler",
         "pythonapi",
         "setprofile",
         "settrace",
+        "string_at",
         "tb_frame",
         "__builtins__",
         "__closure__",
@@ -50,7 +53,7 @@ ATTRIBUTES = frozenset(
         "__subclasses__",
     }
 )
-"""Attributes through which other code is reached; `modules` of `sys` alone."""
+"""Attributes through which other code, or memory past the account of it, is reached; `modules` of `sys` alone."""
 
 SWITCHES = frozenset({"backends", "config", "knobs"})
 """Parts of modules that are there to be assigned to."""

@@ -6,8 +6,8 @@ same time: of an operator, the bytes that it reads and writes, or its arithmetic
 of its loads, stores and products.  Operators are seen wherever they are called: in the host's code, in a launch's hook
 or grid, in the body of an interpreted kernel.
 
-It does not see other threads, nor work done without torch: numpy over a tensor's memory is charged when the
-memory is handed out, and Python over its values not at all."""
+It does not see other threads, nor work done without torch: numpy over a tensor's memory, and Python over a list of its
+elements, is charged when they are handed out."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ HANDED_OUT = 30
 """Passes over a tensor that is handed out to numpy: its use there is not seen, and a kernel that reads and writes as
 much once is a token beside it (app/detectors/lazy_optimisation.py)."""
 
-HANDING_OUT = ("numpy", "__dlpack__")
-"""Methods that hand out a tensor's memory."""
+HANDING_OUT = ("numpy", "__dlpack__", "tolist")
+"""Methods that hand out a tensor's memory, or its elements."""
 
 MOST_OPERATORS = 4000
 """Rows that are kept; later rows are added to the last."""
