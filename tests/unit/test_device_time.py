@@ -361,7 +361,7 @@ def test_blocks_take_whole_graphs_and_no_more_than_there_are(
     }
     score: Any = SimpleNamespace(per_call_us=(reference_us, candidate_us), lasting_us=2000.0)
     for side, sizes in device_time._sizes(score, graphs).items():
-        assert graphs[side].number <= device_time.GRAPHS
+        assert graphs[side].number <= device_time.GRAPHS[1]
         assert graphs[side].most <= max(1, min(slots // 2, in_block))
         for calls in sizes:
             assert 1 <= calls <= graphs[side].most

@@ -196,6 +196,9 @@ def test_larger_problems_have_more_calls_in_a_block_by_making_what_is_expected_w
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
     host = SimpleNamespace(device=open_device("h200", 0, 8), bytes_per_s=4e12)
     assert setup.lay_out(host, agreed(elements), 0.08).slots == slots  # type: ignore[arg-type]
+    more = setup.lay_out(host, agreed(elements), 0.08, 1024).slots  # type: ignore[arg-type]
+    assert more.inputs * agreed(elements).slot_bytes <= host.device.arena_bytes or more == slots
+    assert more.inputs > slots.inputs if slots.together else more == slots
 
 
 @pytest.mark.parametrize(

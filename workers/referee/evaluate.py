@@ -128,10 +128,12 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
             reference = setup.sit(job, host)
         sessions.callback(setup.leave, host, reference)
         agreed = admission.describe(job, host, progress, reference, alone=alone)
-        arena = setup.lay_out(host, agreed, job.options.timing_budget_s)
+        has_graphs = job.options.device_time and not host.device.precompiles
+        least_slots = device_time.SLOTS if has_graphs else 2
+        arena = setup.lay_out(host, agreed, job.options.timing_budget_s, least_slots)
         if not alone:
             need_bytes = memory_budget.needs(agreed, arena, host.device.round_bytes, CHECK_BYTES)
-            need_bytes += device_time.extra_bytes(agreed, arena) if job.options.device_time else 0
+            need_bytes += device_time.extra_bytes(agreed, arena) if has_graphs else 0
             admission.reserve_memory(host, progress, memory, need_bytes)
         deadline = Deadline(
             job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.device_lock.waits

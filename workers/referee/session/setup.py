@@ -52,15 +52,17 @@ def leave(host: Host, reference: Session) -> None:
         host.references.leave(reference)
 
 
-def lay_out(host: Host, agreed: problem_spec.Spec, budget_s: float) -> problem_spec.Arena:
-    """Memory layout with as many input sets as an arena of this device holds and as a block can use."""
+def lay_out(host: Host, agreed: problem_spec.Spec, budget_s: float, least_slots: int = 2) -> problem_spec.Arena:
+    """Memory layout with as many input sets as an arena of this device holds and as a block can use.
+
+    `least_slots`: input sets of a small problem, if an arena holds so many."""
     device = host.device
     most = sizing.most_slots(device.max_slots, budget_s, device.block_us)
     if agreed.case is None and agreed.slot_bytes > device.together_bytes:
         block_us = sizing.block_us(budget_s, device.block_us)
         floor_us = max(bandwidth.floor_us(agreed.bytes_moved, host.bytes_per_s), agreed.call_us / FASTEST)
         return _apart(agreed, device, min(most // 2, sizing.calls(block_us, floor_us)))
-    slots = max(2, min(most, device.arena_bytes // max(1, agreed.slot_bytes)))
+    slots = max(2, min(max(most, least_slots), device.arena_bytes // max(1, agreed.slot_bytes)))
     return problem_spec.arena(agreed, problem_spec.Slots(slots, slots))
 
 

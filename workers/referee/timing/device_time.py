@@ -36,8 +36,16 @@ from workers.referee.timing.quiet_host import Venue
 from workers.referee.timing.samples import CANDIDATE, REFERENCE, Score, per_call
 from workers.sandbox.process import Ended, TimedOut
 
-GRAPHS = 6
-"""Graphs of a side, at the most: their number in a block is secret."""
+GRAPHS = (4, 6)
+"""Least and greatest number of graphs of a side: their number in a block is secret."""
+
+GRAPH_CALLS = 100
+"""Calls of a graph from which on there are more than the least number of graphs: starting one takes some microseconds
+of the host, and short calls take as little."""
+
+SLOTS = 1024
+"""Input slots of a small problem: a block of half as many calls of 2 µs lasts a millisecond, which is long against the
+hand-over's jitter (some 60 µs on an H200)."""
 
 HOST_SHARE = 4.0
 """Calls are recorded as if the device took this fraction of a call's wall time, so that blocks are long enough."""
@@ -136,8 +144,8 @@ def _plan(runner: CallRunner, filling: float) -> _Graphs:
     leaves = max(1, len(runner.place.outputs.leaves))
     most = min(sizing.inputs_at_once(runner) // 2, runner.in_block, POINTERS_BYTES // 8 // leaves)
     wanted = max(1, min(most, math.ceil(HOST_SHARE * filling)))
-    calls = max(1, wanted // GRAPHS)
-    return _Graphs(calls=calls, number=min(GRAPHS, wanted // calls))
+    number = min(wanted, max(GRAPHS[0], min(GRAPHS[1], wanted // GRAPH_CALLS)))
+    return _Graphs(calls=wanted // number, number=number)
 
 
 def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
