@@ -107,6 +107,8 @@ class KernelRollouts:
             if line.ids:
                 line.hear(_continued(trainer, line))
         said, logprobs = self._generate([[*line.prompt, *line.ids] for line in lines], trainer)
+        if not all(said):
+            raise ValueError("answers: expected a token at least in each, the end if no other, got an empty one")
         answers = []
         for place, line in enumerate(lines):
             tokens = (len(line.prompt) + len(line.ids), len(said[place]))

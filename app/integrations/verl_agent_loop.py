@@ -99,7 +99,7 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
     async def _turn(
         self, session: KernelSession, played: _Played, sampling_params: Mapping[str, Any], metrics: dict[str, Any]
     ) -> None:
-        """One answer and its evaluation."""
+        """One answer and its evaluation.  An answer without a token ends the session as unfinished."""
         most = min(session.max_tokens, self.rollout_config.response_length - len(played.mask))
         asked = {**sampling_params, "max_tokens": most}
         before = [*played.prompt, *played.ids]
@@ -107,6 +107,9 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
             said = await self.server_manager.generate(
                 request_id=played.request_id, prompt_ids=before, sampling_params=asked
             )
+        if not said.token_ids:  # aborted: there is no token that could bear a reward
+            await asyncio.to_thread(session.end)
+            return
         merged, played.mask, played.logprobs = await self.ct_merge_assistant_token(
             before, said.token_ids, played.mask, played.logprobs, assistant_logprobs=said.log_probs or None
         )

@@ -136,9 +136,16 @@ def problem_id(database: Database) -> UUID:
 
 
 @pytest.fixture
-def remote_client(settings: Settings) -> Iterator[Client]:
+def remote_url(settings: Settings) -> Iterator[str]:
+    """URL of a server in a thread."""
+    with served(settings) as url:
+        yield url
+
+
+@pytest.fixture
+def remote_client(remote_url: str) -> Iterator[Client]:
     """The client over HTTP, to a server in a thread."""
-    with served(settings) as url, Client(url=url) as opened:
+    with Client(url=remote_url) as opened:
         yield opened
 
 

@@ -124,6 +124,15 @@ def test_trl_plays_with_the_models_own_answers(connected: Client, tmp_path: Path
     assert logged["reward"] == -2.0
 
 
+def test_trl_is_told_of_an_answer_without_tokens(connected: Client, tmp_path: Path) -> None:
+    """It could bear no reward, and the feedback behind it would be left out."""
+    pytest.importorskip("trl", minversion="1.16")
+    rollouts = KernelRollouts([REFERENCE], SPEC, generate=lambda prompts, _: ([[1], [], [1]], None))
+    with pytest.raises(ValueError, match="expected a token at least in each"):
+        turn_trainer(tmp_path, rollouts).train()
+    assert stored(connected) == []
+
+
 RECIPES = Path(__file__).parents[2] / "workers/training/recipes"
 SMALL = {
     "max_steps": 1, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 1, "report_to": [],
@@ -218,26 +227,11 @@ def verl_config(folder: Path, tokenizer: Any) -> Any:
     return config
 
 
-@pytest.mark.usefixtures("_worker")
-def test_verl_gives_every_turn_its_own_credit(
-    connected: Client,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pytest.importorskip("verl")
-    pytest.importorskip("transfer_queue")
-    import numpy as np
-    from verl import DataProto
+def verl_batches(config: Any, engine: Engine, sessions: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Keys and fields that verl's agent loop worker puts into its queue after some sessions of one prompt."""
     from verl.experimental.agent_loop import AgentLoopWorker
     from verl.trainer.ppo.v1 import agent_loop_tq
-    from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-    from workers.training import verl_plugin
-
-    verl_plugin.register()
-    tokenizer = tiny_trainer.tokenizer()
-    config = verl_config(tmp_path, tokenizer)
-    engine = Engine(tokenizer)
     kind = agent_loop_tq.AgentLoopWorkerTQ.__ray_metadata__.modified_class
     worker = kind.__new__(kind)  # its own initialisation starts Ray and a queue
     AgentLoopWorker.__init__(worker, config, engine)
@@ -256,12 +250,60 @@ def test_verl_gives_every_turn_its_own_credit(
     wanted = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True}
 
     async def played() -> None:
-        for session in range(4):
+        for session in range(sessions):
             await worker._run_agent_loop(
                 wanted, trajectory=place, trace=False, agent_name="kernel_assay", session_id=session, **row
             )
 
     asyncio.run(played())
+    return batches
+
+
+@pytest.mark.usefixtures("_worker")
+def test_verl_leaves_out_a_trajectory_with_an_answer_without_tokens(
+    connected: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reward would be put on a token of the turn before."""
+    pytest.importorskip("verl")
+    pytest.importorskip("transfer_queue")
+    from verl.workers.rollout.replica import TokenOutput
+
+    from workers.training import verl_plugin
+
+    verl_plugin.register()
+    tokenizer = tiny_trainer.tokenizer()
+    engine, calls = Engine(tokenizer), iter([FAILS, None, None, PASSES])
+
+    async def generate(**_: Any) -> Any:
+        text = next(calls)
+        ids = [] if text is None else [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids))
+
+    monkeypatch.setattr(engine, "generate", generate)
+    [(keys, fields)] = verl_batches(verl_config(tmp_path, tokenizer), engine, 3, monkeypatch)
+    assert keys == ["p_2_0"]
+    assert [round(float(each), 4) for each in fields["rm_scores"][0] if each] == [-0.1]
+    assert [(each.label, len(each.turns)) for each in stored(connected)] == [("p/0", 1), ("p/2", 1)]
+
+
+@pytest.mark.usefixtures("_worker")
+def test_verl_gives_every_turn_its_own_credit(
+    connected: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("verl")
+    pytest.importorskip("transfer_queue")
+    import numpy as np
+    from verl import DataProto
+    from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+    from workers.training import verl_plugin
+
+    verl_plugin.register()
+    tokenizer = tiny_trainer.tokenizer()
+    config = verl_config(tmp_path, tokenizer)
+    batches = verl_batches(config, Engine(tokenizer), 4, monkeypatch)
     keys = [key for names, _ in batches for key in names]
     fields = [field for _, field in batches]
     rewards = [field["rm_scores"][0] for field in fields]
