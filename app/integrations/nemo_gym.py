@@ -104,11 +104,10 @@ class KernelServer(GymnasiumServer):  # type: ignore[misc]
             await asyncio.to_thread(session.end)
 
     def _open(self, metadata: Mapping[str, Any]) -> KernelSession:
-        row = {**metadata, **dict(metadata.get("verifier_metadata") or {})}
         group = metadata.get("_ng_task_index")
         session = sessions.opened(
             "nemo_gym",
-            row,
+            sessions.flat(metadata),
             self.config.spec,
             url=self.config.url,
             place=Place(

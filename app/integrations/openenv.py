@@ -88,7 +88,7 @@ class KernelEnvironment(Environment):  # type: ignore[misc]
         self.close()
         told = {**{name: row.pop(name) for name in PLACE if row.get(name) is not None}, **self._told}
         if not {"reference", "reference_code", "problem_id"} & row.keys():
-            row = {**self._row(seed), **row}
+            row = {**sessions.flat(self._row(seed)), **row}
         session = sessions.opened(
             "openenv", row, self._spec, url=self._url, place=place(told, "reset"), deadline_s=self._deadline_s
         )
@@ -156,8 +156,8 @@ def application(
     """The server, for uvicorn.
 
     `spec`: keys of a collection's specification; `problems`: rows with `reference` (or `reference_code`), `problem_id`,
-    `entry_point` and `backend`, or the path of such rows as JSON lines; `run` and `model` name the training.  Raises
-    RequestError."""
+    `entry_point` and `backend`, on top or in a table as exported prompts have them, or the path of such rows as JSON
+    lines; `run` and `model` name the training.  Raises RequestError."""
     as_spec(spec)
     rows = problems if not isinstance(problems, (str, Path)) else _read(Path(problems))
     told = {name: value for name, value in (("run", run), ("model", model)) if value is not None}

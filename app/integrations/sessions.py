@@ -64,6 +64,16 @@ def check_grows(spec: Spec) -> None:
         )
 
 
+def flat(row: Given) -> dict[str, Any]:
+    """The row with its problem's fields on top, where a layout of prompts has them in a table of their own."""
+    found = dict(row)
+    for name in ("extra_info", "metadata", "verifier_metadata"):
+        found |= {key: value for key, value in dict(row.get(name) or {}).items() if value is not None}
+    for name in ("reward_model", "reward_spec"):
+        found["reference"] = found.get("reference") or dict(row.get(name) or {}).get("ground_truth")
+    return found
+
+
 def problem_of(row: Given, url: str | None = None) -> Problem:
     """The stored problem of the row's id, else the one that its reference makes.  Raises RequestError."""
     reference = row.get("reference") or row.get("reference_code")

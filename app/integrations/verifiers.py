@@ -1,11 +1,12 @@
 """ENQUEUE: taskset and environment of verifiers (v1): dialogues with the evaluator, for its trainers and its `eval`.
 
-    eval kernel-assay --env.taskset.problems prompts.jsonl --env.taskset.spec.strategy.turns 3 --push False
+    vf-eval kernel-assay --env.taskset.problems prompts.jsonl --env.taskset.spec '{"strategy": {"turns": 3}}' \
+        --push False
 
 `kernel-assay` is the distribution's package `kernel_assay`, which exports both classes.  `problems` is a file of rows
-(JSON lines) with `reference` (or `reference_code`), `problem_id`, `entry_point` and `backend`.  The trace holds the
-reward of every turn in `info["turn_rewards"]`; its reward is their sum.  A fault of the infrastructure is an error of
-the trace, which trainers leave out of the group.
+(JSON lines) with `reference` (or `reference_code`), `problem_id`, `entry_point` and `backend`, on top or in a table as
+exported prompts have them.  The trace holds the reward of every turn in `info["turn_rewards"]`; its reward is their
+sum.  A fault of the infrastructure is an error of the trace, which trainers leave out of the group.
 
 Needs verifiers, and is imported by its users alone."""
 
@@ -81,7 +82,7 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):  # type: ignor
             raise RequestError("taskset.problems: expected the path of a file with rows, got none")
         with Path(self.config.problems).open() as lines:
             for number, line in enumerate(lines):
-                row = json.loads(line)
+                row = sessions.flat(json.loads(line))
                 known = {name: row.get(name) for name in ("problem_id", "entry_point", "backend")}
                 reference = row.get("reference") or row.get("reference_code")
                 data = KernelData(idx=number, id=known["problem_id"], prompt=None, reference=reference, **known)

@@ -110,6 +110,7 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
         if not said.token_ids:  # aborted: there is no token that could bear a reward
             await asyncio.to_thread(session.end)
             return
+        played.see(said.extra_fields)
         merged, played.mask, played.logprobs = await self.ct_merge_assistant_token(
             before, said.token_ids, played.mask, played.logprobs, assistant_logprobs=said.log_probs or None
         )
@@ -143,7 +144,7 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
             reward_score=sum(rewards),
             num_turns=2 * len(rewards),
             metrics=AgentLoopMetrics(**metrics),
-            extra_fields={"turn_scores": rewards, "tool_rewards": [], "reward_extra_info": facts},
+            extra_fields={**played.versions, "turn_scores": rewards, "tool_rewards": [], "reward_extra_info": facts},
             turn_ends=played.ends,
             turn_rewards=rewards,
         )
@@ -176,7 +177,14 @@ class _Played:
         self.mask: list[int] = []
         self.logprobs: list[float] | None = []
         self.ends: list[int] = []
+        self.versions: dict[str, Any] = {}
+        """First and last training step of the weights that answered; verl's figures of staleness need both."""
         self.request_id = uuid4().hex
+
+    def see(self, told: Mapping[str, Any]) -> None:
+        """Note the weights of an answer."""
+        self.versions.setdefault("min_global_steps", told.get("min_global_steps"))
+        self.versions["max_global_steps"] = told.get("max_global_steps")
 
 
 def check_estimator(config: Any) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import runpy
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
@@ -125,7 +126,6 @@ def test_trl_plays_with_the_models_own_answers(connected: Client, tmp_path: Path
 
 
 def test_trl_is_told_of_an_answer_without_tokens(connected: Client, tmp_path: Path) -> None:
-    """It could bear no reward, and the feedback behind it would be left out."""
     pytest.importorskip("trl", minversion="1.16")
     rollouts = KernelRollouts([REFERENCE], SPEC, generate=lambda prompts, _: ([[1], [], [1]], None))
     with pytest.raises(ValueError, match="expected a token at least in each"):
@@ -190,6 +190,7 @@ class Engine:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer, self.model = tokenizer, tiny_trainer.model()
         self.lines: dict[str, list[str] | None] = {}
+        self.calls: Counter[str] = Counter()
 
     async def generate(self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
         import torch
@@ -197,13 +198,15 @@ class Engine:
 
         scripts: list[list[str] | None] = [list(each) for each in SCRIPT.values()]
         line = self.lines.setdefault(request_id, [*scripts, None][min(len(self.lines), len(scripts))])
+        self.calls[request_id] += 1
+        version = {"min_global_steps": self.calls[request_id], "max_global_steps": self.calls[request_id]}
         if line:
             ids = [*self.tokenizer(line.pop(0))["input_ids"], self.tokenizer.eos_token_id]
-            return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids))
+            return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields=version)
         given = torch.tensor([prompt_ids])
         made = self.model.generate(given, max_new_tokens=min(6, sampling_params["max_tokens"]), do_sample=True)
         ids = made[0, len(prompt_ids) :].tolist()
-        return TokenOutput(token_ids=ids, log_probs=[-4.6] * len(ids))
+        return TokenOutput(token_ids=ids, log_probs=[-4.6] * len(ids), extra_fields=version)
 
 
 def verl_config(folder: Path, tokenizer: Any) -> Any:
@@ -306,6 +309,13 @@ def test_verl_gives_every_turn_its_own_credit(
     batches = verl_batches(config, Engine(tokenizer), 4, monkeypatch)
     keys = [key for names, _ in batches for key in names]
     fields = [field for _, field in batches]
+    versions = [field["extra_fields"][0] for field in fields]
+    assert [(each["min_global_steps"], each["max_global_steps"]) for each in versions] == [
+        (1, 1),
+        (1, 2),
+        (1, 2),
+        (1, 2),
+    ]
     rewards = [field["rm_scores"][0] for field in fields]
     assert [[round(float(each), 4) for each in row if each] for row in rewards] == [
         [-0.1],
