@@ -11,7 +11,7 @@ verl's own managers hand a reward function `extra_info` alone.  This one adds fi
 the data set has itself:
 
     uid            verl's id of the prompt in this step: the group
-    sample         number of the answer in its group, different in every reward worker
+    sample         number of the answer in its group: verl's session id, else one that differs in every reward worker
     global_steps   the trainer's step; where the batch does not have it, the newest weights that the answer is from
     prompt         the messages before a chat template
     response_ids   tokens of the answer, and `rollout_log_probs` where the batch has them
@@ -50,18 +50,20 @@ class KernelRewardManager(NaiveRewardManager):  # type: ignore[misc]  # verl has
     def _place(self, data: Any) -> dict[str, Any]:
         """Fields of an answer that verl knows beside `extra_info`."""
         told = {name: value[0] for name, value in data.non_tensor_batch.items()}
-        place: dict[str, Any] = {"global_steps": _step(data.meta_info, told.get("tool_extra_fields"))}
+        place: dict[str, Any] = {"global_steps": _step({**told, **data.meta_info}, told.get("tool_extra_fields"))}
         if (uid := told.get("uid")) is not None:
-            place |= {"uid": str(uid), "sample": self._seen[str(uid)] * self._workers + self._worker}
+            session = told.get("session_id")
+            number = self._seen[str(uid)] * self._workers + self._worker if session is None else int(session)
+            place |= {"uid": str(uid), "sample": number}
             self._seen[str(uid)] += 1
         if (prompt := told.get("raw_prompt")) is not None:
             place["prompt"] = list(prompt)
         return place | _tokens(data.batch)
 
 
-def _step(meta: dict[str, Any], fields: Any) -> int | None:
+def _step(known: dict[str, Any], fields: Any) -> int | None:
     """The trainer's step, or the version of the weights.  verl says -1 where it knows none."""
-    found = meta.get("global_steps", (fields or {}).get("max_global_steps"))
+    found = known.get("global_steps", (fields or {}).get("max_global_steps"))
     return None if found is None or int(found) < 0 else int(found)
 
 

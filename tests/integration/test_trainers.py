@@ -217,7 +217,13 @@ def test_verls_reward_workers_number_samples_apart(monkeypatch: pytest.MonkeyPat
             for _ in range(2):
                 await manager.run_single(data)
 
+        placed = {"global_steps": np.array([7]), "session_id": np.array([1])}  # as the trainer of version 1 says it
+        data.non_tensor_batch |= placed
+        await manager.run_single(data)
+
     asyncio.run(scored())
+    last = seen.pop()
+    assert (last["global_steps"], last["sample"]) == (7, 1)
     assert [one["sample"] for one in seen] == [0, 3, 2, 5]
     assert {(one["uid"], one["step"], one["global_steps"]) for one in seen} == {("u", 3, 4)}
     assert [one["response_ids"] for one in seen] == [[1, 2]] * 4

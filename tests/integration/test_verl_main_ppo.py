@@ -172,6 +172,8 @@ def test_verls_reward_loop_scores_a_training_through_our_functions(
     assert max(figures(output, step)["actor/grad_norm"] for step in range(1, STEPS + 1)) > 0
     rollouts = stored(client.database, "hooks")
     assert sorted(one["step"] for one in rollouts) == sorted([*range(1, STEPS + 1)] * SAMPLES)
+    assert len({(one["step"], one["label"]) for one in rollouts}) == len(rollouts)
+    assert {one["label"].rpartition("/")[2] for one in rollouts} == {str(sample) for sample in range(SAMPLES)}
     assert all(one["messages"][0]["role"] == "user" for one in rollouts)
     assert_report_and_sft_set(client, settings, "hooks", tmp_path / "sft")
 
