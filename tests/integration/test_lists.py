@@ -124,6 +124,13 @@ def test_trajectories_are_filtered_by_run_model_problem_and_outcome(pages: Flask
     assert pages.get("/trajectories?outcome=odd").status_code == 400
 
 
+def test_device_times_are_a_column_and_a_filter_of_candidates(pages: FlaskClient) -> None:
+    shown = pages.get("/candidates?columns=device_speedup&where=device_speedup+%3E+1").text
+    assert re.findall(r"<strong>(\d\.\d\d×)</strong>", shown) == ["1.44×"]
+    rows = pages.get("/candidates.json?where=device_speedup+%3E+1").get_json()["candidates"]
+    assert [round(row["device_speedup"], 2) for row in rows] == [1.44]
+
+
 def test_rewards_are_a_column_of_candidates_and_trajectories(pages: FlaskClient) -> None:
     for path in ("/candidates", "/trajectories"):
         shown = pages.get(f"{path}?columns=reward").text

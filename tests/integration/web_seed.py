@@ -22,7 +22,7 @@ from app.domain.evaluation import (
 from app.domain.evidence import KernelCode
 from app.domain.verdict import Verdict
 from app.settings import Settings
-from app.store import evaluation_json, kernel_codes, tables
+from app.store import evaluations, kernel_codes, tables
 from tests.integration.seed_evaluations import (
     CLEAN,
     CPU,
@@ -131,32 +131,16 @@ class Seeder:
 
     def evaluation(self, job_id: UUID, evaluation: Evaluation, verdict: Verdict, *, age_s: float = 0.0) -> UUID:
         evaluation_id, verdict_id = ids.new_id(), ids.new_id()
-        timed, kernels = evaluation.timing, evaluation.profile
         self.insert(
             tables.evaluations,
             evaluation_id=evaluation_id,
             job_id=job_id,
             attempt=1,
             worker="worker@bench-01",
-            status=evaluation.status,
-            valid=evaluation.valid,
-            compiled=evaluation.compiled,
-            correct=evaluation.correct,
-            speedup=timed.speedup if timed else None,
-            speedup_ci_low=timed.ci_low if timed else None,
-            speedup_ci_high=timed.ci_high if timed else None,
-            reference_us=timed.reference_us if timed else None,
-            candidate_us=timed.candidate_us if timed else None,
-            coverage_time=kernels.coverage_time if kernels else None,
-            coverage_count=kernels.coverage_count if kernels else None,
             baseline="eager",
-            device_class=evaluation.environment.device_class,
-            device_name=evaluation.environment.device_name,
-            protocol=evaluation.protocol,
-            seed=evaluation.seed,
             queue_ms=812.0,
             total_ms=evaluation.stage_ms["total"],
-            measurement=evaluation_json.encode(evaluation),
+            **evaluations.columns(evaluation),
             created_at=self.now - timedelta(seconds=age_s),
         )
         self.insert(

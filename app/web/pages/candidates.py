@@ -49,6 +49,7 @@ LISTING = Listing(
         Column(name="status", heading="Status"),
         Column(name="verdict", heading="Verdict"),
         Column(name="speedup", heading="Speedup", sorts=True, is_number=True),
+        Column(name="device_speedup", heading="Device-time speedup", is_number=True, is_usual=False),
         Column(name="candidate_us", heading="Per call", sorts=True, is_number=True, is_usual=False),
         Column(name="reference_us", heading="Reference", is_number=True, is_usual=False),
         Column(name="coverage_time", heading="Coverage", sorts=True, is_number=True, is_usual=False),
