@@ -185,8 +185,10 @@ def assert_report_and_sft_set(client: Client, settings: Settings, run: str, out:
     right = sum(one["response"].decode() == ANSWERS[0] for one in rollouts)
     said = assay(settings, "report", "--where", f'run ~ "{run}"', "--json")
     assert said.exit_code == 0, said.output
-    assert run in said.output
-    assert right > 0
+    told = json.loads(said.stdout)
+    assert [each["group"].split(" level")[0] for each in told] == [f"run {run} step {step}" for step in (1, 2)]
+    assert sum(each["samples"] for each in told) == len(rollouts)
+    assert sum(each["fast_p"]["0"]["count"] for each in told) == right > 0
     how: dict[str, Any] = {"kind": Kind.TRAJECTORY, "include_benchmarks": True, "val_fraction": 0.0}
     export.export(client.database, Spec(format="verl_sft_masked", where=f'run ~ "{run}"', **how), out)
     assert export.verify(out) == []
