@@ -72,7 +72,7 @@ ADVANTAGES = torch.tensor([[1.0, -1.0, 1.0]])
 
 
 @pytest.mark.parametrize("name", ["ppo_dual_clip", "cispo", "dppo", "gspo", "topr", "rec"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_gaps_of_hundreds_of_nats_keep_losses_finite(name, dtype):
     new, old = GAPS[0].to(dtype, copy=True).requires_grad_(), GAPS[1].to(dtype)
     tail = (torch.ones(1, 3),) if name in {"gspo", "topr", "rec"} else ()
@@ -94,6 +94,14 @@ def test_a_clipped_token_with_an_infinite_ratio_has_no_gradient(clip, weight):
     assert loss.isfinite()
     if clip is losses.Clip.TWO_SIDE:
         assert new.grad[0, :2].tolist() == [0, 0]
+
+
+def test_half_precision_has_no_ratio_that_is_infinite_or_no_number():
+    """Without advantage an infinite ratio is NaN, and so is DPPO's divergence of two certain tokens."""
+    new, old, none = (torch.tensor([[each]], dtype=torch.float16) for each in (0.0, -30.0, 0.0))
+    assert losses.ppo_dual_clip(new, old, none) == 0
+    assert losses.dppo_mask(new, new, none + 1, losses.Divergence.KL, 0.2, 0.2) == 1
+    assert losses.dppo_mask(new, new, none - 1, losses.Divergence.KL, 0.2, 0.2) == 1
 
 
 def test_turns_that_touch_or_are_empty_are_no_turns_of_their_own():

@@ -231,6 +231,7 @@ def dppo_mask(
     clip_high: float,
 ) -> torch.Tensor:
     """1 for tokens within the divergence, else 0."""
+    log_prob, old_log_prob = _exact(log_prob), _exact(old_log_prob)
     new, old = log_prob.exp(), old_log_prob.exp()
     if divergence is Divergence.TOTAL_VARIATION:
         upwards, downwards = new - old <= clip_high, new - old >= -clip_low
@@ -242,4 +243,9 @@ def dppo_mask(
 
 
 def _ratio(log_prob: torch.Tensor, old_log_prob: torch.Tensor) -> torch.Tensor:
-    return (log_prob - old_log_prob).clamp(-MOST_LOG, MOST_LOG).exp()
+    return _exact(log_prob - old_log_prob).clamp(-MOST_LOG, MOST_LOG).exp()
+
+
+def _exact(values: torch.Tensor) -> torch.Tensor:
+    """In float32 at least: exp(20) is infinite in float16, and 1 − p + 1e-8 is 0 there for p = 1."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
