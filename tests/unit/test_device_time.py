@@ -360,11 +360,12 @@ def test_blocks_take_whole_graphs_and_no_more_than_there_are(
         CANDIDATE: device_time._plan(runner, 2000 / other_wall_us),
     }
     score: Any = SimpleNamespace(per_call_us=(reference_us, candidate_us), lasting_us=2000.0)
-    for side, sizes in device_time._sizes(score, graphs).items():
+    most = max(each.enough(1.25 * 2000.0 / us) for each, us in zip(graphs.values(), score.per_call_us, strict=True))
+    for side, sizes in device_time._sizes(score, graphs, most).items():
         assert graphs[side].number <= device_time.GRAPHS[1]
         assert graphs[side].most <= max(1, min(slots // 2, in_block))
         for calls in sizes:
-            assert 1 <= calls <= graphs[side].most
+            assert 1 <= calls <= min(most, graphs[side].most)
             assert calls % graphs[side].calls == 0
 
 

@@ -47,8 +47,9 @@ SLOTS = 1024
 """Input slots of a small problem: a block of half as many calls of 2 µs lasts a millisecond, which is long against the
 hand-over's jitter (some 60 µs on an H200)."""
 
-HOST_SHARE = 4.0
-"""Calls are recorded as if the device took this fraction of a call's wall time, so that blocks are long enough."""
+HOST_SHARE = 8.0
+"""Calls are recorded as if they were so many times shorter than by the wall clock, so that blocks are long enough
+without the host's part."""
 
 WORTHWHILE = 4.0
 """Multiple of the timing budget that must be left of the deadline."""
@@ -75,6 +76,14 @@ class _Graphs:
     def most(self) -> int:
         """Calls of a block that takes all of them."""
         return self.calls * self.number
+
+    def enough(self, calls: float) -> int:
+        """Calls of the fewest graphs that have so many, or of all."""
+        return self.calls * max(1, min(self.number, math.ceil(calls / self.calls)))
+
+    def within(self, calls: int) -> int:
+        """Number of graphs that have no more calls, but one at the least."""
+        return max(1, min(self.number, calls // self.calls))
 
 
 def extra_bytes(agreed: problem_spec.Spec, place: problem_spec.Arena) -> int:
@@ -196,14 +205,14 @@ def _benchmark(
 ) -> Timing:
     """Rounds of groups, until the ratio is known or the budget is spent."""
     spent_s = 0.0
+    with runner.exclusive(), place.alone(runner), runner.timed_by(place.stopwatch):
+        _warm_up(score, runner, graphs, seen)
     while True:
         _require_time(runner, terms)
-        drawn = list(_draw(score, runner, terms, max(each.most for each in graphs.values())))
+        drawn = list(_draw(score, runner, terms, graphs, spent_s))
         with runner.exclusive(), place.alone(runner), runner.timed_by(place.stopwatch):
             began = time.monotonic() - spent_s
             score.watch()
-            if not score.groups:
-                _warm_up(score, runner, graphs, seen)
             reason = ""
             for batch in drawn:
                 score.groups.append(_hold(score, runner, graphs, batch))
@@ -223,12 +232,22 @@ def _benchmark(
             return stopping.timing(score, reason, terms.floor_us)
 
 
-def _draw(score: Score, runner: CallRunner, terms: sizing.Terms, most: int) -> Iterator[Batch]:
-    """Fresh inputs for the groups of a round: two blocks each, of `most` calls at the most."""
-    fitting = terms.round_bytes // (2 * most * runner.bytes_per_call)
-    for _ in range(max(1, min(sizing.ROUND_GROUPS, fitting))):
+def _draw(
+    score: Score, runner: CallRunner, terms: sizing.Terms, graphs: dict[str, _Graphs], spent_s: float
+) -> Iterator[Batch]:
+    """Fresh inputs for the groups of a round, two blocks each: for no more groups than there is time and memory for."""
+    calls = max(
+        each.enough(sizing.SPREAD * score.lasting_us / us)
+        for each, us in zip((graphs[REFERENCE], graphs[CANDIDATE]), score.per_call_us, strict=True)
+    )
+    wanted = sizing.ROUND_GROUPS
+    if score.groups:
+        in_time = math.ceil((terms.budget_s - spent_s) / spent_s * len(score.groups))
+        wanted = min(wanted, max(in_time, stopping.ENOUGH_GROUPS - len(score.groups)))
+    fitting = terms.round_bytes // (2 * calls * runner.bytes_per_call)
+    for _ in range(max(1, min(wanted, fitting))):
         with score.beside(runner.device_lock):
-            yield runner.draw(2 * most)
+            yield runner.draw(2 * calls)
 
 
 def _warm_up(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], seen: Batch) -> None:
@@ -244,7 +263,7 @@ def _warm_up(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], seen:
 
 def _hold(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], batch: Batch) -> list[Block]:
     """A group: reference, candidate, candidate, reference."""
-    sizes = _sizes(score, graphs)
+    sizes = _sizes(score, graphs, batch.slots // 2)
     found = []
     for side, place in ORDER:
         calls = sizes[side][place]
@@ -253,13 +272,18 @@ def _hold(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], batch: B
     return [replace(block, **asdict(score.clocks)) for block in found]
 
 
-def _sizes(score: Score, graphs: dict[str, _Graphs]) -> dict[str, list[int]]:
-    """Secret numbers of calls for both blocks of each side, in whole graphs; the reference's last about as long."""
+def _sizes(score: Score, graphs: dict[str, _Graphs], most: int) -> dict[str, list[int]]:
+    """Secret numbers of calls for both blocks of each side, in whole graphs and at most `most`; the reference's blocks
+    last about as long."""
     reference_us, candidate_us = score.per_call_us
     own, other = graphs[CANDIDATE], graphs[REFERENCE]
-    chosen = [own.calls * secret_size(score.lasting_us / (candidate_us * own.calls), own.number) for _ in range(2)]
+    enough = score.lasting_us / (candidate_us * own.calls)
+    chosen = [own.calls * secret_size(enough, own.within(most)) for _ in range(2)]
     alike = [round(calls * candidate_us / (reference_us * other.calls)) for calls in chosen]
-    return {CANDIDATE: chosen, REFERENCE: [other.calls * max(1, min(other.number, each)) for each in alike]}
+    return {
+        CANDIDATE: chosen,
+        REFERENCE: [other.calls * max(1, min(other.within(most), each)) for each in alike],
+    }
 
 
 def _run(score: Score, runner: CallRunner, side: str, batch: Batch, first: int, calls: int) -> Times:
