@@ -25,7 +25,11 @@ pytestmark = [
 ]
 
 NEAR = 0.10
-"""Deviation from the truth that one evaluation may have; tests/bench/launch_paths.py says how far the median is off."""
+"""Deviation that one evaluation of the same code may have."""
+
+TRUTH_OFF, WIDE = 0.03, 0.5
+"""Relative error of a truth that was taken in another process; width of an interval, over the speedup, from which on it
+says little.  tests/bench/launch_paths.py says how often intervals hold the truth."""
 
 SMALL, LARGE = "softmax_384kb", "softmax_64mb"
 NO_GRAPH = "replayed outputs are wrong"
@@ -81,8 +85,8 @@ def test_it_is_the_speedup_of_graphs_in_one_process(host: "Host", name: str) -> 
     found = _device_time(evaluation)
     print(name, true, found, evaluation.timing and evaluation.timing.speedup, evaluation.stage_ms)
     assert found.error is None
-    assert abs(found.speedup / true - 1) < NEAR
-    assert found.ci_low <= found.speedup <= found.ci_high
+    assert found.ci_low * (1 - TRUTH_OFF) <= true <= found.ci_high * (1 + TRUTH_OFF)
+    assert (found.ci_high - found.ci_low) / found.speedup < WIDE
 
 
 @pytest.mark.parametrize("name", [SMALL, LARGE])
