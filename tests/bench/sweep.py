@@ -28,7 +28,7 @@ import torch
 
 from app.domain import kernelbench, sweep
 from app.domain.evaluation import PROTOCOL
-from app.domain.job import REWARD_BUDGET_S, Job
+from app.domain.job import REWARD_BUDGET_S, Job, JobOptions
 from app.domain.problem import Problem
 from app.domain.verdict import Subject
 from app.judge import judge
@@ -53,18 +53,18 @@ def chosen(directory: Path, levels: set[int], only: list[tuple[int, int]], every
     return sweep.mixed([kernelbench.problem(files[key], key[0]) for key in keys])
 
 
-def job(problem: Problem, budget_s: float) -> Job:
+def job(problem: Problem, options: JobOptions) -> Job:
     candidate = sweep.identity(problem.reference, problem.entry_point)
     return Job(
         job_id=uuid4(), reference=problem.reference, candidate=candidate, backend=sweep.BACKEND,
-        entry_point=problem.entry_point, options=sweep.options(budget_s),
+        entry_point=problem.entry_point, options=options,
     )  # fmt: skip
 
 
-def checked(fleet: Fleet, problem: Problem, budget_s: float, outside: dict[str, Any]) -> sweep.Row:
+def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[str, Any]) -> sweep.Row:
     """Evaluate one problem; where 1.0 is outside the interval or far off, `outside` gets every block and kernel."""
     began = time.perf_counter()
-    one = job(problem, budget_s)
+    one = job(problem, options)
     evaluation = fleet.evaluated(one)
     subject = Subject(
         evaluation=evaluation, backend=one.backend, candidate=one.candidate, reference=one.reference
@@ -77,11 +77,11 @@ def checked(fleet: Fleet, problem: Problem, budget_s: float, outside: dict[str, 
 
 
 def rows(
-    fleet: Fleet, problems: list[Problem], budget_s: float, stop_after_s: float, outside: dict[str, Any]
+    fleet: Fleet, problems: list[Problem], options: JobOptions, stop_after_s: float, outside: dict[str, Any]
 ) -> Iterator[sweep.Row]:
     """As they end.  Past `stop_after_s` none is begun."""
     with ThreadPoolExecutor(fleet.slots) as pool:
-        futures: list[Future[sweep.Row]] = [pool.submit(checked, fleet, each, budget_s, outside) for each in problems]
+        futures: list[Future[sweep.Row]] = [pool.submit(checked, fleet, each, options, outside) for each in problems]
         timer = threading.Timer(stop_after_s, lambda: [future.cancel() for future in futures])
         timer.daemon = True
         timer.start()
@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("--only", type=pairs, default=[], help="level/number,…; then --levels and --every say nothing")
     parser.add_argument("--every", type=int, default=1, help="every Nth problem")
     parser.add_argument("--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds")
+    parser.add_argument("--device-time", action="store_true", help="also take the device-time speedup")
     parser.add_argument("--ballast", type=float, default=0.0, help="GB of device memory that this process takes first")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds after which no problem is begun")
     parser.add_argument("--own", type=int, default=0, help="problems for KernelBench's own evaluation")
@@ -161,8 +162,9 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
     found: list[sweep.Row] = []
     outside: dict[str, Any] = {}
     report["outside"] = outside
+    options = sweep.options(arguments.budget, device_time=arguments.device_time)
     began = stored_s = time.perf_counter()
-    for row in rows(fleet, problems, arguments.budget, arguments.stop_after, outside):
+    for row in rows(fleet, problems, options, arguments.stop_after, outside):
         found.append(row)
         print(f"{len(found):4}/{len(problems)} {sweep.line(row)}", flush=True)
         if time.perf_counter() > stored_s + STORE_S:
