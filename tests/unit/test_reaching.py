@@ -1,6 +1,5 @@
 """Inputs that reach what a reference's code distinguishes."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -148,20 +147,3 @@ def test_rows_that_are_alike_are_reordered_within() -> None:
     (x,) = reaching_inputs.applied(Variant.REDRAWN, plan, [torch.arange(64).repeat(8, 1)])
     assert not torch.equal(x, torch.arange(64).repeat(8, 1))
     assert torch.equal(x.sort(dim=1).values, torch.arange(64).repeat(8, 1))
-
-
-def test_starts_and_lengths_of_the_same_segments_are_not_drawn_apart() -> None:
-    def starts() -> torch.Tensor:
-        return torch.tensor([0, 100, 280])
-
-    def lengths() -> torch.Tensor:
-        return torch.tensor([100, 180, 256])
-
-    def sums(x: torch.Tensor, first: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-        pairs = zip(first.tolist(), count.tolist(), strict=True)
-        return torch.stack([x[start : start + length].sum() for start, length in pairs])
-
-    values = functools.partial(torch.randn, 536)
-    assert _plan(sums, values, starts, lengths) == Plan()
-    assert _plan(sums, values, starts, lambda: torch.randint(1, 100, (3,))) == Plan()
-    assert _plan(lambda x, first: x[first], values, starts).kinds == (Variant.REDRAWN,)

@@ -4,8 +4,8 @@ Two kinds, beside those that only change a distribution (workers/protocol/input_
 that compare with a number or clamp at one are watched while the reference runs; where all values lie on one side of it,
 half of the rows of the inputs are scaled until some come to lie on the other.  *Redrawn*: integer inputs that two draws
 have alike are drawn anew, within their range: sorted ones (offsets) stay sorted between the same ends, of a mask that
-hides all or nothing an eighth is turned, and of others the rows, or what differs within them, are reordered; not of
-vectors that may describe the same segments.  Numbers
+hides all or nothing an eighth is turned, and of others the rows, or what differs within them, are reordered; segments
+that two lists describe stay apart.  Numbers
 that are all equal in every draw (a state that begins at rest, a weight of ones) are drawn about that value.
 
 Asked in the reference's own process, once for each problem.  It does not guard against limits that Python compares
@@ -177,19 +177,8 @@ def _scaled_rows(x: Any, factor: float) -> Any:
 
 
 def _fixed(inputs: list[Any], others: list[Any]) -> frozenset[int]:
-    leaves = list(layout.values(inputs))
-    pairs = enumerate(zip(leaves, layout.values(others), strict=True))
-    same = [at for at, (x, y) in pairs if _is_choice(x) and layout.same([x], [y]) and _may_differ(x)]
-    return frozenset(at for at in same if not any(_belong_together(leaves[at], x) for x in leaves))
-
-
-def _belong_together(x: Any, other: Any) -> bool:
-    """Return whether two inputs may be starts and lengths, or starts and ends, of the same segments: starts that are
-    drawn anew alone make segments overlap, which no answer has to allow for."""
-    if x is other or not all(isinstance(each, torch.Tensor) and each.dim() == 1 for each in (x, other)):
-        return False
-    whole = all(each.dtype != torch.bool and not each.is_floating_point() for each in (x, other))
-    return whole and abs(len(x) - len(other)) <= 1
+    pairs = enumerate(zip(layout.values(inputs), layout.values(others), strict=True))
+    return frozenset(at for at, (x, y) in pairs if _is_choice(x) and layout.same([x], [y]) and _may_differ(x))
 
 
 def _is_choice(x: Any) -> bool:
