@@ -35,7 +35,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=float,
         default=_DEFAULTS.call_timeout_s,
         show_default=True,
-        help="For one call, and for loading, in seconds.",
+        help="For one call, and for loading, in seconds; on a GPU three times as long for the first call.",
     ),
     click.option(
         "--deadline",

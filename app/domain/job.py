@@ -100,7 +100,8 @@ class JobOptions:
     deadline_s: float = 120.0
     """From claim to result, in seconds; past it the candidate's status is `timeout`."""
     call_timeout_s: float = 30.0
-    """For one call of the candidate, and for loading and constructing it, in seconds."""
+    """For one call of the candidate, and for loading and constructing it, in seconds.  The first call on a GPU, which
+    compiles, has three times as long."""
     timing_budget_s: float = 2.0
     """Time to spend on timed blocks, in seconds; 0 checks correctness alone."""
     memory_bytes: int = 4 << 30

@@ -73,3 +73,9 @@ def test_later_calls_on_a_gpu_take_no_longer_than_the_first_let_expect() -> None
     assert trials.patience(trials.candidate, 1) == 300
     trials.surveys, trials.quickest_s = False, 0.5  # nobody waits for a CPU's one slot
     assert trials.patience(trials.candidate, 1) == 300
+
+
+def test_a_first_call_that_compiles_has_longer_and_never_beyond_the_deadline() -> None:
+    assert Deadline(1000, 30).allow_first(compiles=True) == 90
+    assert Deadline(1000, 30).allow_first(compiles=False) == 30
+    assert Deadline(40, 30).allow_first(compiles=True) == pytest.approx(40, abs=1)

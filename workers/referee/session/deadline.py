@@ -10,6 +10,10 @@ from workers.referee.host.waiting_time import Waits
 REFERENCE_TIMEOUT_S = 60.0
 """Limit for any request to the reference, in seconds."""
 
+FIRST_CALL = 3
+"""Factor on the limit for a call that may compile.  A published matmul's autotuner with 47 configurations took more
+than 30 s (H200, eight evaluations on 16 cores)."""
+
 
 class Deadline:
     """The time left to a candidate.  Time that the evaluation spends waiting for others does not count."""
@@ -36,3 +40,7 @@ class Deadline:
     def allow(self, calls: int = 1) -> float:
         """Seconds for this number of calls."""
         return min(self.left_s, self._call_timeout_s * max(1, calls))
+
+    def allow_first(self, *, compiles: bool) -> float:
+        """Seconds for the first call.  `compiles`: kernels are compiled in it, as on a GPU."""
+        return self.allow(FIRST_CALL if compiles else 1)

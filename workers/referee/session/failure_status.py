@@ -10,7 +10,7 @@ from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import Outcome
 from workers.referee.host.device import Device
-from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
+from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S
 from workers.referee.session.process import FailedError
 from workers.referee.session.process_session import Session
 from workers.referee.session.reference_pool import References
@@ -147,7 +147,8 @@ class Blame:
             raise Fault(status, error.outcome.name.lower(), error.message, error.log, starved=starved) from error
         if isinstance(error, TimedOut):
             options = self._job.options
-            limits = f"at most {options.call_timeout_s:g} s a call, {options.deadline_s:g} s in all"
+            first = "" if self._device.precompiles else f" ({FIRST_CALL * options.call_timeout_s:g} s the first)"
+            limits = f"at most {options.call_timeout_s:g} s a call{first}, {options.deadline_s:g} s in all"
             raise Fault(Status.TIMEOUT, "timeout", f"no answer in time ({limits})") from error
         if isinstance(error, Ended):
             if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
