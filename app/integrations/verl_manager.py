@@ -12,7 +12,8 @@ the data set has itself:
 
     uid            verl's id of the prompt in this step: the group
     sample         number of the answer in its group: verl's session id, else one that differs in every reward worker
-    global_steps   the trainer's step; where the batch does not have it, the newest weights that the answer is from
+    step           the trainer's step; where the batch does not have it, the newest weights that the answer is from
+    global_steps   the same, until verl's manager puts the engine's field of that name in its place: the weights' step
     prompt         the messages before a chat template
     response_ids   tokens of the answer, and `rollout_log_probs` where the batch has them
 
@@ -50,7 +51,8 @@ class KernelRewardManager(NaiveRewardManager):  # type: ignore[misc]  # verl has
     def _place(self, data: Any) -> dict[str, Any]:
         """Fields of an answer that verl knows beside `extra_info`."""
         told = {name: value[0] for name, value in data.non_tensor_batch.items()}
-        place: dict[str, Any] = {"global_steps": _step({**told, **data.meta_info}, told.get("tool_extra_fields"))}
+        step = _step({**told, **data.meta_info}, told.get("tool_extra_fields"))
+        place: dict[str, Any] = {"global_steps": step, "step": step}
         if (uid := told.get("uid")) is not None:
             session = told.get("session_id")
             number = self._seen[str(uid)] * self._workers + self._worker if session is None else int(session)

@@ -217,13 +217,15 @@ def test_verls_reward_workers_number_samples_apart(monkeypatch: pytest.MonkeyPat
             for _ in range(2):
                 await manager.run_single(data)
 
-        placed = {"global_steps": np.array([7]), "session_id": np.array([1])}  # as the trainer of version 1 says it
-        data.non_tensor_batch |= placed
+        # as the trainer of version 1 says it; the engine's field is of the weights
+        placed = {"global_steps": np.array([7]), "session_id": np.array([1])}
+        others = {"extra_info": {}, "tool_extra_fields": {"global_steps": 6}}
+        data.non_tensor_batch |= {**placed, **{name: np.array([one], dtype=object) for name, one in others.items()}}
         await manager.run_single(data)
 
     asyncio.run(scored())
     last = seen.pop()
-    assert (last["global_steps"], last["sample"]) == (7, 1)
+    assert (last["step"], last["sample"]) == (7, 1)
     assert [one["sample"] for one in seen] == [0, 3, 2, 5]
     assert {(one["uid"], one["step"], one["global_steps"]) for one in seen} == {("u", 3, 4)}
     assert [one["response_ids"] for one in seen] == [[1, 2]] * 4
