@@ -1,4 +1,4 @@
-"""JUDGE: from the measurement to the verdict.  Pure, so that a stored evaluation can be judged again anywhere."""
+"""JUDGE: from measurements to a verdict.  Pure, so that a stored evaluation can be judged again anywhere."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from app.domain.verdict import Finding, Label, Subject, Verdict
 
 
 def judge(subject: Subject, policy: Policy = policies.DEFAULT) -> Verdict:
-    """Ask every detector, weigh its findings under the policy; the verdict's label is that of the heaviest finding.
+    """Run every detector and weigh its findings under the policy; the verdict's label is that of the heaviest finding.
 
-    A detector that raises fails the judging: a check that could not run did not pass.  An invalid evaluation says
-    nothing about the candidate, so no detector is asked."""
+    A detector that raises fails the judging: a check that could not run has not passed.  No detector runs on an invalid
+    evaluation, which says nothing about the candidate."""
     _require_known(policy)
     findings: list[Finding] = []
     if subject.evaluation.valid:
@@ -30,12 +30,13 @@ def judge(subject: Subject, policy: Policy = policies.DEFAULT) -> Verdict:
 
 
 def _label(name: str, finding: Finding, policy: Policy) -> Label:
-    """Advice is never guilt, for any policy and detector: the source's text decides nothing."""
+    """The label of a finding under the policy.  Advice never accuses, under any policy: the source's text decides
+    nothing."""
     return Label.CLEAN if name in ADVICE else policy.weigh(name, finding.label)
 
 
 def _require_known(policy: Policy) -> None:
-    """Check the names: a weight for a detector that does not exist would be a rule without effect."""
+    """Raise ValueError if the policy weighs a detector that does not exist: such a rule would have no effect."""
     unknown = sorted(set(policy.weights) - set(DETECTORS))
     if unknown:
         raise ValueError(f"policy {policy.key} weighs unknown detectors: {', '.join(unknown)}")

@@ -1,4 +1,4 @@
-"""JUDGE: judge a stored evaluation again, without a device: one rule for the CLI, the web pages and exports."""
+"""JUDGE: judges a stored evaluation again, without a device: one rule for the CLI, the web pages and exports."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Rejudged:
 
     @property
     def label_before(self) -> Label | None:
-        """Label of the verdict before; None where there is no such verdict."""
+        """Label of the previous verdict; None if there is none."""
         return None if self.before is None else self.before.label
 
 
 def rejudge(
     connection: Connection, stored: evaluations.Stored, policy: Policy | None = None, *, dry_run: bool = False
 ) -> Rejudged:
-    """Judge under `policy`, by default the newest version of the last one, in the caller's transaction.
+    """Judge under `policy`, by default the newest version of the last verdict's policy, in the caller's transaction.
 
-    A verdict that differs from the current one is stored; where the label differs, datasets that rest on it become
-    stale.  `dry_run` stores nothing, and names the datasets that would.  Raises JudgingError."""
+    A verdict that differs from the current one is stored; if its label differs, datasets that rest on it become stale.
+    `dry_run` stores nothing and returns the datasets that would become stale.  Raises JudgingError."""
     before = evaluations.verdict(connection, stored.evaluation_id)
     asked = policy or last_policy(before)
     try:

@@ -53,8 +53,8 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
-    """Terms on which a job is claimed."""
+class ClaimSettings:
+    """ClaimSettings on which a job is claimed."""
 
     owner: str
     """Unique to this claim."""
@@ -63,7 +63,7 @@ class Terms:
     ageing_s: float = AGEING_S
 
 
-def claim(connection: sa.Connection, place: Place, queue: str, terms: Terms) -> Claim:
+def claim(connection: sa.Connection, place: Place, queue: str, terms: ClaimSettings) -> Claim:
     """Take the job that is due on the device, or none: where nothing waits, or the device is closed.
 
     `queue` gave the permission; the job may be of another one that the device serves, and the permission is owed to
@@ -80,7 +80,7 @@ def claim(connection: sa.Connection, place: Place, queue: str, terms: Terms) -> 
 
 
 def _take_next(
-    connection: sa.Connection, place: Place, pins: Sequence[str | None], terms: Terms, look: _Look
+    connection: sa.Connection, place: Place, pins: Sequence[str | None], terms: ClaimSettings, look: _Look
 ) -> tuple[leases.Lease | None, str | None]:
     """The job that is due, and its pin."""
     ranked = look.ranked

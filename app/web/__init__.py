@@ -51,7 +51,7 @@ from app.web.pages import (
     trajectories,
     views,
 )
-from app.web.submit_batcher import Intake
+from app.web.submit_batcher import SubmitBatcher
 from app.web.writes import Writes
 
 __all__ = ["create_app"]
@@ -103,7 +103,7 @@ def create_app(settings: Settings) -> flask.Flask:
         "writes": Writes(database),
     }
     if settings.broker_url is not None:
-        app.extensions["assay"]["intake"] = Intake(database, broker.make_app(settings.broker_url))
+        app.extensions["assay"]["submit_batcher"] = SubmitBatcher(database, broker.make_app(settings.broker_url))
     app.jinja_env.filters.update(jinja_filters.FILTERS)
     path_converters.install(app)
     for page in PAGES:

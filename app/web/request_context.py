@@ -13,7 +13,7 @@ from werkzeug.exceptions import BadRequest, NotFound, ServiceUnavailable
 from app.settings import Settings
 from app.store.database import Connection, Database
 from app.web.job_waiter import Watch
-from app.web.submit_batcher import Intake
+from app.web.submit_batcher import SubmitBatcher
 from app.web.writes import Writes
 
 _T = TypeVar("_T")
@@ -50,18 +50,18 @@ def watch() -> Watch:
     return found
 
 
-def intake() -> Intake:
+def submit_batcher() -> SubmitBatcher:
     """The way from requests to jobs.  503 where this server was given no broker."""
-    found = flask.current_app.extensions["assay"].get("intake")
+    found = flask.current_app.extensions["assay"].get("submit_batcher")
     if found is None:
         raise ServiceUnavailable("this server takes no submissions: it was given no ASSAY_BROKER_URL")
-    assert isinstance(found, Intake)
+    assert isinstance(found, SubmitBatcher)
     return found
 
 
 def broker() -> Celery:
     """Celery app that publishes the messages."""
-    return intake().broker
+    return submit_batcher().broker
 
 
 def argument(name: str) -> str:

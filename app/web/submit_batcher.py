@@ -42,7 +42,7 @@ class _Brought:
     done: bool = field(default=False)
 
 
-class Intake:
+class SubmitBatcher:
     """The way from requests to jobs for many callers at once.  Safe for threads; one per process."""
 
     def __init__(self, database: Database, broker: Celery) -> None:

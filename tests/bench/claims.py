@@ -71,7 +71,7 @@ def claim(database: Database, number: int) -> list[float]:
     took = []
     for _ in range(number):
         began = time.perf_counter()
-        terms = scheduling.Terms(owner=secrets.token_hex(4), lease_s=60, limits=Limits())
+        terms = scheduling.ClaimSettings(owner=secrets.token_hex(4), lease_s=60, limits=Limits())
         with database.begin() as connection:
             assert scheduling.claim(connection, HERE, "gpu.h200", terms).lease is not None
         took.append(1000 * (time.perf_counter() - began))

@@ -63,7 +63,7 @@ def url(services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.server_close()
         parts = app.extensions["assay"]
         parts["watch"].close()
-        parts["intake"].broker.close()
+        parts["submit_batcher"].broker.close()
         parts["database"].dispose()
 
 

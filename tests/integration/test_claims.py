@@ -39,7 +39,7 @@ def many(number: int) -> list[str]:
 
 
 def claim(database: Database, place: Place = HERE, queue: str = QUEUE) -> scheduling.Claim:
-    terms = scheduling.Terms(owner=secrets.token_hex(4), lease_s=60, limits=Limits())
+    terms = scheduling.ClaimSettings(owner=secrets.token_hex(4), lease_s=60, limits=Limits())
     with database.begin() as connection:
         return scheduling.claim(connection, place, queue, terms)
 

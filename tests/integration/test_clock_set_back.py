@@ -19,7 +19,7 @@ from tests.integration import fakes
 from tests.integration.collecting import CODE, LOCAL, REFERENCE, Site, said, specification
 
 HERE = Place(device_class="cpu", node="here", index=0)
-TERMS = scheduling.Terms(owner="me", lease_s=9, limits=Limits())
+TERMS = scheduling.ClaimSettings(owner="me", lease_s=9, limits=Limits())
 
 
 def set_back(database: Database, *changed: tuple[sa.Table, str]) -> None:

@@ -51,7 +51,7 @@ def app(settings: Settings) -> Iterator[flask.Flask]:
     yield made
     parts = made.extensions["assay"]
     parts["watch"].close()
-    parts["intake"].broker.close()
+    parts["submit_batcher"].broker.close()
     parts["database"].dispose()
 
 

@@ -33,7 +33,7 @@ def evaluated(database: Database, broker: Celery, number: int) -> list[UUID]:
     stored = []
     for _ in range(number):
         with database.begin() as connection:
-            terms = scheduling.Terms(owner="me", lease_s=60, limits=Limits(attempts=1))
+            terms = scheduling.ClaimSettings(owner="me", lease_s=60, limits=Limits(attempts=1))
             lease = scheduling.claim(connection, HERE, "cpu", terms).lease
             assert lease is not None
             evaluation_id = evaluations.add(
@@ -172,7 +172,7 @@ def test_data_of_the_first_version_is_read_by_this_one(settings: Settings, empty
         assert waits["state"] == "queued"
         trajectory = client.get_trajectory(UUID(identifiers[3]))
         assert (trajectory.run, [turn.response for turn in trajectory.turns]) == ("old run", ["answer", "another"])
-        terms = scheduling.Terms(owner="me", lease_s=60, limits=Limits(attempts=1))
+        terms = scheduling.ClaimSettings(owner="me", lease_s=60, limits=Limits(attempts=1))
         with client.database.begin() as connection:
             lease = scheduling.claim(connection, place, "gpu.h200", terms).lease
             assert lease is not None

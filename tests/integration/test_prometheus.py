@@ -47,7 +47,7 @@ def scraped(app: flask.Flask) -> dict[str, float]:
 
 
 def run_one(database: Database, **outcome: Any) -> None:
-    terms = scheduling.Terms(owner="me", lease_s=60, limits=Limits(attempts=1))
+    terms = scheduling.ClaimSettings(owner="me", lease_s=60, limits=Limits(attempts=1))
     with database.begin() as connection:
         lease = scheduling.claim(connection, HERE, "cpu", terms).lease
         assert lease is not None

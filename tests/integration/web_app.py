@@ -32,7 +32,7 @@ def opened(settings: Settings, *, testing: bool = False) -> Iterator[Flask]:
     finally:
         parts = app.extensions["assay"]
         parts["watch"].close()
-        parts["intake"].broker.close()
+        parts["submit_batcher"].broker.close()
         parts["database"].dispose()
 
 

@@ -64,7 +64,7 @@ class Caller:
 
     def decide(self, rollout_id: UUID) -> None:
         """One decision, and one of the calls that it makes due."""
-        if self._patiently(lambda: advance(self.database, self._broker, rollout_id, endpoint=self._endpoint)):
+        if self._retrying(lambda: advance(self.database, self._broker, rollout_id, endpoint=self._endpoint)):
             self.call()
 
     def call(self) -> None:
@@ -97,14 +97,14 @@ class Caller:
 
     def _one_call(self) -> ModelAnswer | None:
         """The answer that was stored; None where nothing was due."""
-        prepared = self._patiently(self._prepare)
+        prepared = self._retrying(self._prepare)
         if prepared is None:
             return None
         node_id = prepared.claimed.ready.node_id
         self.in_flight[node_id] = time.monotonic()
         try:
             answer = asked(prepared.config, prepared.request)
-            again_s = self._patiently(lambda: calls.store(self.database, self._broker, prepared, answer))
+            again_s = self._retrying(lambda: calls.store(self.database, self._broker, prepared, answer))
         finally:
             del self.in_flight[node_id]
         if again_s is not None:
@@ -129,7 +129,7 @@ class Caller:
             self._limiter = Limiter(config, self._settings.broker_url)
         return self._limiter
 
-    def _patiently(self, act: Callable[[], _T]) -> _T:
+    def _retrying(self, act: Callable[[], _T]) -> _T:
         """Act, and again until PostgreSQL is there: an answer that was paid for is worth waiting for."""
         pause_s = 0.1
         while True:

@@ -1,6 +1,5 @@
-"""The sandbox around every process that runs other people's code: zygote, warden, layers.
+"""The sandbox around every process that runs untrusted code: zygote, warden, layers.
 
-    referee ── spawn.Zygote ──▶ zygote (imports torch once, confined) ──fork──▶ warden ──fork──▶ candidate
+    referee ── zygote_client.Zygote ──▶ zygote (imports torch once, confined) ──fork──▶ warden ──fork──▶ candidate
 
-The warden is trusted: it makes the candidate's own namespaces, reports its pid and how it ended, and outlives it only
-to remove its remains."""
+The warden is trusted: it makes the candidate's namespaces, reports its pid and its end, and then cleans up after it."""

@@ -1,10 +1,10 @@
-"""Control groups (version 2): limits for a candidate and everything it starts together, and a way to kill all of it.
+"""Control groups (version 2): limits for a candidate with everything it starts, and a way to kill all of it.
 
-Groups are made only where this process has been given leave to: below its own group if that hands memory and pids on,
-or in a group that systemd has delegated (Delegate=yes; systemd marks it with an extended attribute).  Elsewhere, above
-all in a container, where /sys/fs/cgroup is read-only, there are the limits per process and the container's own.
+Groups are made only if this process may: below its own group if that delegates memory and pids, or in a group that
+systemd has delegated (Delegate=yes; systemd marks it with an extended attribute).  Elsewhere, above all in a container,
+where /sys/fs/cgroup is read-only, the limits per process and those of the container apply.
 
-The zygote opens its group before it loses sight of /sys; its forks make theirs through that descriptor."""
+The zygote opens its group before it loses access to /sys; its forks make theirs through that descriptor."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pathlib import Path
 CONTROLLERS = {"memory", "pids"}
 _PREFIX = "assay-"
 _HOST = "assay"
-"""Group for the processes of a delegated group: one that limits its children may hold none itself (cgroups(7))."""
+"""Group for the processes of a delegated group, which may hold none itself if it limits its children (cgroups(7))."""
 
 REMOVE_TIMEOUT_S = 1.0
-"""A group can be removed when the kernel has taken its last process apart."""
+"""Seconds for the kernel to tear down a group's last process, after which the group can be removed."""
 
 
 class Group:
-    """Control group of one candidate.  Its warden creates and removes it, the candidate enters it."""
+    """Control group of one candidate.  Its warden creates and removes it; the candidate enters it."""
 
     def __init__(self, parent: int, *, memory_bytes: int, processes: int) -> None:
-        """Make it below the open folder `parent`, with its limits.  Raises OSError."""
+        """Creates it below the open folder `parent`, with its limits.  Raises OSError."""
         self._parent = parent
         self._name = f"candidate-{os.getpid()}"
         os.mkdir(self._name, dir_fd=parent)
@@ -46,11 +46,11 @@ class Group:
             os.close(fd)
 
     def enter(self) -> None:
-        """Move this process there.  Raises OSError."""
+        """Move this process into the group.  Raises OSError."""
         self._write("cgroup.procs", "0")
 
     def out_of_memory(self) -> bool:
-        """Return whether the kernel killed a process of the group for want of memory."""
+        """Test whether the kernel killed a process of the group for lack of memory."""
         fd = os.open("memory.events", os.O_RDONLY, dir_fd=self._fd)
         try:
             events = dict(line.split() for line in os.read(fd, 4096).decode().splitlines())
@@ -59,7 +59,7 @@ class Group:
         return events["oom_kill"] != "0"
 
     def kill(self) -> None:
-        """Kill every process in the group, whichever its parents."""
+        """Kill every process in the group, whatever its parent."""
         with contextlib.suppress(FileNotFoundError):  # before Linux 5.14
             self._write("cgroup.kill", "1")
 
@@ -81,7 +81,7 @@ class Group:
 def open_parent() -> int:
     """A new group of this process, below which candidates' groups can be made, as an open folder.
 
-    Raises OSError where no group may be made."""
+    Raises OSError if no group may be made."""
     base = _delegated(own_folder())
     for left in base.glob(f"{_PREFIX}[0-9]*"):
         if not Path("/proc", left.name.removeprefix(_PREFIX)).exists():
@@ -93,14 +93,14 @@ def open_parent() -> int:
 
 
 def remove(folder: Path) -> None:
-    """A parent's group and the groups left below it, unless a process still runs there."""
+    """Remove a parent group and the groups below it, unless a process still runs in them."""
     for group in [*folder.glob("candidate-*"), folder]:
         with contextlib.suppress(OSError):
             group.rmdir()
 
 
 def own_folder(proc: Path = Path("/proc/self")) -> Path:
-    """Folder of this process's group.  Raises OSError where there is no hierarchy of version 2."""
+    """Folder of this process's group.  Raises OSError if there is no hierarchy of version 2."""
     for line in (proc / "mountinfo").read_text().splitlines():
         fields, _, kind = line.partition(" - ")
         if kind.startswith("cgroup2 "):
@@ -138,9 +138,9 @@ def _is_delegated(group: Path) -> bool:
 
 
 def _make_room(group: Path) -> None:
-    """Move the processes of a delegated group into one below it."""
+    """Move the processes of a delegated group into a group below it."""
     host = group / _HOST
     host.mkdir(exist_ok=True)
     for pid in (group / "cgroup.procs").read_text().split():
-        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+        with contextlib.suppress(ProcessLookupError):  # the process has ended
             (host / "cgroup.procs").write_text(pid)

@@ -31,7 +31,7 @@ Neither errno nor refusal: UNSEEN and UNFINISHED."""
 UNSEEN = 250
 """The act was not refused, and did not reach its target."""
 UNFINISHED = 251
-"""It did not end in time, which says nothing about its abilities."""
+"""The act did not end in time, which proves nothing."""
 
 LIMIT = 4711
 """Limit set by `limit a process`, chosen to be recognisable."""

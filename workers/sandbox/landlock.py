@@ -1,11 +1,11 @@
-"""Landlock: which files a process may touch, no TCP, no signals and no abstract sockets to outside (landlock(7)).
+"""Landlock: restricts file access, TCP, signals and abstract sockets (landlock(7)).
 
-Needs no privilege and no namespace, so that it also works in a container that refuses those.  A process under it can
-neither trace nor look into any process that is not under the same restriction or a further one: not the referee, and
-not another candidate, even of the same uid.
+It needs no privilege and no namespace, so it also works in containers that refuse those.  A restricted process can
+neither trace nor inspect a process that is not under the same restriction or a further one: not the referee, and not
+another candidate, even with the same uid.
 
-Does not guard against: sockets in the file system (seccomp forbids to connect), reading names and sizes of
-files (stat is not mediated), UDP (seccomp)."""
+Does not guard against: sockets in the file system (seccomp forbids connecting), reading names and sizes of files (stat
+is not mediated), UDP (seccomp)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every 
 _CREATE_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _LOG_SAME_EXEC_OFF = 1
-"""ABI 7: refusals are this process's affair and do not fill the host's audit log."""
+"""ABI 7: do not log refusals of this process in the host's audit log."""
 
 NEWEST = 7
-"""Later ABIs add rights that this file does not know."""
+"""Newest supported ABI; later ones add rights that this file does not know."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _RIGHTS = {1: (1 << 13) - 1, 2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEV}
-"""Rights to files, by the ABI that brought them."""
+"""Rights to files, by the ABI that introduced them."""
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 """Rights that a rule for a file (not a folder) may name."""
 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 WRITE = READ | _WRITE_FILE | _TRUNCATE
-"""Rights to files that exist."""
+"""Rights to existing files."""
 DEVICE = _READ_FILE | _WRITE_FILE | _IOCTL_DEV
 EVERYTHING = -1
 """All rights that this kernel's ABI knows."""
@@ -58,13 +58,13 @@ class _PathBeneath(ctypes.Structure):
 
 
 def probe() -> int:
-    """The kernel's ABI, as far as this file knows it.  Raises OSError where there is no Landlock."""
+    """The kernel's ABI, at most NEWEST.  Raises OSError without Landlock."""
     null, size = ctypes.c_void_p(None), ctypes.c_size_t(0)
     return min(NEWEST, syscalls.syscall(_CREATE_RULESET, null, size, _CREATE_VERSION, what="Landlock"))
 
 
 def describe(abi: int) -> tuple[str, list[str]]:
-    """Layer name of a restriction under `abi`, and the protections it lacks."""
+    """Name of the layer under `abi`, and the protections that it lacks."""
     later = {4: "TCP", 6: "signals and abstract sockets"}
     parts = ["files", *(what for needed, what in later.items() if abi >= needed)]
     lacks = [f"Landlock for {what} (ABI {abi}, needs {needed})" for needed, what in later.items() if abi < needed]
@@ -72,9 +72,9 @@ def describe(abi: int) -> tuple[str, list[str]]:
 
 
 def restrict(abi: int, rules: Iterable[tuple[Path, int]]) -> None:
-    """Confine this thread and all that it starts to the files of `rules` (path, rights) and those below them.
+    """Restrict this thread and all that it starts to the files of `rules` (path, rights) and those below them.
 
-    Paths that do not exist are left out.  Needs no_new_privs.  Raises OSError."""
+    Paths that do not exist are skipped.  Needs no_new_privs.  Raises OSError."""
     files = sum(rights for needed, rights in _RIGHTS.items() if abi >= needed)
     ruleset = _Ruleset(files, _NET_TCP if abi >= 4 else 0, _SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0)
     size = ctypes.c_size_t(24 if abi >= 6 else 16 if abi >= 4 else 8)

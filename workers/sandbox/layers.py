@@ -1,11 +1,12 @@
-"""The layers around untrusted code, each used where the host allows it and reported where it does not.
+"""The layers around untrusted code, each used if the host allows it and reported if it does not.
 
-`confine_zygote` runs once in the zygote: a private root that holds Python, its packages and nothing else, no network.
-`confine_candidate` runs in every fork: own scratch folder and uid, limits, no new privileges, Landlock, system calls.
+`confine_zygote` runs once in the zygote: a private root with Python, its packages and nothing else, and no network.
+`confine_candidate` runs in every fork: own scratch folder and uid, limits, no new privileges, Landlock, system-call
+filter.
 
-Most layers stop the same things twice, because hosts differ: a container of Docker's refuses namespaces and mounts,
-and there the uid, Landlock and the system-call filter stand alone; an unprivileged user has no second uid, and there
-the namespaces and Landlock do."""
+Most attacks are stopped by two layers, because hosts differ: a Docker container refuses namespaces and mounts, so the
+uid, Landlock and the system-call filter stand alone there; an unprivileged user has no second uid, so the namespaces
+and Landlock do."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from pathlib import Path
 from workers.sandbox import landlock, seccomp, syscalls
 
 FIRST_UID = 210_000
-"""Candidates run under uids from here on, one for each process in flight; no account lives there."""
+"""First uid of candidates, one for each process in flight; no account has a uid this high."""
 
 SCRATCH_BYTES = 512 << 20
 """Size of the scratch folder (/tmp) and of /dev/shm, each."""
 
 SCRATCH_INODES = 32_768
 """Files and folders in each of them.  A file costs the kernel a kilobyte that no size limit counts; torch's compiler
-and Triton leave some hundreds."""
+and Triton leave some hundreds of files."""
 
 MAX_PROCESSES = 128
 """Processes and threads of one candidate.  CUDA and a compiler need some twenty."""
@@ -48,16 +49,16 @@ class Limits:
     """Resource limits of one process."""
 
     memory_bytes: int
-    """Address space; 0 does not limit it (CUDA reserves far more than it uses)."""
+    """Address space; 0 for unlimited (CUDA reserves far more than it uses)."""
     data_bytes: int
-    """Memory that it may write and does not share, which for CUDA, too, is the memory it uses."""
+    """Private writable memory, which is the memory in use even with CUDA."""
     cpu_s: int
     file_bytes: int = 256 << 20
     open_files: int = 1024
     processes: int = MAX_PROCESSES
-    """And threads, of the process's uid."""
+    """Processes and threads of the process's uid."""
     cpus: tuple[int, ...] = ()
-    """Cores to run on; empty leaves them as they are."""
+    """Cores to run on; empty for no change."""
 
 
 @dataclass(kw_only=True)
@@ -68,7 +69,7 @@ class Layers:
     missing: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, step: object, *arguments: object) -> bool:
-        """Run `step(*arguments)`; record the layer as active or, where the host refuses it, as missing."""
+        """Run `step(*arguments)`; record the layer as active or, if the host refuses it, as missing."""
         try:
             step(*arguments)  # type: ignore[operator]
         except OSError as error:
@@ -83,10 +84,10 @@ class WeakSandboxError(RuntimeError):
 
 
 def confine_zygote(layers: Layers) -> None:
-    """Private mounts, network, IPC and host name for this process and all its children.
+    """Give this process and all its children private mounts, network, IPC and host name.
 
-    As root the namespaces are made directly; otherwise within a user namespace of our own.  Raises WeakSandboxError
-    where a root process could neither hide its files nor hand them to another uid."""
+    Root makes the namespaces directly; other users make them within a user namespace.  Raises WeakSandboxError if a
+    root process can neither hide its files nor show them to another uid."""
     if os.geteuid() != 0:
         layers.attempt("user namespace", _enter_user_namespace)
     layers.attempt("network namespace", syscalls.unshare, syscalls.CLONE_NEWNET)
@@ -110,7 +111,7 @@ def _enter_user_namespace() -> None:
 
 
 def _enter_private_root() -> None:
-    """A root made of read-only binds of the system's libraries and of this Python, and empty folders."""
+    """Enter a root of read-only binds of the system's libraries and of this Python, and empty folders."""
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
     # Built on top of /sys, which exists everywhere and from which nothing is shown.  A Python below a 0700 home is
     # reachable for any uid afterwards, because this process owns the folders above it in the new root.
@@ -143,8 +144,8 @@ def _device_nodes() -> list[Path]:
 
 @functools.cache
 def _program_folders() -> list[str]:
-    """Folders without which this interpreter cannot import (prefixes, and site-packages outside of them), and those
-    of CUDA's compiler and libraries that this process was told of."""
+    """Folders that this interpreter imports from (prefixes, and site-packages outside of them), and those of CUDA's
+    compiler and libraries as this process's environment names them."""
     folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     folders |= {entry for entry in sys.path if "site-packages" in entry or "dist-packages" in entry}
     folders |= {os.environ.get("CUDA_HOME", ""), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)} - {""}
@@ -173,17 +174,18 @@ def _show(source: Path, root: Path) -> None:
 
 
 def _readable_by_others(folder: Path) -> bool:
-    """Return whether any uid can enter and read `folder`."""
+    """Test whether any uid can enter and read `folder`."""
     return all(part.stat().st_mode & 0o005 == 0o005 for part in [folder, *folder.parents])
 
 
 def enter_process_namespace(layers: Layers) -> None:
-    """Make the warden's next child the first process of a new namespace, so killing it kills all it started."""
+    """Make the warden's next child the first process of a new namespace, so that killing it kills all its
+    descendants."""
     layers.attempt("process namespace", syscalls.unshare, syscalls.CLONE_NEWPID)
 
 
 def make_scratch(layers: Layers) -> Path:
-    """Make, in the warden, the one folder that its candidate may write, which will also be its current folder."""
+    """Make, in the warden, the only folder that its candidate may write; it will be its current folder."""
     if "private root" in layers.active:
         return Path("/tmp")  # mounted anew by the candidate, and gone with it
     layers.missing.append("bounded scratch folder (no mounts)")
@@ -191,7 +193,8 @@ def make_scratch(layers: Layers) -> Path:
 
 
 def remove_scratch(layers: Layers, scratch: Path) -> None:
-    """Remove the scratch folder, in the warden, after the candidate's end.  Unremovable files stay, unreadable."""
+    """Remove the scratch folder, in the warden, after the candidate's end.  Files that cannot be removed stay,
+    unreadable."""
     if "private root" not in layers.active:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -200,11 +203,11 @@ def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -
     """Confine the candidate's process before any of its code runs: scratch folder, limits, uid, no new privileges,
     filters.
 
-    Raises OSError where a layer that must not fail does: nothing runs then."""
+    Raises OSError if a mandatory layer fails: nothing runs then."""
     if "private root" in layers.active:
         _mount_scratch(layers)
     os.setsid()
-    # Ahead of others only where that is allowed; without CAP_SYS_ADMIN, sessions may not change it ten times a second.
+    # Raised priority is optional: it may be forbidden, and without CAP_SYS_ADMIN changed ten times a second at most.
     with contextlib.suppress(PermissionError, BlockingIOError):
         syscalls.nice_session(os.getpriority(os.PRIO_PROCESS, 0))
     others = _drop_privileges(layers, uid, scratch)
@@ -221,11 +224,11 @@ def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -
 
 
 def _mount_scratch(layers: Layers) -> None:
-    """/tmp, /dev/shm and, in a process namespace, /proc of its own."""
+    """Mount /tmp, /dev/shm and, in a process namespace, /proc of its own."""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     options = f"mode=0700,size={SCRATCH_BYTES},nr_inodes={SCRATCH_INODES}"
     below = [folder for folder in _program_folders() if Path(folder).is_relative_to("/tmp")]
-    for folder in below:  # a checkout in /tmp: its Python is put aside, one on top of the other, and back again
+    for folder in below:  # a checkout in /tmp: its folders are stacked on /dev/shm and moved back afterwards
         syscalls.bind(folder, "/dev/shm")
     syscalls.mount("assay-tmp", "/tmp", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
     for folder in reversed(below):
@@ -240,9 +243,9 @@ def _mount_scratch(layers: Layers) -> None:
 
 
 def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
-    """Become `uid` where that is allowed (0: where there is none), and in any case a process without capabilities.
+    """Become `uid` if allowed (0: no uid is available), in any case a process without capabilities.
 
-    Returns how many processes and threads the uid has already."""
+    Returns the number of processes and threads that the uid has already."""
     if os.geteuid() == 0 and "user namespace" not in layers.active and uid != 0:
         os.chown(scratch, uid, uid)
         os.setgroups([])
@@ -251,7 +254,7 @@ def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
         layers.active.append("own uid")
         return 0
     layers.missing.append("own uid (not started as root, or with no uid to spare)")
-    if os.geteuid() == 0:  # in a user namespace, where processes are counted apart from the rest of the uid's
+    if os.geteuid() == 0:  # in a user namespace, which counts its processes separately
         syscalls.drop_capabilities()
         layers.active.append("no capabilities")
         return 0
@@ -259,7 +262,7 @@ def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
 
 
 def _threads_of(uid: int) -> int:
-    """Threads of all visible processes under the uid."""
+    """Number of threads of all visible processes of the uid."""
     count = 0
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -269,7 +272,7 @@ def _threads_of(uid: int) -> int:
 
 
 def _restrict_files(layers: Layers, scratch: Path) -> None:
-    """Landlock, as much of it as this kernel has."""
+    """Apply Landlock, as far as this kernel supports it."""
     try:
         abi = landlock.probe()
         landlock.restrict(abi, [*_visible(layers), (scratch, landlock.EVERYTHING)])

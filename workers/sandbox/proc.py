@@ -1,7 +1,7 @@
-"""Threads of a process and of all that it started, by /proc: which they are, and whether they are stopped.
+"""Threads of a process and of its descendants, read from /proc: which exist, and whether they are stopped.
 
-With plain system calls and few of them, because the referee asks around every call: of a stopped process with 25
-threads, a look at both takes 0.47 ms where the files are opened for it, and 0.16 ms where they are open."""
+The referee checks around every call, so this uses few and plain system calls: for a stopped process with 25 threads,
+both questions take 0.47 ms if the files are opened each time, and 0.16 ms if they are open."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import os
 import threading
 
 KEPT_FILES = 128
-"""Open /proc files per observed process: two a thread.  CUDA makes some 25 threads; a process with more than
-64 costs more time, and no more of the referee's descriptors."""
+"""Open /proc files per observed process: two per thread.  CUDA makes some 25 threads; checking a process with more than
+64 takes longer, and no more of the referee's descriptors."""
 
 KEPT_IN_ALL = 512
-"""Open /proc files of all processes together: `select` takes no descriptor from 1024 on."""
+"""Open /proc files of all processes together, well below the usual limit of 1024 descriptors."""
 
 _count_lock = threading.Lock()
 _open_files = 0
@@ -26,21 +26,22 @@ _STANDING = b"TtZX"
 class Threads:
     """The threads of one process.
 
-    Up to `kept` of their files stay open from one look to the next.  An open file is that of one thread for ever: once
-    the thread is gone, its `stat` cannot be read, even if another process has its number by then.  How many threads the
-    process has is in the `stat` of each, so that none is overlooked."""
+    Up to `kept` of their files stay open.  An open file belongs to one thread for ever: after the thread's end its
+    `stat` cannot be read, even if another process has its number by then.  Each `stat` contains the process's number of
+    threads, so none is overlooked."""
 
     def __init__(self, pid: int, kept: int = 0) -> None:
-        """Looks at nothing yet."""
+        """Reads nothing yet."""
         self.pid = pid
         self._room = kept
         self._folders: list[str] = []
         self._kept: dict[str, int] = {}
 
     def standing(self) -> bool:
-        """Return whether every thread is stopped or dead; True of a process that is gone.
+        """Test whether every thread is stopped or dead; True for a process that has ended.
 
-        Also False where a thread has come or gone since the last look, or during this one: to be asked again."""
+        Also False if a thread has appeared or ended since the last check, or during this one; the caller repeats the
+        check."""
         try:
             folders = self._folders = self._folders or self._listed()
         except (FileNotFoundError, ProcessLookupError):
@@ -60,8 +61,7 @@ class Threads:
         return count == len(folders)
 
     def children(self) -> list[int]:
-        """The unreaped processes that its threads have started: all of them, and no more to come,
-        where `standing` has just been true."""
+        """Unreaped processes started by its threads: all of them, provided that `standing` has just been true."""
         try:
             folders = self._folders or self._listed()
             return [int(child) for folder in folders for child in self._read(folder + "children").split()]
@@ -69,7 +69,7 @@ class Threads:
             return []
 
     def close(self) -> None:
-        """Keep nothing open, and forget which threads there are.  It can be looked at again."""
+        """Close all files and forget the list of threads; both are restored by the next check."""
         for fd in self._kept.values():
             os.close(fd)
         _count(-len(self._kept))
@@ -95,7 +95,7 @@ class Threads:
 
 
 def _count(more: int) -> bool:
-    """So many files are kept open from now on, or fewer; not, where these would be too many."""
+    """Count files that are kept open from now on (or closed, if negative); False if there would be too many."""
     global _open_files
     with _count_lock:
         if more > 0 and _open_files + more > KEPT_IN_ALL:
@@ -105,7 +105,7 @@ def _count(more: int) -> bool:
 
 
 def standing(pid: int) -> bool:
-    """Return whether every thread of a process is stopped or dead."""
+    """Test whether every thread of a process is stopped or dead."""
     return Threads(pid).standing()
 
 

@@ -1,4 +1,4 @@
-"""A process in the sandbox, from the referee's side: talk to it, stop it, let it run with the clock on it, kill it."""
+"""A confined process as the referee uses it: messages, freezing, timed runs, killing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STDOUT_KEPT = 16 << 10
 """Bytes of a process's output that are kept; the rest is read and dropped, so that no process blocks on a full pipe."""
 
 ENDING_S = 0.1
-"""A process that moves although it is stopped may be ending: so long its warden has to say so."""
+"""Seconds that a warden has to report the end of a process that runs although it is stopped: it may be dying."""
 
 Timed = tuple[int, bytes]
 """Nanoseconds, and the answer."""
@@ -29,15 +29,15 @@ class Stopwatch(Protocol):
     """Interface of the clock; see workers/referee/host/stopwatch.py."""
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Any:
-        """The message into the channel, the clock started, the processes woken; the answer, if it comes in time, and
-        then the processes stopped."""
+        """Send the message into the channel, start the clock, wake the processes, wait for the answer, stop the
+        processes."""
         ...
 
 
 def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socket]:
-    """The files that can be read, or are closed at the other end, within that time.
+    """The files that become readable, or are closed at the other end, within that time.
 
-    By poll(2): select(2) knows no descriptor from 1024 on, and a worker that lives for weeks may have such."""
+    Uses poll(2): select(2) is limited to 1024 descriptors, and a worker that runs for weeks may have more."""
     poll = select.poll()
     for file in files:
         poll.register(file, select.POLLIN)
@@ -46,21 +46,21 @@ def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socke
 
 
 class ZygoteError(RuntimeError):
-    """The zygote did not start, or died: our fault, never the candidate's."""
+    """The zygote did not start, or died: Assay's fault, never the candidate's."""
 
 
 KILLED = f"killed by signal {int(signal.SIGKILL)} (SIGKILL)"
-"""Text in the message of a process that ended so.  None can do that to itself: in a process namespace of its own the
-signal has no effect on its first process, so that it comes from the host's kernel, out of memory, or from an
+"""Text in the message of a process that was killed.  No process can do that to itself: in a process namespace of its
+own the signal does not affect its first process, so it comes from the host's kernel, out of memory, or from an
 operator."""
 
 
 class Ended(Exception):  # noqa: N818 (an event, not an error)
-    """The process is gone."""
+    """The process has ended."""
 
     def __init__(self, *, status: int, out_of_memory: bool = False) -> None:
-        """`status` as from waitpid; `out_of_memory`: the kernel ended it, or a process that it had started, for
-        that."""
+        """`status`: as from waitpid; `out_of_memory`: the kernel ended it, or a process that it had started, for lack
+        of memory."""
         self.status = status
         self.out_of_memory = out_of_memory
 
@@ -78,7 +78,7 @@ class TimedOut(Exception):  # noqa: N818 (named like the status)
 
 
 class Confined:
-    """A process in the sandbox: fixed-size messages in both directions, its output kept as bytes for people."""
+    """A process in the sandbox: fixed-size messages in both directions; its output is kept as bytes for people."""
 
     def __init__(self, channel: socket.socket, notes: socket.socket, stdout: int) -> None:
         """Takes ownership of all three."""
@@ -89,12 +89,12 @@ class Confined:
         self._ended = False
         self._frozen: list[int] = []
         self._all_stopped = False
-        """True if every thread in `_frozen` has been seen to stand still, and there is no other."""
+        """True if every thread in `_frozen` was seen stopped, and there is no other."""
         self._threads: proc.Threads | None = None
         """Threads of the process, kept from one timed block to the next."""
         self._paused_at: float | None = None
         self._paused_s = 0.0
-        """Time of earlier pauses."""
+        """Seconds of earlier pauses."""
         self.output = b""
         self.active: list[str] = []
         self.missing: list[str] = []
@@ -107,8 +107,7 @@ class Confined:
         return self._pid
 
     def wait_ready(self, timeout_s: float = 30.0) -> None:
-        """Wait until the process is confined and its pid is known.  Raises ZygoteError where it could not be
-        confined."""
+        """Wait until the process is confined and its pid is known.  Raises ZygoteError if it cannot be confined."""
         deadline = time.monotonic() + timeout_s
         while self._pid is None or not self.active:
             if not readable(self._notes, timeout_s=max(0.0, deadline - time.monotonic())):
@@ -128,11 +127,11 @@ class Confined:
         elif kind == warden.NOTE_FAILED:
             raise ZygoteError(f"the process could not be confined: {text.decode()}")
         else:
-            self._ended = True  # from here on the kernel may reuse its pid
+            self._ended = True  # the kernel may reuse its pid from here on
             raise Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
 
     def _take_notes(self) -> None:
-        """Read the notes that have arrived.  Raises Ended where the process has gone: its pid may have a new owner."""
+        """Read the notes that have arrived.  Raises Ended if the process has ended: its pid may have a new owner."""
         if self._ended:
             raise ZygoteError("the process has ended")
         while readable(self._notes):
@@ -140,8 +139,8 @@ class Confined:
 
     @property
     def is_there(self) -> bool:
-        """True if neither the process nor its warden has ended, as far as is known.  For a process with no open
-        request: the warden's notice of its end is read, and is not there for another reader."""
+        """True if neither the process nor its warden is known to have ended.  Only for a process without an open
+        request: the warden's notice is consumed."""
         try:
             self._take_notes()
         except (Ended, ZygoteError):
@@ -149,7 +148,7 @@ class Confined:
         return True
 
     def send(self, message: bytes, fds: tuple[int, ...] = ()) -> None:
-        """One message, with file descriptors to share.  A process that is gone is noticed by `receive`."""
+        """Send one message, with file descriptors to share.  The end of the process is noticed by `receive`."""
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
             self._channel.sendmsg([message], ancillary)
@@ -157,10 +156,10 @@ class Confined:
             return
 
     def receive(self, size: int, timeout_s: float, *, spin_s: float = 0.0) -> bytes:
-        """The next message of exactly `size` bytes.  For `spin_s` look for it again and again without sleeping: a
-        sleeper is woken late, by an unknown time.
+        """The next message of exactly `size` bytes.  Polls without sleeping for `spin_s`, because a sleeping thread is
+        woken late by an unknown time.
 
-        Raises TimedOut, Ended, or ValueError where the message has another size."""
+        Raises TimedOut, Ended, or ValueError for a message of another size."""
         deadline = time.monotonic() + timeout_s
         spin_until = time.monotonic() + min(spin_s, timeout_s)
         while time.monotonic() < spin_until:
@@ -172,9 +171,9 @@ class Confined:
         return self._receive_slowly(size, deadline)
 
     def receive_with_fd(self, size: int, timeout_s: float) -> tuple[bytes, int | None]:
-        """The next message and the descriptor that came along (the caller's to close), if one did.
+        """The next message, and the descriptor that came with it (the caller's to close), if any.
 
-        Raises TimedOut, Ended, or ValueError where the message has another size."""
+        Raises TimedOut, Ended, or ValueError for a message of another size."""
         deadline = time.monotonic() + timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -198,7 +197,7 @@ class Confined:
                 raise TimedOut
 
     def _read(self, size: int) -> bytes:
-        """Bytes that have arrived; none where the process closed its channel, or was killed before it read a request.
+        """Bytes that have arrived; empty if the process closed its channel, or was killed before it read a request.
         Raises BlockingIOError."""
         try:
             return self._channel.recv(size + 1, socket.MSG_DONTWAIT)
@@ -214,7 +213,7 @@ class Confined:
         return message
 
     def _receive_slowly(self, size: int, deadline: float) -> bytes:
-        """Asleep until a message, output to read, or its end."""
+        """Sleep until a message arrives, there is output to read, or the process ends."""
         paused_s = self.paused_s
         poll = select.poll()
         for fd in (self._channel.fileno(), self._notes.fileno(), self._stdout):
@@ -245,8 +244,8 @@ class Confined:
     def freeze(self) -> bool:
         """Stop every thread of the process and of its descendants, and wait until they have stopped.
 
-        Says whether it has started something since it was frozen last, which the stopwatch did not know and could not
-        stop.  Raises TimedOut where it goes on starting more."""
+        Returns whether it has started processes since the last freeze, which the stopwatch could not stop.  Raises
+        TimedOut if it keeps starting more."""
         if self._all_stopped or self._ended:
             return False
         known = set(self._frozen)
@@ -268,14 +267,14 @@ class Confined:
             time.sleep(0.0001)
 
     def _stands(self, own: proc.Threads) -> bool:
-        """Return whether each thread was found stopped."""
+        """Test whether each thread is stopped."""
         return own.standing() and all(map(proc.standing, self._frozen[1:]))
 
     def require_standing(self) -> None:
-        """Check once more, after the writes that no running thread may see and before the clock starts: since `freeze`
-        nothing may have run.  0.13 ms where the process has 25 threads.
+        """Check once more that nothing has run since `freeze`, after the writes that no running thread may see and
+        before the clock starts.  Takes 0.13 ms for a process with 25 threads.
 
-        Raises ValueError where something runs, Ended where the process is being killed (memory ran out)."""
+        Raises ValueError if a thread ran, Ended if the process is being killed (memory ran out)."""
         if self._ended:
             return
         if not self._all_stopped:
@@ -288,10 +287,10 @@ class Confined:
         raise ValueError("something in it ran while it was to stand still")
 
     def timed(self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float) -> Timed:
-        """Send, wake and wait, with the time taken by the stopwatch; see `receive` for the errors raised.
+        """Send, wake and wait, timed by the stopwatch; see `receive` for the errors raised.
 
-        The process is stopped the moment that it has answered; `freeze` sees to the processes it started meanwhile.
-        One whose answer takes longer than `spin_s` is waited for as `receive` does."""
+        The process is stopped as soon as it has answered; `freeze` stops processes that it started meanwhile.  An
+        answer that takes longer than `spin_s` is waited for as in `receive`."""
         self._all_stopped = False
         taken = stopwatch.run(self._channel, message, self._frozen, min(spin_s, timeout_s))
         if taken.reply is not None:
@@ -304,20 +303,20 @@ class Confined:
         return ended_ns - taken.began_ns, reply
 
     def thaw(self) -> None:
-        """Let it run again.  Cheap, because the clock is running: the threads to wake were listed by `freeze`."""
+        """Continue the process.  Cheap, because the clock is running: `freeze` has listed the threads to wake."""
         for pid in self._frozen:
             _signal(pid, signal.SIGCONT)
         self._frozen, self._all_stopped = [], False
 
     @property
     def paused_s(self) -> float:
-        """Seconds for which it has been paused so far; none of them is waited for by `receive`."""
+        """Seconds for which it has been paused so far; `receive` extends its deadline by them."""
         since = self._paused_at
         return self._paused_s + (0.0 if since is None else time.monotonic() - since)
 
     def pause(self) -> None:
-        """Stop it, by another thread than the one that waits for its answer, until `resume`.  One that is not confined
-        yet, or goes on starting processes, is left running."""
+        """Stop it until `resume`, from another thread than the one that waits for its answer.  A process that is not
+        confined yet, or keeps starting processes, is left running."""
         if self._pid is None:
             return
         self._paused_at = time.monotonic()
@@ -327,7 +326,7 @@ class Confined:
             self.thaw()
 
     def resume(self) -> None:
-        """Let it run on after `pause`."""
+        """Continue it after `pause`."""
         if self._paused_at is not None:
             self.thaw()
             self._paused_s += time.monotonic() - self._paused_at
@@ -346,15 +345,15 @@ class Confined:
             self._threads = None
 
     def strike(self) -> None:
-        """Kill everything in it, and leave the rest to `kill`: a caller waiting for an answer gets Ended."""
+        """Kill all its processes, and leave the rest to `kill`; a caller that waits for an answer gets Ended."""
         if self._pid is not None and not self._ended:
             for pid in proc.tree(proc.Threads(self._pid)):
                 _signal(pid, signal.SIGKILL)
 
     def kill(self, *, wait_s: float = 0.0) -> None:
-        """End the process and everything it started; idempotent, and safe if it is gone.
+        """End the process and everything it started; idempotent, and safe if it has ended.
 
-        `wait_s`: how long to wait until the kernel has taken it apart (a GPU's context takes its time)."""
+        `wait_s`: longest wait for the kernel to tear it down (a GPU's context takes time)."""
         if self._stdout < 0:
             return
         with contextlib.suppress(Ended, ZygoteError):

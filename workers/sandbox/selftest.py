@@ -1,8 +1,8 @@
-"""The sandbox tried out on this host: a confined process attempts forbidden acts, and their effects are checked.
+"""Self-test of the sandbox on this host: a confined process attempts forbidden acts, and their effects are checked.
 
     python -m workers.sandbox.selftest [--json] [--cuda]
 
-Exit code 0: everything was refused; 1: something succeeded (or, with --cuda, CUDA did not work within the layers)."""
+Exit code 0: everything was refused; 1: an act succeeded (or, with --cuda, CUDA did not work within the layers)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from workers.sandbox.process import Confined, Ended, TimedOut, ZygoteError, read
 
 _ROLE = "workers.sandbox.escape_attempts"
 _MEMORY_BYTES = 1 << 30
-"""Address space of the process that tries; it attempts to take as much again."""
+"""Address space of the process that attempts the acts; it tries to allocate as much again."""
 
 TIMEOUT_S = 60.0
 
@@ -62,11 +62,11 @@ class Report:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The same as entries for `Environment.sandbox_missing`."""
+        """Acts that succeeded, as entries for `Environment.sandbox_missing`."""
         return tuple(f"act:{name}" for name in self.succeeded)
 
     def require(self, *, allow_weak: bool) -> None:
-        """Raise WeakSandboxError if an act succeeded, unless that was accepted."""
+        """Raise WeakSandboxError if an act succeeded, unless `allow_weak`."""
         if self.succeeded and not allow_weak:
             raise layers.WeakSandboxError(
                 f"a confined process could {'; '.join(self.succeeded)}. Layers missing here: "
@@ -75,9 +75,9 @@ class Report:
 
 
 def run() -> Report:
-    """Attempt every act from a process confined like a candidate's; half a second.
+    """Attempt every act from a process that is confined like a candidate's; takes half a second.
 
-    Raises ZygoteError where none can be confined at all."""
+    Raises ZygoteError if no process can be confined."""
     with ExitStack() as stack:
         zygote = stack.enter_context(zygote_client.Zygote((_ROLE,), {}))
         outer = stack.enter_context(_Outer())
@@ -107,12 +107,12 @@ def _receive(inner: Confined, index: int) -> int:
 
 
 _REFUSING = (signal.SIGSYS, signal.SIGKILL)
-"""Signals by which the kernel refuses: of the system-call filter, and where memory runs out."""
+"""Signals by which the kernel refuses: from the system-call filter, and for lack of memory."""
 
 
 def _act(name: str, code: int, seen: bool) -> Act:
-    """Result of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as a success: a
-    check that could not run has not passed."""
+    """Result of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as a success: a check
+    that could not run has not passed."""
     if code == 0 and seen:
         return Act(name=name, succeeded=True, outcome="it worked")
     if code == escape_attempts.UNFINISHED:
@@ -153,7 +153,7 @@ class _Outer:
         return self
 
     def _start(self) -> int:
-        """A process of the worker's uid that waits; the token is its name and lies in its environment."""
+        """A waiting process of the worker's uid, with the token as its name and in its environment."""
         process = self._stack.enter_context(
             subprocess.Popen([self._token], executable="/bin/cat", stdin=subprocess.PIPE, env={"CANARY": self._token})
         )
@@ -186,8 +186,8 @@ class _Outer:
         )
 
     def saw(self, name: str, targets: escape_attempts.Targets) -> bool:
-        """Return whether an act that was not refused had an effect out here.  In a process namespace of its own, a pid
-        may name another process; in a private /dev/shm, a file is visible to no other."""
+        """Test whether an act that was not refused had an effect outside.  In a process namespace a pid may name
+        another process, and in a private /dev/shm a file is invisible to others."""
         effects = {
             "trace the worker (ptrace)": lambda: not _alive(targets.worker_pids[0]),
             "kill a process of the worker's": lambda: not _alive(targets.worker_pids[1]),
@@ -216,7 +216,7 @@ def _alive(pid: int) -> bool:
 
 
 def try_cuda() -> str:
-    """Make a CUDA context and launch a Triton kernel in a process confined like a candidate's.
+    """Make a CUDA context and launch a Triton kernel in a process that is confined like a candidate's.
 
     Returns the error, or an empty text."""
     passed_on = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")

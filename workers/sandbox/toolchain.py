@@ -1,6 +1,7 @@
-"""Compilers for a candidate's C++ and CUDA sources (torch.utils.cpp_extension): where they are, and which are not here.
+"""Compilers for a candidate's C++ and CUDA sources (torch.utils.cpp_extension): their locations, and those that are
+missing.
 
-They run inside the sandbox, where /usr, this Python's folders and CUDA_HOME can be seen and nothing else."""
+They run inside the sandbox, where only /usr, this Python's folders and CUDA_HOME are visible."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ _NVCC = Path("bin/nvcc")
 
 
 def cuda_home() -> Path | None:
-    """Folder of CUDA's toolkit: as CUDA_HOME says, else where the system keeps it, else among Python's packages.
+    """Folder of the CUDA toolkit: CUDA_HOME, else the system's folder, else one among Python's packages.
 
-    Not by way of PATH: a program found there may be a wrapper, and torch takes the folder above it for CUDA's."""
+    PATH is not searched: a program found there may be a wrapper, and torch takes the folder above it for CUDA's."""
     packages = [Path(entry) / "nvidia" for entry in sys.path if entry.endswith("-packages")]
     told = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
     system = [Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*")), Path("/usr/lib/nvidia-cuda-toolkit")]
@@ -36,7 +37,7 @@ def environment() -> dict[str, str]:
 
 
 def missing(*, cuda: bool) -> list[str]:
-    """Programs that this host lacks to compile C++, and with `cuda` CUDA C++ as well."""
+    """Programs that this host lacks to compile C++ and, with `cuda`, CUDA C++."""
     path = environment()["PATH"]
     needed = ("c++", "ninja", *(("nvcc",) if cuda else ()))
     return [name for name in needed if shutil.which(name, path=path) is None]

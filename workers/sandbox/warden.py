@@ -1,7 +1,7 @@
 """The warden: a trusted supervisor between the zygote and each candidate.
 
-It makes the candidate's process namespace, control group and scratch folder, reports its pid and how it ended, and
-outlives it only to remove its remains.  It holds no candidate's code and dies with the zygote, after that."""
+It makes the candidate's process namespace, control group and scratch folder, reports its pid and its end, and then
+removes its remains.  It contains no code of the candidate, and cleans up even if the zygote has ended."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ NOTE = struct.Struct("<Ii")
 
 NOTE_READY, NOTE_PID, NOTE_ENDED, NOTE_FAILED = 1, 2, 3, 4
 """READY: text is the layers as JSON.  PID: number is the candidate's pid.  ENDED: number is its wait status, and text
-is OUT_OF_MEMORY where the kernel ended it for that.  FAILED: text says why the candidate could not be confined."""
+is OUT_OF_MEMORY if the kernel ended it for that.  FAILED: text says why the candidate could not be confined."""
 
 OUT_OF_MEMORY = b"out of memory"
 
 Serve = Callable[[socket.socket, Path], None]
-"""Type of a role module's `serve`: answer commands on the channel until it closes."""
+"""A role module's `serve`: answers commands on the channel until it closes."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Parameters of a request to the zygote, beside the role."""
+    """Parameters of a request to the zygote, in addition to the role."""
 
     uid: int
     memory_bytes: int
-    """Address space of each process; 0: not limited."""
+    """Address space of each process; 0 for unlimited."""
     cpu_s: int
     core: int
     """Core on which the candidate runs; −1: any."""
 
     @property
     def tree_bytes(self) -> int:
-        """Memory of all processes together, with the files in their scratch folders.  Address space that CUDA only
-        reserves does not count, so that there is a limit in any case."""
+        """Limit for the memory of all processes together, including files in their scratch folders.  Address space that
+        CUDA only reserves does not count, so this limit always exists."""
         own = self.memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
         return own + 2 * layers.SCRATCH_BYTES
 
 
 @dataclass(frozen=True)
-class Nest:
+class Confinement:
     """Resources prepared for a candidate before its fork."""
 
     active: layers.Layers
@@ -75,8 +75,8 @@ def run(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     try:
-        nest = _prepare(active, groups, request)
-        pid = _fork(nest, serve, (channel, stdout, note), zygote)
+        confinement = _prepare(active, groups, request)
+        pid = _fork(confinement, serve, (channel, stdout, note), zygote)
     except OSError as error:
         note.send(NOTE.pack(NOTE_FAILED, 0) + str(error).encode())
         os._exit(1)
@@ -86,17 +86,17 @@ def run(
         note.send(NOTE.pack(NOTE_PID, pid))
     _, status = os.waitpid(pid, 0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    text = _bury(nest)
+    text = _kill_remains(confinement)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         note.send(NOTE.pack(NOTE_ENDED, status) + text)
-    if nest.group is not None:
-        nest.group.remove()
-    layers.remove_scratch(active, nest.scratch)
+    if confinement.group is not None:
+        confinement.group.remove()
+    layers.remove_scratch(active, confinement.scratch)
     os._exit(0)
 
 
-def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Nest:
-    """Raises OSError where a candidate's orphans could not be reaped."""
+def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Confinement:
+    """Prepare the candidate's resources.  Raises OSError if its orphans could not be reaped."""
     layers.enter_process_namespace(active)
     if "process namespace" not in active.active and not Path("/proc/self").exists():
         raise OSError("no process namespace, and no /proc in which to find what a candidate leaves running")
@@ -104,11 +104,12 @@ def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Nes
     if groups is not None:
         group = cgroup.Group(groups, memory_bytes=request.tree_bytes, processes=layers.MAX_PROCESSES)
         active.active.append("control group")
-    return Nest(active, request, layers.make_scratch(active), group)
+    return Confinement(active, request, layers.make_scratch(active), group)
 
 
-def _fork(nest: Nest, serve: Serve, ends: Ends, zygote: int) -> int:
-    """The candidate's pid.  From here on the warden does not die of the zygote's end, but ends the candidate."""
+def _fork(confinement: Confinement, serve: Serve, ends: Ends, zygote: int) -> int:
+    """Fork the candidate; returns its pid.  From here on the zygote's end does not kill the warden, which then ends the
+    candidate."""
     pids: list[int] = []
 
     def end(*_: object) -> None:
@@ -119,28 +120,28 @@ def _fork(nest: Nest, serve: Serve, ends: Ends, zygote: int) -> int:
 
     signal.signal(signal.SIGTERM, end)
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != zygote:  # it died before we could ask
+    if os.getppid() != zygote:  # the zygote died before prctl took effect
         os._exit(1)
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _candidate(nest, serve, ends)
+        _candidate(confinement, serve, ends)
     pids.append(pid)
     return pid
 
 
-def _bury(nest: Nest) -> bytes:
+def _kill_remains(confinement: Confinement) -> bytes:
     """Kill the processes that the candidate has left running; returns the text of NOTE_ENDED."""
-    if nest.group is not None:
-        nest.group.kill()
-    if "process namespace" not in nest.active.active:
-        _bury_orphans()
-    return OUT_OF_MEMORY if nest.group is not None and nest.group.out_of_memory() else b""
+    if confinement.group is not None:
+        confinement.group.kill()
+    if "process namespace" not in confinement.active.active:
+        _kill_orphans()
+    return OUT_OF_MEMORY if confinement.group is not None and confinement.group.out_of_memory() else b""
 
 
-def _bury_orphans() -> None:
-    """Kill, without a process namespace, all processes that the candidate started, now this process's children, until
-    none is left."""
+def _kill_orphans() -> None:
+    """Without a process namespace: kill all processes that the candidate started, which are this process's children
+    now, until none is left."""
     while True:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
         for pid in map(int, children.split()):
@@ -151,18 +152,18 @@ def _bury_orphans() -> None:
             return
 
 
-def _candidate(nest: Nest, serve: Serve, ends: Ends) -> NoReturn:
-    """Confine this process, report the layers, drop the warden's channel, and only then serve."""
+def _candidate(confinement: Confinement, serve: Serve, ends: Ends) -> NoReturn:
+    """Confine this process, report the layers, close the warden's channel, and only then serve."""
     channel, stdout, note = ends
-    request, active = nest.request, nest.active
+    request, active = confinement.request, confinement.active
     cpus = (request.core,) if request.core >= 0 else ()
     limits = layers.Limits(
         memory_bytes=request.memory_bytes, data_bytes=request.tree_bytes, cpu_s=request.cpu_s, cpus=cpus
     )
     try:
-        if nest.group is not None:
-            nest.group.enter()
-        layers.confine_candidate(active, limits, request.uid, nest.scratch)
+        if confinement.group is not None:
+            confinement.group.enter()
+        layers.confine_candidate(active, limits, request.uid, confinement.scratch)
     except OSError as error:
         note.send(NOTE.pack(NOTE_FAILED, 0) + str(error).encode())
         os._exit(1)
@@ -174,13 +175,13 @@ def _candidate(nest: Nest, serve: Serve, ends: Ends) -> NoReturn:
     os.dup2(null, 0)
     os.dup2(channel, 3)
     os.closerange(4, limits.open_files)
-    _enter_scratch(nest.scratch)
-    serve(socket.socket(fileno=3), nest.scratch)
-    os._exit(0)  # not sys.exit: interpreters forked from a warm one complain at length when they tear down
+    _enter_scratch(confinement.scratch)
+    serve(socket.socket(fileno=3), confinement.scratch)
+    os._exit(0)  # not sys.exit: a forked interpreter prints many errors when it shuts down
 
 
 def _enter_scratch(scratch: Path) -> None:
-    """Point every cache at the scratch folder; the environment holds only variables chosen here."""
+    """Point every cache at the scratch folder; the environment holds only variables set here."""
     caches = (
         "HOME",
         "TMPDIR",

@@ -1,10 +1,10 @@
 """The zygote: imports the candidates' modules once, confines itself, and forks a warden with a candidate on request.
 
-Started as `python -m workers.sandbox.zygote FD ROLE…` with a clean environment by spawn.Zygote.  It never runs other
-people's code itself and never computes with torch: a parent that has used OpenMP makes its forks hang.
+Started as `python -m workers.sandbox.zygote FD ROLE…` with a clean environment by zygote_client.Zygote.  It never runs
+untrusted code and never computes with torch: forks of a process that has used OpenMP hang.
 
-A role's module may `prepare` for all its forks: they have everything that it leaves in memory, and of its files in
-Triton's cache the libraries are put into each one's own."""
+A role's module may define `prepare`, which runs once for all forks: they inherit its memory, and libraries that it
+leaves in Triton's cache are copied into each fork's own cache."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from types import ModuleType
 from workers.sandbox import cgroup, layers, syscalls, warden
 
 SPAWN = struct.Struct("<IIQQi")
-"""role index, uid, memory bytes, CPU seconds, core (−1: any)."""
+"""Role index, uid, memory bytes, CPU seconds, core (−1: any)."""
 
 FIRST_TO_GO = "1000"
-"""If memory runs out although no limit was exceeded, the kernel ends the largest candidate, and never the referee
-(proc(5), oom_score_adj)."""
+"""If the host runs out of memory, the kernel ends the largest candidate and never the referee (proc(5),
+oom_score_adj)."""
 
 PRIORITY = -15
 """Nice value of measured processes."""
@@ -41,9 +41,9 @@ MESSAGE_BYTES = 64 << 10
 
 
 def main(fd: int, roles: list[str]) -> None:
-    """Import the roles' modules, confine, say so on the channel, then fork on request until the channel closes."""
+    """Import the roles' modules, confine, report on the channel, then fork on request until the channel closes."""
     channel = socket.socket(fileno=fd)
-    os.environ.pop("LD_PRELOAD", None)  # it is loaded; the compilers that forks start would look for it in vain
+    os.environ.pop("LD_PRELOAD", None)  # loaded already; compilers that forks start could not find it
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     modules = [importlib.import_module(role) for role in roles]
     libraries = _prepare(modules)
@@ -72,9 +72,9 @@ def main(fd: int, roles: list[str]) -> None:
 
 
 def _prepare(modules: Iterable[ModuleType]) -> dict[str, bytes]:
-    """Libraries that were built, by their place in Triton's cache.
+    """Libraries that were built, by their path in Triton's cache.
 
-    A step that fails here is tried by each fork for itself, which reports the reason."""
+    A step that fails here is repeated by each fork, which reports the reason."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = folder
         for module in modules:
@@ -87,7 +87,7 @@ def _prepare(modules: Iterable[ModuleType]) -> dict[str, bytes]:
 
 
 def _serve(serve: warden.Serve, libraries: dict[str, bytes], channel: socket.socket, scratch: Path) -> None:
-    """Serve a role in a fork, with those libraries in its cache."""
+    """Serve a role in a fork, with these libraries in its cache."""
     for name, content in libraries.items():
         path = scratch / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,8 +105,8 @@ def _open_groups(active: layers.Layers) -> int | None:
 
 
 def prefer() -> None:
-    """Ahead of the host's ordinary work, where that is allowed: a process that waits for a core is measured as slow.
-    All forks inherit it, and with it the one core they are bound to."""
+    """Raise this process's priority, if allowed: waiting for a core would be measured as slowness.  All forks inherit
+    it, and with it the core they are bound to."""
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
 
@@ -115,7 +115,7 @@ def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
     fds = array.array("i")
     try:
         message, ancillary, _, _ = channel.recvmsg(SPAWN.size, socket.CMSG_LEN(_FDS * fds.itemsize))
-    except ConnectionResetError:  # closed with something unread: as good as closed
+    except ConnectionResetError:  # closed with unread data
         return b"", []
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

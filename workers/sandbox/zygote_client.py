@@ -1,4 +1,4 @@
-"""The referee's side of the zygote: start one, have processes forked, each under a uid of its own."""
+"""The referee's side of the zygote: starts it and has processes forked, each with its own uid."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ ACCOUNT = "candidate"
 """User name shown to confined processes."""
 
 _UIDS = 1000
-"""Size of the uid pool: more than a referee has processes in flight; a uid is reused when its last owner is gone."""
+"""Size of the uid pool: more than a referee has processes in flight; a uid is reused after the end of its last
+owner."""
 
 _PROJECT = Path(__file__).resolve().parents[2]
 
 
 def import_path() -> str:
-    """PYTHONPATH for a trusted process: this project, then the variable's value here (packages beside the prefix)."""
+    """PYTHONPATH for a trusted process: this project, then this process's PYTHONPATH (packages outside the prefix)."""
     return os.pathsep.join([str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def candidate_uids(pid: int, uid_map: str) -> range:
-    """Uids for the processes of the referee `pid`: no other process's on this host, because pids are unique.
+    """Uids for the processes of the referee `pid`: used by no other process of this host, because pids are unique.
 
-    `uid_map` is that of user_namespaces(7).  A rootless container has some thousands of uids and little else; there
-    they are taken from the middle, where neither its accounts nor `nobody` live."""
+    `uid_map`: as in user_namespaces(7).  A rootless container has only some thousands of uids; there they are taken
+    from the middle, away from its accounts and `nobody`."""
     mapped = [(int(first), int(count)) for first, _, count in map(str.split, uid_map.splitlines())]
     first = layers.FIRST_UID + _UIDS * pid
     if any(start <= first and first + _UIDS <= start + count for start, count in mapped):
@@ -44,12 +45,12 @@ def candidate_uids(pid: int, uid_map: str) -> range:
 
 
 _uids: dict[int, Iterator[int]] = {}
-"""Uid iterator of each process (by pid), because a fork copies this module's state."""
+"""Uid iterator of each process, by pid, because a fork copies this module's state."""
 
 
 def next_uid() -> int:
-    """One that none of the last thousand processes had, whichever zygote forks it: the kernel counts processes by uid,
-    so that one of two with the same could use up the other's process limit."""
+    """A uid that none of the last thousand processes had, of any zygote: the kernel limits processes per uid, so one of
+    two processes with the same uid could exhaust the other's limit."""
     here = os.getpid()
     if here not in _uids:
         uids = candidate_uids(here, Path("/proc/self/uid_map").read_text())
@@ -58,10 +59,11 @@ def next_uid() -> int:
 
 
 class Zygote:
-    """A warm process from which others are forked.  Has a lifetime: use as a context manager."""
+    """A warm process from which others are forked.  Use as a context manager."""
 
     def __init__(self, roles: tuple[str, ...], environment: dict[str, str], *, core: int = -1) -> None:
-        """`roles`: modules with `serve`; `environment`: all that the processes will see; `core`: where they run."""
+        """`roles`: modules with `serve`; `environment`: all variables that the processes will see; `core`: core to run
+        on."""
         self._roles = roles
         self._core = core
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -72,9 +74,9 @@ class Zygote:
                 "PYTHONPATH": import_path(),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": "/tmp",
-                # A uid without an account has no name, and torch's compiler asks for one (getpass.getuser) before it
-                # compiles anything.  One thread of it, because the other cores belong to timed evaluations; headers as
-                # they are, because a process compiles too little for precompiled ones to pay.
+                # A uid without an account has no name, and torch's compiler needs one (getpass.getuser).  It compiles
+                # in one thread, because the other cores belong to timed evaluations, and without precompiled headers,
+                # which do not pay for the little that a process compiles.
                 **dict.fromkeys(("USER", "LOGNAME"), ACCOUNT),
                 "TORCHINDUCTOR_COMPILE_THREADS": "1",
                 "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
@@ -100,7 +102,7 @@ class Zygote:
         return self._process.poll() is None
 
     def wait_ready(self) -> None:
-        """Wait until it has imported its roles' modules and has confined itself.  Raises ZygoteError."""
+        """Wait until it has imported its roles' modules and confined itself.  Raises ZygoteError."""
         if self._ready:
             return
         greeting = self._channel.recv(zygote.MESSAGE_BYTES)
@@ -111,7 +113,8 @@ class Zygote:
         self._ready = True
 
     def spawn(self, role: str, *, memory_bytes: int, cpu_s: int) -> Confined:
-        """Fork a process that serves `role`.  Returns at once; the first request waits until it is confined."""
+        """Fork a process that serves `role`.  Returns at once; the first request waits until the process is
+        confined."""
         self.wait_ready()
         channel, their_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         notes, their_notes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,1 +1,1 @@
-"""The Celery worker process of one device: holds credentials, imports no torch, claims and stores jobs."""
+"""The Celery worker process of one device: holds credentials, imports no torch, claims jobs and stores results."""

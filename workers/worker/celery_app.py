@@ -1,8 +1,8 @@
-"""The worker of one device: `celery -A workers.worker.celery_app worker`, with settings from ASSAY_* variables.
+"""The worker of one device: `celery -A workers.worker.celery_app worker`, configured by ASSAY_* variables.
 
-The main process consumes, sweeps and shows that the device is alive.  Each of its pool processes, as many as there are
-slots, evaluates one job at a time with a referee of its own; the referees of a device agree by a lock on the one that
-may time (workers/referee/host/device_lock.py).  No process here imports torch."""
+The main process consumes messages, sweeps, and reports that the device is alive.  Its pool processes, one per slot,
+evaluate one job at a time.  On the CPU each has a referee of its own; those of a GPU share one.  No process here
+imports torch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _upkeep: Upkeep | None = None
 
 @app.task(name=routing.EVALUATE, bind=True)
 def evaluate(task: Any) -> None:
-    """Evaluate the job that is due.  The message is the permission for one of its queue."""
+    """Evaluate the job that is due.  The message permits one claim for its queue."""
     assert _evaluator is not None
     _evaluator.evaluate(task.request.delivery_info["routing_key"])
 
@@ -57,7 +57,7 @@ def _log_as_configured(**_: object) -> None:
 
 @signals.worker_init.connect
 def _try_sandbox(**_: object) -> None:
-    """Refuse to serve where a candidate could do a forbidden act.  Before the fork, so that the slots need not."""
+    """Refuse to serve if a candidate could do a forbidden act.  Tested before the fork, once for all slots."""
     try:
         holes = referee_client.require_sandbox(allow_weak=settings.allow_weak_sandbox)
     except referee_client.InfrastructureError as error:
@@ -66,14 +66,14 @@ def _try_sandbox(**_: object) -> None:
     if holes:
         _log.warning("serving with a weak sandbox, as allowed: %s", "; ".join(holes))
     gc.collect()
-    gc.freeze()  # pool processes share the memory of objects made so far; garbage collection skips them
+    gc.freeze()  # garbage collection skips objects made so far, whose memory pool processes share
 
 
 @signals.worker_process_init.connect
 def _open(**_: object) -> None:
-    """A pool process never outlives its worker; the referee, launched here, ends when the pool process does.
+    """Prepare a pool process.  It dies with its worker, and its referee with it.
 
-    Nothing here may take long: Celery kills a pool process that is silent for its first four seconds."""
+    This must be quick: Celery kills a pool process that is silent for its first four seconds."""
     global _evaluator
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     tracing.configure("assay-worker")

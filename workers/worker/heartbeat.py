@@ -1,4 +1,4 @@
-"""A thread that holds a job's lease while the device works, and stops the work when it has become pointless."""
+"""A thread that extends a job's lease while the device works, and stops work that has become pointless."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Extends a lease while this is open.  Calls `stop_work` when the job is cancelled, or has passed to another
-    worker, or its device is quarantined; ends the process where even that does not help.  Use as a context manager."""
+    """Extends a lease while the context is open.  Calls `stop_work` if the job is cancelled, has passed to another
+    worker, or its device is quarantined; ends the process if even that does not help."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Heartbeat:
         stop_work: Callable[[], None],
         more_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`more_s`: seconds that the job may take beyond its own limits, as far as is known by now."""
+        """`more_s`: seconds that the job may take beyond its limits, as known so far."""
         self._database = database
         self._lease = lease
         self._place = place
@@ -40,9 +40,9 @@ class Heartbeat:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self.lost = False
-        """True if another worker may be at the job."""
+        """True if another worker may have the job."""
         self.quarantined = False
-        """True if the device's results are not to be trusted any more."""
+        """True if the device's results must not be trusted."""
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()
@@ -54,7 +54,7 @@ class Heartbeat:
         self.stop()
 
     def stop(self) -> None:
-        """No beat, and so no `stop_work`, after this returns: the isolator's next job is another's."""
+        """Stop the thread.  No `stop_work` follows: the isolator's next job is another one."""
         self._over.set()
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Upkeep by a worker's main process beside Celery: the sweep, the device's sign of life, and opening its queues."""
+"""Maintenance by a worker's main process: the sweep, the device's sign of life, and listening to its queues."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from app.store import devices
 from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
 
 GRACE_SWEEPS = 2
-"""A message is missed when it has had the time of so many sweeps to arrive."""
+"""Sweep periods after which a message that has not arrived counts as lost."""
 
 STUCK_S = 60.0
-"""A worker that does nothing for this long, while messages wait in its queue, has lost its broker without noticing
-(celery#8091, #10302): its supervisor starts it again."""
+"""Seconds without work, while messages wait in its queue, after which a worker has lost its broker without noticing
+(celery#8091, #10302); its supervisor starts it again."""
 
 _log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """A thread that lives as long as the worker.  PostgreSQL or Redis gone is no reason to stop: it tries again."""
+    """A thread that lives as long as the worker.  It retries while PostgreSQL or Redis cannot be reached."""
 
     def __init__(self, settings: Settings, broker: Celery, consumer: Any, *, node: str) -> None:
-        """`consumer`: Celery's, of this process."""
+        """`consumer`: Celery's consumer in this process."""
         assert settings.database_url is not None
         self._settings = settings
         self._broker = broker
         self._place = Place(device_class=settings.device_class, node=node, index=settings.device_index)
         self._worker = f"{settings.device_class}-{settings.device_index}@{node}"
         self._queues = tuple(routing.served(self._place))
-        self._intake = Intake(consumer, self._queues)
+        self._listener = QueueListener(consumer, self._queues)
         self._watchdog = Watchdog(STUCK_S)
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
     def start(self) -> None:
-        """Begin, with the first sign of life at once."""
+        """Start the thread; the first sign of life is sent at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and say goodbye."""
+        """Stop the thread and sign the device off."""
         self._over.set()
         self._thread.join()
         try:
@@ -67,7 +67,7 @@ class Upkeep:
             try:
                 self._sign_of_life()
                 self._sweep()
-                if self._intake.open:
+                if self._listener.open:
                     self._watch()
             except (DatabaseUnavailableError, BrokerUnavailableError) as error:
                 _log.warning("trying again in %.1f s: %s", self._settings.sweep_s, error)
@@ -84,8 +84,8 @@ class Upkeep:
                 worker=self._worker,
                 refused=messages.refused(),
             )
-        if self._intake.set(found not in CLOSED):
-            _log.warning("%s is %s: %s", self._place, found, "taking jobs" if self._intake.open else "no new jobs")
+        if self._listener.set(found not in CLOSED):
+            _log.warning("%s is %s: %s", self._place, found, "taking jobs" if self._listener.open else "no new jobs")
 
     def _sweep(self) -> None:
         sent = enqueue.send_lost(
@@ -104,9 +104,9 @@ class Upkeep:
             os._exit(os.EX_TEMPFAIL)  # the pool process goes with it; the jobs that it held are claimed again
 
 
-class Intake:
-    """True if a worker listens to its queues.  The claim would refuse a closed device anyhow (app/store/scheduling.py);
-    not listening leaves the permissions to others."""
+class QueueListener:
+    """Switches listening to the worker's queues on and off.  A claim for a closed device is refused anyway
+    (app/store/scheduling.py); not listening leaves the messages to others."""
 
     def __init__(self, consumer: Any, queues: Iterable[str]) -> None:
         self._consumer = consumer
@@ -114,7 +114,7 @@ class Intake:
         self.open = True
 
     def set(self, is_open: bool) -> bool:
-        """Listen or not, from now on; whether that is a change.  From any thread."""
+        """Listen or not from now on; returns whether that is a change.  Thread-safe."""
         if is_open == self.open:
             return False
         self.open = is_open
@@ -122,14 +122,14 @@ class Intake:
         return True
 
     def _apply(self, is_open: bool) -> None:
-        """Select queues, in the thread of Celery's event loop.  The selection outlives a connection to Redis."""
+        """Select queues, in the thread of Celery's event loop.  The selection survives a connection to Redis."""
         selection = self._consumer.app.amqp.queues
         if is_open:
             selection.select(self._queues)
         else:
             selection.deselect(self._queues)
         if self._consumer.task_consumer is None:
-            return  # between two connections: the next one looks at the selection
+            return  # between two connections; the next one uses the selection
         for queue in self._queues:
             if is_open:
                 self._consumer.add_task_queue(queue)
@@ -138,14 +138,14 @@ class Intake:
 
 
 class Watchdog:
-    """Says when doing nothing has gone on for too long."""
+    """Detects a worker that has done nothing for too long."""
 
     def __init__(self, stuck_s: float) -> None:
         self._stuck_s = stuck_s
         self._idle_since: float | None = None
 
     def stuck(self, now_s: float, *, waiting: int, busy: bool) -> bool:
-        """Return whether every look found work and none of it done of the last `stuck_s` seconds."""
+        """Test whether every check of the last `stuck_s` seconds found messages waiting and none in work."""
         if busy or not waiting:
             self._idle_since = None
             return False

@@ -1,6 +1,6 @@
-"""ISOLATE: start and talk to the referee; its deadline, its end, its replacement.
+"""ISOLATE: starts a referee, sends it jobs, enforces its deadline, and replaces it after a failure.
 
-The worker has credentials and no torch; the referee has torch and no credentials.  A socket is all they share."""
+The worker has credentials and no torch; the referee has torch and no credentials.  They share a socket only."""
 
 from __future__ import annotations
 
@@ -29,31 +29,32 @@ from workers.sandbox import layers, selftest, zygote_client
 from workers.sandbox.process import Ended, TimedOut, ZygoteError
 
 GRACE_S = 30.0
-"""Seconds that the referee may take beyond a job's deadline: the reference, one last block, the closer look."""
+"""Seconds that the referee may take beyond a job's deadline: the reference, one last block, ablation."""
 
 _PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
-"""Variables that locate the device and its libraries; no secret has such a name."""
+"""Variables that locate the device and its libraries; none of them is a secret."""
 
 GIVE_UP_S = 20.0
-"""Seconds for a shared referee to drop an evaluation that takes too long.  One that cannot hangs for all its users."""
+"""Seconds for a shared referee to drop an evaluation that takes too long.  A referee that cannot hangs for all its
+users."""
 START_TIMEOUT_S = 120.0
 """Seconds for importing torch on a cold disk."""
 
 
 class InfrastructureError(RuntimeError):
-    """Our fault: the job is tried again, and the candidate is not blamed."""
+    """A fault of Assay's: the job is tried again, and the candidate is not blamed."""
 
     def __init__(self, message: str, *, begun: bool = False, cut_short: bool = False) -> None:
-        """`begun`: a process may have been given the job's own code, so that the fault may be its doing.  `cut_short`:
-        one of Assay's processes has ended before the evaluation was over."""
+        """`begun`: a process may have received the job's code, so that the fault may be its doing.  `cut_short`: one of
+        Assay's processes ended before the evaluation was over."""
         super().__init__(message)
         self.begun = begun
         self.cut_short = cut_short
 
 
 class DeviceUnhealthyError(InfrastructureError):
-    """The device cannot be believed: its known kernel takes another time than it should, or its driver reports a fault
-    (Xid).  The worker takes it out of service and the job runs elsewhere."""
+    """The device cannot be trusted: its canary takes too long, or its driver reports a fault (Xid).  The worker takes
+    it out of service, and the job runs elsewhere."""
 
 
 class CancelledError(RuntimeError):
@@ -66,7 +67,7 @@ class Measured:
 
     evaluation: Evaluation
     timeline: bytes
-    """Chrome-trace JSON."""
+    """Chrome trace as JSON."""
     codes: tuple[KernelCode, ...] = ()
 
 
@@ -75,15 +76,15 @@ _trying = threading.Lock()
 
 @functools.cache
 def _tried_sandbox() -> selftest.Report:
-    """Once a process, and once for all that are forked from it afterwards."""
+    """Report of the self-test, made once for this process and all that are forked from it afterwards."""
     return selftest.run()
 
 
 def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
-    """Attempt the acts that no candidate may do, from a process confined like one (workers/sandbox/selftest.py).
+    """Attempt every forbidden act from a process that is confined like a candidate (workers/sandbox/selftest.py).
 
-    Returns the acts that succeeded, as entries for `Environment.sandbox_missing`, if that is accepted.  Raises
-    InfrastructureError if it is not, or where nothing can be confined."""
+    Returns the acts that succeeded, as entries for `Environment.sandbox_missing`, if `allow_weak`.  Raises
+    InfrastructureError otherwise, or if no process can be confined."""
     try:
         with _trying:
             report = _tried_sandbox()
@@ -94,14 +95,14 @@ def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
 
 
 class Isolator:
-    """A referee of one device, restarted when it has failed.  Use as a context manager.
+    """Access to a referee of one device, which is restarted after a failure.  Use as a context manager.
 
-    One thread launches and runs; another may wait for the referee to be ready, cancel, or close.
+    One thread launches and runs; another may wait until the referee is ready, cancel, or close.
 
-    With one slot the referee belongs to this isolator alone and dies with the thread that launched it (prctl(2),
-    PR_SET_PDEATHSIG): let that be one that lives as long as the process.  With several, all processes that serve the
-    device share one referee: a GPU's contexts, references and spares are too dear to have in each.  The first process
-    launches it, and it ends when the last one is gone."""
+    With one slot the referee belongs to this isolator and dies with the thread that launched it (prctl(2),
+    PR_SET_PDEATHSIG), which must therefore live as long as the process.  With several slots, all processes that serve
+    the device share one referee, because a GPU's contexts, warm processes and references are too expensive to have in
+    each.  The first process launches it, and it ends after the last one."""
 
     def __init__(
         self,
@@ -113,12 +114,11 @@ class Isolator:
         allow_weak_sandbox: bool = False,
         steady: bool = False,
     ) -> None:
-        """Nothing is started before the first job, `start` or `launch`.
+        """Starts nothing before the first job, `start` or `launch`.
 
-        `slots`: evaluations that are in flight on the device, each by an isolator of its own.
-        `allow_weak_sandbox`: serve although a confined process can do forbidden acts, and say so in every
-        evaluation.
-        `steady`: on a GPU, prepare candidates' processes only while no candidate is timed."""
+        `slots`: evaluations in flight on the device, each with its own isolator.  `allow_weak_sandbox`: serve although
+        a confined process can do forbidden acts, and record that in every evaluation.  `steady`: on a GPU, prepare
+        candidates' processes only while no candidate is timed."""
         self._device_class = device_class
         self._node = node
         self._index = index
@@ -129,18 +129,18 @@ class Isolator:
         self._shares = slots > 1 and device_class != "cpu"
         self._process: subprocess.Popen[bytes] | None = None
         self._launched: list[subprocess.Popen[bytes]] = []
-        """Shared referees that we launched and left, until they have ended and been waited for."""
+        """Shared referees that this isolator launched and left, until they have ended and been waited for."""
         self._referee_pid: int | None = None
         self._channel: socket.socket | None = None
         self._cancelled = threading.Event()
         self._starting = threading.RLock()
         self._begun = False
         self.more_s = 0.0
-        """Seconds that the job which runs may take beyond its own limits, by the referee's word."""
+        """Seconds that the running job may take beyond its limits, as the referee reports."""
         self.environment: Environment | None = None
 
     def start(self) -> Environment:
-        """Have a referee that takes jobs.  Raises InfrastructureError."""
+        """Ensure that a referee takes jobs.  Raises InfrastructureError."""
         with self._starting:
             gone = self._process is None or self._process.poll() is not None
             if self._channel is None or (gone and not self._shares):
@@ -148,7 +148,7 @@ class Isolator:
             return self.wait_ready()
 
     def launch(self) -> None:
-        """Start a referee, which imports torch and takes its device meanwhile.  Raises InfrastructureError."""
+        """Start a referee, which imports torch and takes its device in the background.  Raises InfrastructureError."""
         with self._starting:
             self.close()
             try:
@@ -163,7 +163,7 @@ class Isolator:
                 raise InfrastructureError(f"the referee could not be launched: {error}") from error
 
     def _referee(self, fd: socket.socket) -> subprocess.Popen[bytes]:
-        """A referee at the other end of a connection, or behind a socket that listens."""
+        """A referee at the other end of a connection, or behind a listening socket."""
         arguments = [fd.fileno(), self._device_class, self._node, self._index, self._slots, int(self._steady)]
         command = [sys.executable, "-s", "-P", "-m", "workers.referee.serve", *map(str, arguments)]
         return subprocess.Popen(
@@ -193,7 +193,7 @@ class Isolator:
         return channel
 
     def wait_ready(self) -> Environment:
-        """Wait until the launched referee takes jobs.  Raises InfrastructureError with the lack that it reports."""
+        """Wait until the launched referee takes jobs.  Raises InfrastructureError with the reason that it reports."""
         with self._starting:
             if self.environment is not None:
                 return self.environment
@@ -209,7 +209,7 @@ class Isolator:
             return self.environment
 
     def _with_holes(self, environment: Environment) -> Environment:
-        """Add the self-test's findings, which belong to every evaluation."""
+        """The environment with the self-test's findings, which belong to every evaluation."""
         return replace(environment, sandbox_missing=(*environment.sandbox_missing, *self._holes))
 
     def run(self, job: Job) -> Measured:
@@ -240,8 +240,8 @@ class Isolator:
         return Measured(evaluation=evaluation, timeline=frame["timeline"].encode(), codes=codes)
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next frame.  A referee that dies or falls silent is ended, and its successor starts with the next job; a
-        shared one only if it cannot even drop this evaluation, because others are measured by it."""
+        """The next frame.  A referee that dies or gives no answer is ended, and its successor starts with the next job;
+        a shared one is ended only if it cannot even drop this evaluation, because others use it."""
         assert self._channel is not None
         began = time.monotonic()
         try:
@@ -265,7 +265,7 @@ class Isolator:
         raise InfrastructureError(message, begun=self._begun, cut_short=True)
 
     def _next_answer(self, channel: socket.socket, deadline: float) -> dict[str, Any] | None:
-        """The next frame that is not about progress, None where the other end has closed.  Raises TimeoutError."""
+        """The next frame that is not a progress report; None if the other end has closed.  Raises TimeoutError."""
         while True:
             channel.settimeout(max(0.001, deadline + self.more_s - time.monotonic()))
             frame = worker_socket.receive(channel)
@@ -275,7 +275,7 @@ class Isolator:
             self.more_s = max(self.more_s, frame["progress"].get("more_s", 0.0))
 
     def _is_dropped(self) -> bool:
-        """Return whether the referee ends the evaluation because it is not wanted any more."""
+        """Test whether a shared referee ends the evaluation after its connection is shut down."""
         if not self._shares or self._channel is None:
             return False
         try:
@@ -288,20 +288,20 @@ class Isolator:
         return True
 
     def _end_referee(self) -> None:
-        """End a referee that does not answer: it hangs for all processes that share it, which try again with
+        """Kill a shared referee that does not answer: it hangs for all processes that share it, which retry with
         another."""
         if self._shares and self._referee_pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._referee_pid, signal.SIGKILL)
 
     def cancel(self) -> None:
-        """End the running job, from another thread.  A referee that is not shared goes with it, and the next job
-        starts another; a shared one ends the candidate."""
+        """End the running job, from another thread.  A referee that is not shared is killed, and the next job starts
+        another; a shared one ends the candidate."""
         self._cancelled.set()
         self._kill()
 
     def close(self) -> None:
-        """End the referee, with everything below it; a shared one ends by itself when the last has left it."""
+        """End the referee and everything below it; a shared one ends by itself after its last user."""
         self._kill()  # a thread that waits for it to be ready stops waiting
         with self._starting:
             if self._channel is not None:
@@ -331,8 +331,7 @@ class Isolator:
 
 
 def _environment() -> dict[str, str]:
-    """Environment of the referee alone: database and broker URLs must not reach a process below which candidates
-    run."""
+    """Environment of the referee: URLs of database and broker must not reach a process below which candidates run."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LC_ALL": "C.UTF-8",

@@ -1,7 +1,7 @@
-"""The straight line of one job: claim, isolate, judge, store.
+"""Evaluation of one job: claim, isolate, judge, store.
 
-Runs in every pool process of a worker, which has credentials and no torch.  No database connection is held while
-the device works; a thread extends the lease meanwhile (workers/worker/heartbeat.py)."""
+Runs in every pool process of a worker, which has credentials and no torch.  No database connection is held while the
+device works; a thread extends the lease meanwhile (workers/worker/heartbeat.py)."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ from workers.worker import referee_client
 from workers.worker.heartbeat import Heartbeat
 
 INFRASTRUCTURE = "infrastructure"
-"""`error_kind` of a job that our own machinery failed as often as the limits allow (app/domain/job.py)."""
+"""`error_kind` of a job that Assay's own faults have failed as often as the limits allow (app/domain/job.py)."""
 INTERNAL = "internal"
-"""`error_kind` of a job on which Assay's own code raised an unexpected error: trying again would raise it again."""
+"""`error_kind` of a job on which Assay's code raised an unexpected error, which another attempt would raise again."""
 
 FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 10, 3
-"""Evaluations that fail by our fault one after the other, with no result in between, until the device is quarantined;
-where it has several slots, so many for each, because one death may cut short the work of all of them."""
+"""Consecutive evaluations that fail by Assay's fault until the device is quarantined; with several slots, the second
+number for each, because one death may cut short the work of all."""
 
 LONGEST_PAUSE_S = 2.0
-"""Between two attempts to reach PostgreSQL."""
+"""Longest pause between two attempts to reach PostgreSQL."""
 REFUSED_PAUSE_S = 1.0
-"""After a permission for a device that takes no jobs: until its worker stops listening, others may take it."""
+"""Pause after a message for a device that takes no jobs: until its worker stops listening, others may take the
+message."""
 HELD_PAUSE_S = 0.02
-"""Before a permission is given back because other transactions hold the rows of all jobs that are due: it comes back
-at once, and looking again a thousand times a second would keep those transactions waiting."""
+"""Pause before a message is sent again because other transactions hold the rows of all due jobs: it returns at once,
+and a thousand claims a second would delay those transactions."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -76,7 +77,7 @@ class Evaluator:
 
     def prepare(self) -> None:
         """Launch the referee now, so that the first job does not wait for torch.  A failure is logged, and the first
-        job tries again.  Call it in the thread that evaluates: the referee dies with its parent."""
+        job tries again.  To be called in the thread that evaluates: the referee dies with it."""
         try:
             self._isolator.launch()
         except referee_client.InfrastructureError as error:
@@ -99,14 +100,15 @@ class Evaluator:
         _log.error("no evaluations on %s yet: %s; the next job tries again", device, error)
 
     def close(self) -> None:
-        """End the referee and close every connection."""
+        """End the referee and close all connections."""
         self._isolator.close()
         self._database.dispose()
 
     def evaluate(self, queue: str) -> None:
-        """Evaluate the job that is due on this device, if one is.  However this ends, the job's row says it.
+        """Evaluate the job that is due on this device, if there is one.  The job's row records the outcome in every
+        case.
 
-        `queue` gave the permission; its job may have been taken before, or wait because others are due first."""
+        `queue`: queue of the message.  Its job may have been claimed before, or wait because others are due first."""
         claim = self._claim(queue)
         lease = claim.lease
         if lease is None:
@@ -123,22 +125,22 @@ class Evaluator:
                 self._release(lease, error)
             except Exception as error:
                 message = source_text.printable(f"{type(error).__name__}: {error}")
-                self._patiently(lambda connection: leases.fail(connection, lease, INTERNAL, message))
+                self._retrying(lambda connection: leases.fail(connection, lease, INTERNAL, message))
                 raise
 
     def _claim(self, queue: str) -> scheduling.Claim:
         owner = f"{self._place.node}.{os.getpid()}.{secrets.token_hex(4)}"
-        terms = scheduling.Terms(
+        terms = scheduling.ClaimSettings(
             owner=owner,
             lease_s=self._settings.lease_s,
             limits=self._settings.limits,
             ageing_s=self._settings.ageing_s,
         )
-        claim = self._patiently(lambda connection: scheduling.claim(connection, self._place, queue, terms))
+        claim = self._retrying(lambda connection: scheduling.claim(connection, self._place, queue, terms))
         if claim.owed:
             if claim.lease is None and not claim.refused:
                 time.sleep(HELD_PAUSE_S)
-            self._give_again(messages.Message(queue=queue))
+            self._republish(messages.Message(queue=queue))
         if claim.refused:
             _log.warning("%s takes no jobs: it is %s", self._place, claim.refused)
             time.sleep(REFUSED_PAUSE_S)
@@ -147,7 +149,7 @@ class Evaluator:
             _log.info("nothing that could be claimed is due in %s%s", queue, again)
         return claim
 
-    def _give_again(self, message: messages.Message) -> None:
+    def _republish(self, message: messages.Message) -> None:
         try:
             messages.publish(self._broker, [message])
         except messages.BrokerUnavailableError as error:
@@ -176,7 +178,7 @@ class Evaluator:
             with tracing.span("job.judge", job_id):
                 verdict = judge.judge(subject, policies.find(lease.job.options.policy))
             with tracing.span("job.store", job_id):
-                stored, due = self._patiently(
+                stored, due = self._retrying(
                     lambda connection: self._stored(connection, lease, measured, verdict, faults)
                 )
         send.decisions(self._broker, due)
@@ -186,8 +188,8 @@ class Evaluator:
             _log.info("job %s: %s, %s", job_id, measured.evaluation.status, verdict.label)
 
     def _measured(self, lease: leases.Lease) -> referee_client.Measured:
-        """The referee's measurement.  Where the job could not begin because one of Assay's processes had ended before,
-        that is started again and the job tried once more, in the same attempt."""
+        """The referee's measurement.  If the job could not begin because a process of Assay's had ended, that process
+        is started again and the job tried once more in the same attempt."""
         try:
             return self._isolator.run(lease.job)
         except referee_client.InfrastructureError as error:
@@ -204,9 +206,9 @@ class Evaluator:
         verdict: Verdict,
         faults: int,
     ) -> tuple[UUID | None, list[trees.Due]]:
-        """The id of the evaluation, or of the problem's check, None where the lease is lost; and the rollouts of
-        collections that go on with it."""
-        if faults:  # later ones are not excused by an evaluation that began before them
+        """Id of the stored evaluation or problem check, None if the lease is lost; and the collections that continue
+        with it."""
+        if faults:  # an evaluation that began before a fault does not reset the count
             devices.note_success(connection, self._place)
         if lease.job.options.check:
             return checks.add(connection, lease, evaluation=measured.evaluation, verdict=verdict), []
@@ -222,19 +224,19 @@ class Evaluator:
         return stored, trees.ended(connection, lease.job.job_id)
 
     def _stopped(self, lease: leases.Lease, heartbeat: Heartbeat) -> None:
-        """Finish after the isolator was stopped: on request, or because the lease was lost."""
+        """Finish a job whose evaluation was stopped: on request, because the lease was lost, or for a quarantine."""
         if heartbeat.lost:
             _log.warning("job %s: stopped, the lease of attempt %d was lost", lease.job.job_id, lease.job.attempt)
             return
         if heartbeat.quarantined:
-            self._patiently(lambda connection: leases.give_back(connection, lease))
+            self._retrying(lambda connection: leases.give_back(connection, lease))
             _log.warning("job %s: stopped and queued again, %s is quarantined", lease.job.job_id, self._place)
             return
-        self._patiently(lambda connection: leases.stopped(connection, lease))
+        self._retrying(lambda connection: leases.stopped(connection, lease))
         _log.info("job %s: cancelled", lease.job.job_id)
 
     def _quarantine(self, lease: leases.Lease, error: referee_client.DeviceUnhealthyError) -> None:
-        """Take the device out of service; its jobs run elsewhere, with no attempt counted."""
+        """Take the device out of service; its jobs run elsewhere, and no attempt is counted."""
         message = source_text.printable(str(error))
 
         def act(connection: Connection) -> str | None:
@@ -242,11 +244,11 @@ class Evaluator:
             devices.quarantine_at(connection, self._place, reason=message, changed_by=by)
             return leases.give_back_sick(connection, lease, message)
 
-        state = self._patiently(act)
+        state = self._retrying(act)
         _log.error("%s is quarantined: %s; job %s is %s", self._place, message, lease.job.job_id, state or "elsewhere")
 
     def _release(self, lease: leases.Lease, error: referee_client.InfrastructureError) -> None:
-        """Queue the job again, and remember the fault for the device."""
+        """Queue the job again and count the fault against the device."""
         message = source_text.printable(str(error))
 
         def act(connection: Connection) -> str | None:
@@ -259,16 +261,16 @@ class Evaluator:
             limits = self._settings.limits
             return leases.release(connection, lease, limits, INFRASTRUCTURE, message, cut_short=error.cut_short)
 
-        state = self._patiently(act)
+        state = self._retrying(act)
         _log.warning("job %s: attempt %d: %s; now %s", lease.job.job_id, lease.job.attempt, error, state or "elsewhere")
 
     def _describe(self) -> None:
-        """Report the device's identity once, after the referee has found out and the worker has registered it."""
+        """Report the device's identity once the referee knows it and the worker has registered the device."""
         environment = self._isolator.environment
         if self._described or environment is None:
             return
         fingerprint = asdict(environment) | {"slots": self._slots}
-        self._described = self._patiently(
+        self._described = self._retrying(
             lambda connection: devices.describe(
                 connection,
                 node=self._place.node,
@@ -278,10 +280,10 @@ class Evaluator:
             )
         )
 
-    def _patiently(self, act: Callable[[Connection], _T]) -> _T:
-        """Act in a transaction, and again until PostgreSQL is there: a measurement is worth waiting for.
+    def _retrying(self, act: Callable[[Connection], _T]) -> _T:
+        """Run `act` in a transaction, repeated until PostgreSQL can be reached: a measurement is worth waiting for.
 
-        Celery's time limit is the end of it; then the lease lapses and the job runs again."""
+        Celery's time limit ends the attempts; then the lease lapses and the job runs again."""
         pause_s = 0.1
         while True:
             try:

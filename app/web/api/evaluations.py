@@ -205,7 +205,7 @@ def accept(requests: Sequence[Request], *, keys_checked: bool = False) -> tuple[
         backpressure.check(device_class)
     if not keys_checked and idempotency_conflicts(requests):
         refuse(409, "conflict", f"{KEY_HEADER}: expected the submission that it was first used for, got another one")
-    return request_context.intake().accept(requests), requests
+    return request_context.submit_batcher().accept(requests), requests
 
 
 def idempotency_conflicts(requests: Sequence[Request]) -> set[str]:

@@ -238,10 +238,10 @@ def _decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def rerun(evaluation_id: UUID) -> Response:
     """Measure the same candidate again, as another job with new seeds."""
     found = _read(evaluation_id)
-    intake = flask.current_app.extensions["assay"].get("intake")
-    if intake is None:
+    batcher = flask.current_app.extensions["assay"].get("submit_batcher")
+    if batcher is None:
         raise ServiceUnavailable("There is no broker: set ASSAY_BROKER_URL, so that jobs can be sent.")
-    job_id = intake.accept([resubmission.request_of(found.job)])[0].job_id
+    job_id = batcher.accept([resubmission.request_of(found.job)])[0].job_id
     with request_context.database().begin() as connection:
         audit.record(
             connection, current_user(), "evaluation.rerun", f"evaluation {evaluation_id}", {"job_id": str(job_id)}

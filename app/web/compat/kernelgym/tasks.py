@@ -146,7 +146,7 @@ def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
         told = _told(new, planned)
         planned, within = enqueue.stored_with(request_context.database(), told, planned)
         named = partial(_named, owner, new)
-        receipts = request_context.intake().accept(
+        receipts = request_context.submit_batcher().accept(
             planned, tasks=named, runs=[each.run for each in told], within=within
         )
         known |= {task.task_id: task for task in named(receipts)}
