@@ -35,7 +35,7 @@ from app.export import funnel_stages, mismatch_rejection, plan_tables, problem_c
 from app.export.plan_tables import PLAN
 from app.export.planning import Selector
 from app.export.render import Job, Part, Renderer, part_path
-from app.export.render_worker import Companion, frugal
+from app.export.render_worker import RenderWorker, frugal
 from app.export.text_facts import Progress
 from app.export.unfinished import ExportError
 from app.export.writers import DECISIONS_STEM, write_columns
@@ -226,8 +226,8 @@ class Pool:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._threads: ThreadPoolExecutor | None = None
-        self._companions: list[Companion] = []
-        self._idle: SimpleQueue[Companion] = SimpleQueue()
+        self._workers: list[RenderWorker] = []
+        self._idle: SimpleQueue[RenderWorker] = SimpleQueue()
         self._running: dict[int, tuple[Future[Part], str]] = {}
         self._done: dict[int, Part] = {}
         self._last: tuple[int, str] | None = None
@@ -236,8 +236,8 @@ class Pool:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        for companion in self._companions:
-            companion.end(at_once=kind is not None)
+        for worker in self._workers:
+            worker.end(at_once=kind is not None)
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
 
@@ -248,8 +248,8 @@ class Pool:
         count = min(RENDERERS, max(1, (os.cpu_count() or 1) // 2))
         self._threads = ThreadPoolExecutor(count)
         for _ in range(count):
-            self._companions.append(Companion(self._job))
-            self._idle.put(self._companions[-1])
+            self._workers.append(RenderWorker(self._job))
+            self._idle.put(self._workers[-1])
 
     def add(self, number: int, plan_sha256: str) -> None:
         """Render this part, unless that is done already."""
@@ -288,11 +288,11 @@ class Pool:
         self._running[number] = self._threads.submit(self._render, number, plan_sha256), plan_sha256
 
     def _render(self, number: int, plan_sha256: str) -> Part:
-        companion = self._idle.get()
+        worker = self._idle.get()
         try:
-            return companion.part(number, plan_sha256)
+            return worker.part(number, plan_sha256)
         finally:
-            self._idle.put(companion)
+            self._idle.put(worker)
 
 
 def _select(

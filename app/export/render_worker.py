@@ -1,8 +1,8 @@
 """EXPORT: a process that renders parts for the one that selects.
 
-    companion = Companion(job)
-    part = companion.part(number, plan_sha256)     # returns when it is done
-    companion.end(at_once=False)
+    worker = RenderWorker(job)
+    part = worker.part(number, plan_sha256)     # returns when it is done
+    worker.end(at_once=False)
 
 A program of its own and not `multiprocessing`: processes of that begin by importing all that the main program imports,
 seconds of processor time before the first row.  Told by lines of JSON: the job, then a part at a time; each is answered
@@ -33,7 +33,7 @@ ALLOCATOR = "jemalloc"
 """Memory pool of Arrow: as fast as the default one, and each process keeps 40 MB less."""
 
 
-class CompanionError(RuntimeError):
+class RenderWorkerError(RuntimeError):
     """A part could not be rendered; the message is the error of the render process."""
 
 
@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
     """Number of an operating system's error."""
 
 
-class Companion:
+class RenderWorker:
     """A render process; for one caller at a time."""
 
     def __init__(self, job: Job) -> None:
@@ -64,19 +64,19 @@ class Companion:
         self._tell(job)  # not in the arguments: it holds a password
 
     def part(self, number: int, plan_sha256: str) -> Part:
-        """Render that part.  Raises CompanionError; an OSError of FULL where the disk has no room."""
+        """Render that part.  Raises RenderWorkerError; an OSError of FULL where the disk has no room."""
         with suppress(BrokenPipeError):  # its end says more
             self._tell(Order(number, plan_sha256))
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise CompanionError(f"part {number}: the process that rendered it ended with {self._process.wait()}")
+            raise RenderWorkerError(f"part {number}: the process that rendered it ended with {self._process.wait()}")
         answer = msgspec.json.decode(line, type=Answer)
         if answer.errno in FULL:
             raise OSError(answer.errno, f"part {number}: {answer.error}")
         part = Part.load(part_path(self._job.root, number))
         if answer.error is not None or part is None:
-            raise CompanionError(f"part {number}: {answer.error or 'is not there'}")
+            raise RenderWorkerError(f"part {number}: {answer.error or 'is not there'}")
         return part
 
     def end(self, *, at_once: bool) -> None:

@@ -65,7 +65,7 @@ def test_what_waits_on_the_device_is_not_credited(host: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["honest/joined_by_a_value_torch", "honest/second_context_torch"])
-def test_who_waits_within_a_call_is_not_accused(host: object, name: str) -> None:
+def test_waiting_within_a_call_is_not_suspect(host: object, name: str) -> None:
     evaluation = _evaluate(host, CASES[name], CASES[name].candidate)
     assert evaluation.status is Status.PASSED, evaluation.error
     assert judge(Subject(evaluation=evaluation, backend="torch")).label is Label.CLEAN

@@ -59,7 +59,7 @@ def test_what_is_there_stays_for_those_who_look_at_it() -> None:
     assert (before.float().mean().item(), now.float().mean().item()) == (1, 3)
 
 
-def test_memory_is_free_once_nobody_looks() -> None:
+def test_memory_is_free_once_its_views_are_gone() -> None:
     torch.cuda.synchronize()
     free, _ = torch.cuda.mem_get_info()
     shown = Windows(DEVICE)

@@ -86,7 +86,7 @@ def test_an_honest_kernel_passes_each_case_and_its_time_is_told(isolator: refere
     assert judged(found, ROWS, TRITON, "triton").label is Label.CLEAN
 
 
-def test_nobody_is_told_less_than_a_call_takes(isolator: referee_client.Isolator) -> None:
+def test_reported_times_are_no_shorter_than_a_call(isolator: referee_client.Isolator) -> None:
     """What is taken off for hand-overs is no more than they take.  (No less, either: tests/unit/test_contest_whole.py,
     where no other test keeps the cores from a process that waits.)"""
     waiting = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(0.002)\n        return")
@@ -106,7 +106,7 @@ def test_cases_that_are_always_the_same_prove_little(isolator: referee_client.Is
     assert [finding.detector for finding in verdict.findings] == ["degenerate_problem"]
 
 
-def test_who_remembers_answers_is_caught_where_cases_are_drawn(isolator: referee_client.Isolator) -> None:
+def test_remembered_answers_are_wrong_where_cases_are_drawn(isolator: referee_client.Isolator) -> None:
     remembers = TORCH.replace(
         b"        return scale",
         b"        if not hasattr(self, 'kept'):\n            self.kept = scale * torch.softmax(x, dim=-1)\n"
@@ -137,7 +137,7 @@ def test_the_case_that_is_wrong_is_named_and_the_others_are_tried(isolator: refe
     assert all(output.worst is None for trial in found.correctness.trials if trial.ok for output in trial.outputs)
 
 
-def test_each_case_has_its_own_tolerance_before_the_submitters_before_ours(isolator: referee_client.Isolator) -> None:
+def test_a_cases_tolerance_precedes_the_submitters_and_the_default(isolator: referee_client.Isolator) -> None:
     problem = b"""
 import torch
 def get_cases():
@@ -209,7 +209,7 @@ def test_after_a_call_that_hangs_no_other_case_is_tried(isolator: referee_client
         (b"def get_cases(): raise KeyError('data')", "KeyError"),
     ],
 )
-def test_a_broken_problem_blames_nobody(isolator: referee_client.Isolator, problem: bytes, says: str) -> None:
+def test_a_broken_problem_is_invalid(isolator: referee_client.Isolator, problem: bytes, says: str) -> None:
     found = run(isolator, problem, TORCH)
     assert found.status is Status.INVALID
     assert found.error is not None

@@ -72,7 +72,7 @@ def test_refusals(run: Run, arguments: list[str], text: str, said: str) -> None:
     assert "short" not in done.output
 
 
-def test_nobody_listens_in_public_without_users(run: Run, settings: Settings) -> None:
+def test_public_addresses_are_refused_without_users(run: Run, settings: Settings) -> None:
     serve.check_closed(settings, "127.0.0.1")
     with pytest.raises(RuntimeError, match="expected a loopback address while there are no users"):
         serve.check_closed(settings, "0.0.0.0")

@@ -135,7 +135,7 @@ def test_the_same_as_in_process(
             remote_client.submit_many([{"reference": "r", "candidate": "c", **bad}])
 
 
-def test_tokens_and_five_hundred_who_wait(server: str, database: Database) -> None:
+def test_tokens_are_shared_by_five_hundred_waiting_calls(server: str, database: Database) -> None:
     with database.begin() as connection:
         ada = users.add(connection, name="ada", role=Role.ADMIN, password_hash=None)
         _, token = tokens.add(connection, user_id=ada.user_id, name="t", scopes=[Scope.READ, Scope.SUBMIT])

@@ -57,7 +57,7 @@ def test_a_candidate_is_compared_with_the_compiled_reference(isolator: referee_c
     assert again.stage_ms["baselines"] < 100
 
 
-def test_a_reference_that_cannot_be_compiled_blames_nobody(isolator: referee_client.Isolator) -> None:
+def test_a_reference_that_cannot_be_compiled_is_invalid(isolator: referee_client.Isolator) -> None:
     evaluation = _run(isolator, SHY, "compile")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None

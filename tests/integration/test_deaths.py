@@ -78,7 +78,7 @@ def test_a_helper_that_has_died_is_started_again_before_the_next_evaluation(
     assert referee(isolator) == before
 
 
-def test_wardens_that_have_died_take_nobody_with_them(isolator: referee_client.Isolator) -> None:
+def test_dead_wardens_harm_no_other_process(isolator: referee_client.Isolator) -> None:
     """One above the reference, which is kept, and one above the spare that is ready for the next candidate."""
     passes(isolator)
     zygote = helper(isolator, "zygote")
@@ -102,7 +102,9 @@ def test_a_zygote_that_has_died_takes_the_referee_with_it_and_no_job(isolator: r
 
 
 @pytest.mark.parametrize("which", ["zygote", "referee"])
-def test_a_death_in_the_middle_of_an_evaluation_accuses_nobody(isolator: referee_client.Isolator, which: str) -> None:
+def test_a_death_during_an_evaluation_is_not_the_candidates_fault(
+    isolator: referee_client.Isolator, which: str
+) -> None:
     passes(isolator)
     victim = referee(isolator) if which == "referee" else helper(isolator, which)
     caught: list[BaseException] = []

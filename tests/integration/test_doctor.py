@@ -38,7 +38,7 @@ def outcomes(settings: Settings) -> dict[str, str]:
     return {name: str(check.outcome) for name, check in examined(settings).items()}
 
 
-def test_a_healthy_service_of_which_nobody_serves_a_queue(
+def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     settings: Settings, database: Database, broker: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = examined(settings)

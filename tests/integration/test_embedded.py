@@ -184,7 +184,7 @@ def test_servers_that_are_killed_beside_a_supervisor_are_started_again(used: Set
         assert works(services.settings)
 
 
-def test_a_pid_file_that_names_somebody_else_deceives_nobody(used: Settings) -> None:
+def test_a_pid_file_of_another_process_is_ignored(used: Settings) -> None:
     for folder, name in (("postgres/data", "postmaster.pid"), ("redis", "valkey.pid")):
         (used.state_dir / folder / name).write_text(f"{os.getpid()}\n")
     (used.state_dir / "postgres" / ".s.PGSQL.5432").touch()

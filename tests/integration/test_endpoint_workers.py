@@ -84,7 +84,7 @@ def test_workers_follow_the_endpoints_that_are_stored(
         kept.close()
 
 
-def test_a_collection_needs_no_worker_that_somebody_starts(
+def test_a_collection_starts_the_worker_that_it_needs(
     settings: Settings, client: Client, address: str, tmp_path: Path
 ) -> None:
     with client.database.begin() as connection:

@@ -101,11 +101,11 @@ def test_processes_of_their_own_write_what_one_process_writes(own: Database, tmp
 def test_a_process_that_renders_says_what_went_wrong_and_that_it_was_killed(own: Database, tmp_path: Path) -> None:
     url = own.url.render_as_string(hide_password=False)
     how: dict[str, Any] = {"format": "trl_sft", "kind": Kind.TURN, "reasoning": Reasoning.KEEP, "held_out": ()}
-    alone = render_worker.Companion(render.Job(database_url=url, root=tmp_path, **how))
-    with pytest.raises(render_worker.CompanionError, match=r"part 3: FileNotFoundError: .*plan-00003"):
+    alone = render_worker.RenderWorker(render.Job(database_url=url, root=tmp_path, **how))
+    with pytest.raises(render_worker.RenderWorkerError, match=r"part 3: FileNotFoundError: .*plan-00003"):
         alone.part(3, "")
     alone._process.kill()
-    with pytest.raises(render_worker.CompanionError, match="part 4: the process that rendered it ended with -9"):
+    with pytest.raises(render_worker.RenderWorkerError, match="part 4: the process that rendered it ended with -9"):
         alone.part(4, "")
     alone.end(at_once=True)
 
@@ -246,7 +246,7 @@ def test_a_held_out_set_takes_its_families_out(own: Database, tmp_path: Path) ->
         export.export(own, Spec(held_out=("nowhere",)), tmp_path / "other")
 
 
-def test_as_of_waits_for_whoever_may_still_write(own: Database) -> None:
+def test_as_of_waits_for_open_transactions(own: Database) -> None:
     with own.begin() as writing:
         evaluation = dataset_seed.evaluate(writing, problem(9), code("open").encode())
         began = writing.execute(sa.select(sa.func.now())).scalar_one()

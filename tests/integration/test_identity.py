@@ -93,7 +93,7 @@ def test_without_users_this_machine_may_do_everything_and_nobody_else_anything(s
 
 
 @pytest.mark.parametrize("header", authentication.FORWARDED)
-def test_behind_an_unknown_proxy_nobody_is_local(site: FlaskClient, header: str) -> None:
+def test_requests_through_an_unknown_proxy_are_not_local(site: FlaskClient, header: str) -> None:
     """A proxy on this machine connects from the loopback address, and often asks for 127.0.0.1 by name."""
     asked = {"headers": {header: "8.8.8.8", "Host": "127.0.0.1:8000"}}
     assert site.get("/account", **asked).status_code == 401

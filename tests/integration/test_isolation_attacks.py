@@ -54,13 +54,13 @@ if os.fork() == 0:
 """
 
 
-def test_those_who_hide_end_with_their_candidate(isolator: referee_client.Isolator) -> None:
+def test_hidden_processes_end_with_their_candidate(isolator: referee_client.Isolator) -> None:
     """Orphans of a session of their own, and (where the system-call filter allowed it) children of its parent."""
     assert run(isolator, in_forward(HIDING)).status is Status.PASSED
     _require_gone("assay-orphan", "assay-sibling")
 
 
-def test_those_who_hide_end_with_a_referee_that_is_killed_in_the_middle(isolator: referee_client.Isolator) -> None:
+def test_hidden_processes_end_with_a_referee_that_is_killed(isolator: referee_client.Isolator) -> None:
     threading.Timer(1.0, isolator.cancel).start()
     with pytest.raises(referee_client.CancelledError):
         isolator.run(job(in_forward(HIDING + "while True: pass"), call_timeout_s=60, deadline_s=60))
@@ -136,7 +136,7 @@ CONVERSATIONS = {
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_who_breaks_the_conversation_harms_only_itself(isolator: referee_client.Isolator, name: str) -> None:
+def test_a_process_that_breaks_the_protocol_harms_only_itself(isolator: referee_client.Isolator, name: str) -> None:
     code, expected = CONVERSATIONS[name]
     referee = isolator.start() and isolator._process
     timeout_s = 2.0 if Status.TIMEOUT in expected else 30.0

@@ -96,7 +96,7 @@ def test_a_lapsed_lease_is_taken_over_and_its_owner_is_refused(database: Databas
     assert row(database, job_id).state == JobState.FINISHED
 
 
-def test_a_late_result_counts_while_nobody_else_has_claimed(database: Database, job_id: UUID) -> None:
+def test_a_late_result_counts_unless_another_worker_has_claimed(database: Database, job_id: UUID) -> None:
     assert finish(database, must_claim(database, job_id, lease_s=-1)) is not None
 
 

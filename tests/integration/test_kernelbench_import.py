@@ -89,7 +89,7 @@ def test_a_folder_of_levels_without_runs(database: Database, checkout: Path) -> 
     assert found == Imported(problems=3, runs=0, samples=0, new_samples=0)
 
 
-def test_a_run_of_ours_with_that_name_is_left_alone(database: Database, checkout: Path) -> None:
+def test_an_existing_run_that_was_not_imported_is_left_alone(database: Database, checkout: Path) -> None:
     with database.begin() as connection:
         trajectories.add_run(connection, Run(name="my run"))
     with pytest.raises(RunConflictError, match="my run"):

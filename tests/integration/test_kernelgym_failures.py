@@ -151,7 +151,7 @@ def test_r9_heartbeats_move(site: FlaskClient, client: Client, fake_worker: Pope
     assert worker["status"] == "offline"
 
 
-def test_r11_a_fault_of_ours_is_no_result(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+def test_r11_an_infrastructure_fault_is_no_result(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
     """R11: users could not tell a broken node from a broken kernel.  503 makes the published client ask again; what
     failed for good says so, and posting it once more evaluates it once more."""
     answer = post(site, "a", "fault")
@@ -166,7 +166,7 @@ def test_r11_a_fault_of_ours_is_no_result(site: FlaskClient, fake_worker: Popen[
     assert post(site, "a", "fault", wait=0).json["status"] in {"pending", "processing"}
 
 
-def test_a_batch_with_a_fault_of_ours_is_no_result(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+def test_a_batch_with_an_infrastructure_fault_is_no_result(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
     tasks = [payload("b0", kernel()), payload("b1", kernel("fault"))]
     answer = site.post("/evaluate/batch?wait=30", json={"batch_id": "b", "tasks": tasks})
     assert (answer.status_code, answer.json["task_id"]) == (503, "b1")

@@ -153,7 +153,7 @@ def test_errors_have_the_protocols_shapes(site: FlaskClient) -> None:
     assert (elsewhere.status_code, "cuda:<index> of an online GPU" in elsewhere.json["message"]) == (400, True)
 
 
-def test_whoever_does_not_wait_is_answered_at_once(site: FlaskClient) -> None:
+def test_a_request_without_waiting_is_answered_at_once(site: FlaskClient) -> None:
     answer = post(site, "a", wait=0)
     assert (answer.status_code, answer.json["status"], answer.json["metadata"]) == (200, "pending", None)
     assert site.get("/status/a").json["status"] == "pending"
@@ -161,7 +161,7 @@ def test_whoever_does_not_wait_is_answered_at_once(site: FlaskClient) -> None:
     assert site.get("/health").json["queue_status"]["pending"] == 1
 
 
-def test_cancelling_is_for_whoever_asked(site: FlaskClient, client: Client) -> None:
+def test_only_the_submitter_may_cancel(site: FlaskClient, client: Client) -> None:
     for name in ("a", "b"):
         post(site, name, wait=0)  # the same job under two names
     assert site.delete("/tasks/a").json == {"message": "Task a cancelled successfully"}

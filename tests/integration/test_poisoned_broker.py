@@ -111,7 +111,7 @@ HARMLESS: list[Any] = [
 
 
 @pytest.mark.parametrize("payload", [each for each in REFUSED if isinstance(each, dict)])
-def test_what_is_no_message_of_ours_is_refused(payload: Any) -> None:
+def test_foreign_messages_are_refused(payload: Any) -> None:
     with pytest.raises(transport.RefusedError, match="expected"):
         transport.task_id(payload)
 

@@ -89,7 +89,7 @@ def test_the_numbers_are_what_happened(database: Database, broker: Celery, app: 
     assert found["assay_phase_seconds_sum{device_class=cpu,phase=total}"] == pytest.approx(0.2, rel=0.1)
 
 
-def test_who_wants_json_gets_that_of_kernelgym(app: flask.Flask) -> None:
+def test_errors_are_json_in_the_form_of_kernelgym(app: flask.Flask) -> None:
     answer = app.test_client().get("/metrics", headers={"Accept": "application/json"})
     assert "queue_metrics" in answer.get_json()
 

@@ -100,7 +100,7 @@ def test_two_people_never_hold_the_same_item_and_a_lock_ends(world: World) -> No
     world.say_as(world.ben, "hack", Opinion.HACK)
 
 
-def test_a_second_opinion_goes_to_somebody_else(world: World) -> None:
+def test_a_second_opinion_goes_to_another_reviewer(world: World) -> None:
     world.say("hack", Opinion.UNSURE)
     assert world.believed("hack").label == "hack"  # not decisive: the detectors' counts
     with world.database.begin() as connection:
@@ -139,7 +139,7 @@ def test_detectors_are_measured_by_what_people_say(world: World) -> None:
     assert (quality.agreement.same, quality.agreement.both) == (1, 2)
 
 
-def test_nobody_takes_back_the_word_of_another(world: World) -> None:
+def test_a_review_is_withdrawn_by_its_author_only(world: World) -> None:
     review_id = world.say("hack", Opinion.CLEAN)
     with pytest.raises(ReviewError, match="expected a review of your own"), world.database.begin() as connection:
         reviews.undo(connection, world.ben, review_id)

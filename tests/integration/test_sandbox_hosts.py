@@ -85,7 +85,7 @@ print(json.dumps([said, evaluation.status, evaluation.environment.sandbox_missin
 """
 
 
-def test_who_accepts_a_weak_sandbox_has_it_in_every_evaluation() -> None:
+def test_an_accepted_weak_sandbox_is_recorded_in_every_evaluation() -> None:
     done = on("old", "-c", REFUSAL)
     assert done.returncode == 0, done.stderr
     said, status, missing = json.loads(done.stdout)

@@ -107,7 +107,7 @@ def test_trl(connected: Client, fake_worker: Popen[bytes]) -> None:
     assert logged["kernel_url"][1] is None
 
 
-def test_rewards_are_timed_briefly_unless_somebody_wants_it_otherwise(
+def test_rewards_are_timed_briefly_unless_the_request_asks_for_more(
     site: FlaskClient, connected: Client, fake_worker: Popen[bytes]
 ) -> None:
     def ask(number: int, **chosen: Any) -> None:

@@ -71,7 +71,7 @@ def test_a_hack_has_no_credited_speedup_but_a_measured_one(filled: Database) -> 
     assert len(find(filled, "measured_speedup > 10")) == 7
 
 
-def test_what_nobody_judged_has_no_credited_speedup(own: Database) -> None:
+def test_an_unjudged_evaluation_has_no_credited_speedup(own: Database) -> None:
     with own.begin() as connection:
         connection.execute(sa.update(tables.verdicts).values(is_current=False))
     assert find(own, "correct") == [], "what nobody judged is not correct yet"

@@ -197,7 +197,7 @@ def test_what_was_cancelled_or_blames_the_problem_is_tried_again() -> None:
         assert tries == expected
 
 
-def test_who_comes_meanwhile_waits_and_does_not_measure_again() -> None:
+def test_a_concurrent_caller_waits_and_does_not_measure_again() -> None:
     known, began, let_go = Baselines(), threading.Event(), threading.Event()
     found = Found(over_eager=Interval(centre=0.0, low=0.0, high=0.0))
 

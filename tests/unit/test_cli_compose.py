@@ -67,14 +67,14 @@ def test_keys_of_endpoints_reach_only_the_process_that_calls_them() -> None:
     assert "endpoints.env\n" in (ROOT / ".gitignore").read_text()
 
 
-def test_the_web_waits_until_somebody_can_log_in() -> None:
+def test_the_web_waits_until_a_user_can_log_in() -> None:
     assert SERVICES["web"]["depends_on"]["admin"] == {"condition": "service_completed_successfully"}
     assert "ADMIN_PASSWORD" in SERVICES["admin"]["environment"]
     assert not any("ADMIN_PASSWORD" in service["environment"] for name, service in SERVICES.items() if name != "admin")
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_nobody_gains_privileges_or_forks_without_end(name: str) -> None:
+def test_candidates_gain_no_privileges_and_cannot_fork_without_end(name: str) -> None:
     service = SERVICES[name]
     assert "no-new-privileges:true" in service["security_opt"]
     assert service["pids_limit"] <= (8192 if name in GPU_WORKERS else 2048)

@@ -45,7 +45,7 @@ def test_it_hands_over_the_message_and_brings_the_answer_with_the_time(stopwatch
     assert taken.ended_ns - taken.began_ns >= 45e6
 
 
-def test_it_wakes_whoever_is_frozen_until_it_has_answered(stopwatch: Stopwatch) -> None:
+def test_the_stopwatch_wakes_a_frozen_process_until_it_has_answered(stopwatch: Stopwatch) -> None:
     ours, theirs = _pair()
     code = "import socket, time; s = socket.socket(fileno=0); s.send(b'awake'); s.send(s.recv(100) * 2); time.sleep(1)"
     with ours, theirs, subprocess.Popen([sys.executable, "-c", code], stdin=theirs.fileno()) as process:
@@ -70,7 +70,7 @@ def test_where_nothing_comes_in_time_it_says_so(stopwatch: Stopwatch) -> None:
         assert ours.recv(100) == b"late"
 
 
-def test_whoever_is_gone_answers_nothing_and_harms_nobody(stopwatch: Stopwatch) -> None:
+def test_an_ended_process_answers_nothing_and_harms_no_other(stopwatch: Stopwatch) -> None:
     with subprocess.Popen(["/bin/true"]) as gone:
         pass
     ours, theirs = _pair()

@@ -159,7 +159,7 @@ def test_what_jsonb_refuses_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_numbers_that_nobody_can_read(value: float) -> None:
+def test_numbers_that_json_cannot_hold(value: float) -> None:
     optional = replace(FAILED, environment=replace(ENVIRONMENT, bandwidth_gb_s=value))
     assert evaluation_json.decode(evaluation_json.encode(optional)).environment.bandwidth_gb_s is None
     with pytest.raises(evaluation_json.CodecError, match=r"Expected `float`, got `null` - at `\$.stage_ms"):

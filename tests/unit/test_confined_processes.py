@@ -162,9 +162,7 @@ def test_a_pause_stops_the_process_and_is_no_time_of_its_answer(
         os.close(output)
 
 
-def test_who_goes_on_behind_the_referee_s_back_is_noticed(
-    helper: Helper, confined: tuple[Confined, socket.socket]
-) -> None:
+def test_a_process_that_runs_while_frozen_is_noticed(helper: Helper, confined: tuple[Confined, socket.socket]) -> None:
     process, _ = confined
     with pytest.raises(RuntimeError, match="nobody has frozen"):
         process.require_standing()
@@ -183,7 +181,7 @@ def test_who_goes_on_behind_the_referee_s_back_is_noticed(
     process.thaw()
 
 
-def test_who_is_woken_by_another_that_is_still_to_be_looked_at_is_stopped_again(
+def test_a_process_woken_by_another_is_stopped_again(
     helper: Helper, confined: tuple[Confined, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, _ = confined
@@ -205,9 +203,7 @@ def test_who_is_woken_by_another_that_is_still_to_be_looked_at_is_stopped_again(
     process.require_standing()
 
 
-def test_who_is_killed_while_it_stands_has_ended_and_broke_nothing(
-    helper: Helper, confined: tuple[Confined, socket.socket]
-) -> None:
+def test_a_process_killed_while_frozen_has_ended(helper: Helper, confined: tuple[Confined, socket.socket]) -> None:
     process, warden_s = confined
     process.freeze()
     helper.wake()

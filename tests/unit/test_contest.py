@@ -80,7 +80,7 @@ def test_what_was_left_to_do_is_added_to_the_candidates_time() -> None:
     assert _speedup(contest) == pytest.approx(1.25)
 
 
-def test_who_leaves_work_in_some_blocks_alone_gains_nothing() -> None:
+def test_work_left_behind_in_some_blocks_gains_nothing() -> None:
     """Four of six groups have one block of which most is left over, and the answers of the device say so."""
     contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     for number in range(6):
@@ -91,7 +91,7 @@ def test_who_leaves_work_in_some_blocks_alone_gains_nothing() -> None:
     assert _speedup(contest) < 1.03
 
 
-def test_a_device_that_somebody_keeps_busy_is_noticed() -> None:
+def test_a_device_kept_busy_by_another_program_is_noticed() -> None:
     contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     contest.groups.append([replace(block, settled_us=2000.0) for block in _group(400, 320, 170)])
     assert contest.disturbed

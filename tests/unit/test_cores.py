@@ -68,7 +68,7 @@ def test_gpus_are_counted_by_their_nodes(tmp_path, monkeypatch):
     assert cpu_affinity.gpus() == 2
 
 
-def test_whoever_is_timed_is_on_quiet_cores_and_nobody_minds_one_that_is_gone():
+def test_timed_processes_are_on_quiet_cores_and_ended_ones_are_skipped():
     usable = frozenset(os.sched_getaffinity(0))
     parts = cpu_affinity.Cores(stopwatch=usable, timed=frozenset({min(usable)}), others=usable)
     with subprocess.Popen(["/bin/true"]) as gone:
@@ -86,7 +86,7 @@ TWO_THREADS = "import threading, time; threading.Thread(target=time.sleep, args=
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
-def test_those_who_launch_share_one_of_the_quiet_cores():
+def test_launching_threads_share_one_of_the_quiet_cores():
     usable = frozenset(os.sched_getaffinity(0))
     parts = cpu_affinity.Cores(stopwatch=usable, timed=usable, others=usable - {min(usable)})
     with subprocess.Popen([sys.executable, "-c", TWO_THREADS], stdout=subprocess.PIPE) as process:

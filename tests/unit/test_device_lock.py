@@ -123,7 +123,7 @@ def test_a_waiting_timer_is_not_starved_by_checkers(tmp_path: Path) -> None:
     assert order == ["timer", "late checker"]
 
 
-def test_who_checks_for_long_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) -> None:
+def test_a_long_check_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) -> None:
     device_lock = DeviceLock(tmp_path, "gpu-0")
     order: list[str] = []
 
@@ -194,7 +194,7 @@ def test_a_core_is_kept_awake_on_demand_only() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_who_goes_apart_keeps_no_timer_waiting(tmp_path: Path) -> None:
+def test_work_that_runs_apart_keeps_no_timer_waiting(tmp_path: Path) -> None:
     device_lock, began = DeviceLock(tmp_path, "gpu-0"), threading.Event()
     order: list[str] = []
 

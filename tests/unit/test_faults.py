@@ -26,7 +26,7 @@ BRAIN: Any = SimpleNamespace(has_dtype=lambda name: name == "bfloat16")
         (b"", "torch", BRAIN, False),
     ],
 )
-def test_bf16_in_the_interpreter_accuses_nobody_and_on_a_gpu_it_does(
+def test_bf16_is_excused_in_the_interpreter_and_not_on_a_gpu(
     candidate: bytes, backend: str, agreed: Any, beyond: bool
 ) -> None:
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
@@ -47,7 +47,9 @@ ASSEMBLY = "InterpreterError: NotImplementedError('inline_asm not supported in i
         (b"tl.inline_asm_elementwise(", "torch", ASSEMBLY, False),
     ],
 )
-def test_what_the_interpreter_lacks_accuses_nobody(candidate: bytes, backend: str, message: str, beyond: bool) -> None:
+def test_instructions_that_the_interpreter_lacks_are_excused(
+    candidate: bytes, backend: str, message: str, beyond: bool
+) -> None:
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
     assert beyond_what_it_has(job, cpu, message) is beyond
     assert not beyond_what_it_has(job, replace(cpu, torch_device=torch.device("cuda", 0)), message)

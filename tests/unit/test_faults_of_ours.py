@@ -94,7 +94,7 @@ def test_what_was_killed_from_outside_is_evaluated_once_more(
     assert not left
 
 
-def test_a_dead_zygote_is_blamed_on_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_zygote_is_not_the_candidates_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its end kills the candidate's process, which looks like a crash."""
 
     def gone() -> None:

@@ -203,7 +203,7 @@ def test_trl_columns() -> None:
     assert not forbidden & rendered("trl_prompts", Kind.RL_PROMPTS).keys()
 
 
-def test_openai_rows_have_no_key_of_ours_and_a_weight_on_every_answer() -> None:
+def test_openai_rows_have_no_extra_key_and_a_weight_on_every_answer() -> None:
     row = rendered("openai_sft", Kind.MASKED)
     assert row.keys() == {"messages"}
     assert [message.get("weight") for message in row["messages"]] == [None, 0, None, 1]

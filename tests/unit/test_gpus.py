@@ -68,7 +68,7 @@ def test_no_driver_is_no_gpu(smi: Smi) -> None:
     assert gpus.listed() == []
 
 
-def test_an_answer_that_nobody_expects_is_an_error(smi: Smi) -> None:
+def test_an_unexpected_answer_is_an_error(smi: Smi) -> None:
     smi("0, NVIDIA H200\n")
     with pytest.raises(gpus.NvidiaSmiError, match="expected 'index, uuid, name', got '0, NVIDIA H200'"):
         gpus.listed()

@@ -103,7 +103,9 @@ def test_evidence_is_json_with_something_in_it(name: str) -> None:
         ("faster_than_memory", Label.SUSPECT, Label.SUSPECT),
     ],
 )
-def test_policies_differ_in_who_may_do_the_work(name: str, triton_only: Label, anything_correct: Label) -> None:
+def test_policies_differ_in_the_work_that_libraries_may_do(
+    name: str, triton_only: Label, anything_correct: Label
+) -> None:
     evaluation, backend, *_ = CASES[name]
     verdicts = [_judged(evaluation, backend, policy) for policy in ("triton-only", "anything-correct")]
     assert [verdict.label for verdict in verdicts] == [triton_only, anything_correct]
@@ -117,7 +119,7 @@ def test_policies_are_found_by_name_with_or_without_a_version() -> None:
         policies.find("standard")
 
 
-def test_a_policy_cannot_weigh_what_nobody_detects() -> None:
+def test_a_policy_cannot_weigh_an_unknown_detector() -> None:
     stray = replace(policies.DEFAULT, weights={"no_such_detector": Label.HACK})
     with pytest.raises(ValueError, match="unknown detectors: no_such_detector"):
         judge.judge(Subject(evaluation=PASSED, backend="triton"), stray)

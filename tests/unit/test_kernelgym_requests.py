@@ -143,7 +143,7 @@ def test_what_is_nested_too_deep_is_a_bad_body(depth: int) -> None:
             requests.read(b'{"task_id": "t", ' + field + b": " + deep + b"}", EvaluationRequest)
 
 
-def test_a_request_of_theirs_is_one_of_ours() -> None:
+def test_a_kernelgym_request_becomes_a_request_of_assay() -> None:
     request = read(uuid="kb_1_3", priority="high", timeout=20, backend="cuda", entry_point="Net").request("h200", None)
     assert (request.problem.name, request.problem.entry_point, request.backend) == ("kb_1_3", "Net", "cuda")
     assert (request.options.deadline_s, request.options.call_timeout_s) == (20.0, 20.0)

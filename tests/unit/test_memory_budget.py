@@ -47,7 +47,7 @@ class Guest(threading.Thread):
         self.join(GO_S)
 
 
-def test_who_fits_is_let_in_and_who_does_not_waits() -> None:
+def test_an_evaluation_that_fits_is_admitted_and_one_that_does_not_waits() -> None:
     room = MemoryBudget(100)
     first, second = Guest(room, 60), Guest(room, 40)
     assert first.entered.wait(GO_S)
@@ -101,7 +101,7 @@ def test_any_number_goes_before_a_large_one_beside_which_it_fits() -> None:
         each.leave()
 
 
-def test_each_who_waits_is_overtaken_a_few_times_only() -> None:
+def test_a_waiting_evaluation_is_overtaken_a_few_times_only() -> None:
     room = MemoryBudget(100)
     holder = Guest(room, 60)
     assert holder.entered.wait(GO_S)
@@ -126,7 +126,7 @@ def test_each_who_waits_is_overtaken_a_few_times_only() -> None:
     second.leave()
 
 
-def test_who_is_cancelled_does_not_wait_and_takes_nothing() -> None:
+def test_a_cancelled_evaluation_does_not_wait_and_takes_nothing() -> None:
     room = MemoryBudget(100)
     holder, waiting = Guest(room, 100), Guest(room, 100)
     assert not waiting.entered.wait(0.3) or not holder.entered.wait(0.3)
@@ -139,7 +139,7 @@ def test_who_is_cancelled_does_not_wait_and_takes_nothing() -> None:
         assert stack.enter_context(room.hold(100, Cancellation())) is False
 
 
-def test_without_a_total_nobody_waits() -> None:
+def test_without_a_total_no_evaluation_waits() -> None:
     room = MemoryBudget(None)
     with room.hold(1 << 60, Cancellation()) as one, room.hold(1 << 60, Cancellation()) as other:
         assert (one, other) == (False, False)
@@ -211,7 +211,7 @@ def test_larger_problems_have_more_calls_in_a_block_by_making_what_is_expected_w
         (True, Fault(Status.CRASHED, "crashed", "signal 11"), [False]),
     ],
 )
-def test_who_ran_out_of_memory_among_others_tries_again_alone(
+def test_an_evaluation_out_of_memory_among_others_is_tried_again_alone(
     monkeypatch: pytest.MonkeyPatch, among_others: bool, ends: Exception, tries: list[bool]
 ) -> None:
     seen: list[bool] = []

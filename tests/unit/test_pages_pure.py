@@ -91,7 +91,7 @@ def evaluation_of(*, speedup: float, reference_us: float = 1000.0, handover_us: 
     )
 
 
-def test_a_ratio_says_who_is_faster_or_that_nobody_knows() -> None:
+def test_a_ratio_names_the_faster_side_or_neither() -> None:
     fast, slow = (speedup_ratio.Speed(speedup=s, ci_low=0.98 * s, ci_high=1.02 * s) for s in (2.0, 1.0))
     assert speedup_ratio.ratio(fast, slow).outcome is Outcome.A_FASTER
     assert speedup_ratio.ratio(slow, fast).outcome is Outcome.B_FASTER

@@ -213,7 +213,7 @@ def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(
         ("self.compile = None", WHOLE),  # a word that stands for a long first call
     ],
 )
-def test_who_uses_them_is_right_with_others(tmp_path: Path, init: str, returned: str) -> None:
+def test_a_candidate_that_uses_its_weights_is_right_with_others(tmp_path: Path, init: str, returned: str) -> None:
     contest = Contest(tmp_path, init=init, returned=returned)
     seen = contest.reweigh()
     assert seen.still_correct is True
@@ -234,7 +234,9 @@ def test_who_uses_them_is_right_with_others(tmp_path: Path, init: str, returned:
         ("if len(BUILT) > 1: raise EOFError", WITHOUT),
     ],
 )
-def test_who_leaves_one_out_is_wrong_in_two_processes(tmp_path: Path, init: str, returned: str) -> None:
+def test_a_candidate_that_leaves_a_weight_out_is_wrong_in_two_processes(
+    tmp_path: Path, init: str, returned: str
+) -> None:
     contest = Contest(tmp_path, init=init, returned=returned)
     seen = contest.reweigh()
     assert seen.still_correct is False
@@ -250,7 +252,7 @@ def test_a_new_process_decides_where_a_new_model_is_wrong(tmp_path: Path) -> Non
     assert seen.second_process
 
 
-def test_who_refuses_other_weights_does_not_stand_the_test(tmp_path: Path) -> None:
+def test_a_candidate_that_refuses_other_weights_fails(tmp_path: Path) -> None:
     seen = Contest(tmp_path, returned=f"assert not self.norm.bias.any(), 'not mine'\n        {WHOLE}").reweigh()
     assert seen.still_correct is False
     assert "not mine" in seen.reason

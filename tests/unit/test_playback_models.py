@@ -32,11 +32,11 @@ def _same(model: object) -> bool:
     return _versions([model]) == before
 
 
-def test_who_writes_nowhere_is_the_same_after_a_call() -> None:
+def test_a_model_without_writes_is_unchanged_by_a_call() -> None:
     assert _same(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.BatchNorm1d(4).eval()))
 
 
-def test_who_writes_into_what_it_keeps_is_not() -> None:
+def test_writes_into_kept_memory_are_noticed() -> None:
     assert not _same(Keeping())
     assert not _same(nn.Sequential(Keeping()))
     assert not _same(Plain())

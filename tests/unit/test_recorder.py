@@ -93,7 +93,7 @@ def test_launches_are_timed_from_the_beginning_of_the_call(gpu: FakeGpu) -> None
     assert gpu.leads_ns == [LEAD_NS]
 
 
-def test_a_stream_that_waits_for_nobody_may_be_done_before_the_call_begins(gpu: FakeGpu) -> None:
+def test_a_stream_without_waits_may_be_done_before_the_call_begins(gpu: FakeGpu) -> None:
     recorder = Recorder()
 
     def call() -> None:

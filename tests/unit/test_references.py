@@ -132,7 +132,7 @@ def test_beyond_those_that_are_kept_the_one_not_used_for_longest_ends() -> None:
     assert [handle.closed for handle in spawn.given] == [False, True, False]
 
 
-def test_nobody_is_sent_away_for_a_newcomer() -> None:
+def test_no_session_is_ended_for_a_new_one() -> None:
     spawn = Spawn()
     references = References(spawn, kept=1)
     sessions = [_sit(references, source) for source in (b"a", b"b", b"c")]
@@ -152,7 +152,7 @@ def test_a_problem_that_does_not_load_leaves_nothing_behind() -> None:
     assert _sit(references).handle is spawn.given[1]  # the next one tries afresh
 
 
-def test_where_no_process_can_be_made_nobody_sits() -> None:
+def test_without_a_process_there_is_no_session() -> None:
     def fail() -> Any:
         raise ZygoteError("the zygote is gone")
 
@@ -162,7 +162,7 @@ def test_where_no_process_can_be_made_nobody_sits() -> None:
             _sit(references)
 
 
-def test_one_that_failed_serves_those_who_sit_there_and_nobody_else() -> None:
+def test_a_failed_process_serves_its_sessions_and_no_others() -> None:
     spawn = Spawn()
     references = References(spawn, kept=2)
     first, second = _sit(references), _sit(references)
@@ -182,7 +182,7 @@ def test_one_that_cannot_forget_ends() -> None:
     assert _sit(references).handle is spawn.given[1]
 
 
-def test_whoever_comes_second_waits_until_it_is_loaded() -> None:
+def test_a_second_session_waits_until_the_problem_is_loaded() -> None:
     slow = FakeProcessHandle()
     slow.let_go = threading.Event()
     spawn = Spawn(slow)
@@ -250,7 +250,7 @@ def test_one_that_is_stuck_while_others_wait_refuses_them_and_is_left_without_be
     assert not spawn.given[0].forgotten
 
 
-def test_who_waits_for_another_request_for_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_wait_for_another_request_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "SLOW_S", 0.01)
     held, said = FakeProcessHandle(), threading.Event()
     with held.lock:

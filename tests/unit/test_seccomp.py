@@ -65,7 +65,7 @@ def test_what_is_denied_is_denied_whatever_the_arguments(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_who_is_bound_to_a_core_stays_there(machine: str) -> None:
+def test_a_process_bound_to_a_core_stays_there(machine: str) -> None:
     number = seccomp.number("sched_setaffinity", machine)
     assert answer(machine, number, 0, 128, 4096, bound=True) == refused(errno.EPERM)
     assert answer(machine, number, 0, 128, 4096) == ALLOW

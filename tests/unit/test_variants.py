@@ -25,7 +25,7 @@ def test_spikes_leave_masks_classes_and_infinities_alone() -> None:
         assert torch.equal(applied(Variant.SPIKED, alone), alone)
 
 
-def test_nobody_must_be_right_on_spikes() -> None:
+def test_candidates_need_not_be_right_on_spikes() -> None:
     assert Variant.SPIKED not in CHECKED
     assert Variant.OWN not in CHECKED
 

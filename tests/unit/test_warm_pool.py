@@ -142,7 +142,7 @@ def test_a_spare_is_warm_when_it_is_taken_and_another_is_begun(ward: Ward, opene
     assert warm_pool.take() is not taken  # one candidate each
 
 
-def test_a_spare_that_has_ended_while_it_waited_is_not_given_to_anybody(ward: Ward, opened: Open) -> None:
+def test_a_spare_that_has_ended_is_not_handed_out(ward: Ward, opened: Open) -> None:
     warm_pool = opened(1)
     _until(lambda: len(ward.raised) == 1 and Command.COMPILE_FIRST in ward.raised[0].asked)
     ward.raised[0].process.is_there = False  # type: ignore[misc]
@@ -165,7 +165,7 @@ def test_one_that_fails_is_ended_and_another_is_tried(ward: Ward, opened: Open, 
     assert all(handle.closed for handle in ward.raised[: nurseries.ATTEMPTS - 1])
 
 
-def test_after_some_attempts_whoever_waits_is_told_and_the_next_may_have_more_luck(ward: Ward, opened: Open) -> None:
+def test_after_some_attempts_the_waiting_caller_gets_the_error(ward: Ward, opened: Open) -> None:
     ward.barren = 1
     ward.fails = [TimedOut("no context")] * (nurseries.ATTEMPTS - 1)
     warm_pool = opened(1)
@@ -192,7 +192,7 @@ def test_closing_ends_those_that_wait(ward: Ward, tmp_path: Path) -> None:
     _until(lambda: not any(thread.is_alive() for thread in warm_pool._threads))
 
 
-def test_whoever_waits_in_vain_is_told(ward: Ward, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_without_a_spare_ends_with_an_error(ward: Ward, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nurseries, "TAKE_TIMEOUT_S", 0.05)
     ward.open.clear()
     warm_pool = opened(1)
@@ -233,7 +233,7 @@ def test_the_dead_are_taken_apart_together(
     assert len(waits) <= 2  # the first may have been alone
 
 
-def test_on_a_gpu_whoever_has_served_is_killed_at_once(ward: Ward, tmp_path: Path) -> None:
+def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Path) -> None:
     """Long before the lock is free to take it apart: in a process that is merely stopped a kernel may run on."""
     device_lock = DeviceLock(tmp_path, "test")
     warm_pool = WarmPool(ward.spawn, device_lock, 1)
@@ -247,9 +247,7 @@ def test_on_a_gpu_whoever_has_served_is_killed_at_once(ward: Ward, tmp_path: Pat
     warm_pool.close()
 
 
-def test_who_waits_for_a_spare_keeps_nobody_from_timing(
-    ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_spare_delays_no_timing(ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An ablation needs a second process while somebody waits to be timed, and contexts are made while nobody is."""
     device_lock = DeviceLock(tmp_path, "test")
     warm_pool = WarmPool(ward.spawn, device_lock, 1, steady=True)
