@@ -39,6 +39,7 @@ SPEC: dict[str, Any] = {
     "stops": {"solved": True},
     "sampling": {"max_tokens": 8},
     "reward": "calculate_reward_like_kernel",
+    "options": {"timing_budget_s": 0.2},
 }
 STEPS, SAMPLES = 2, 8
 ANSWERS = (answer(RIGHT), answer(WRONG))
@@ -46,11 +47,21 @@ CONTEXT = 64
 """Last tokens of the prompts in the cold start: all of them would take a minute."""
 
 
-@pytest.fixture
-def _worker(start_worker: Callable[..., Popen[bytes]]) -> None:
+@pytest.fixture(autouse=True)
+def _verl() -> None:
     pytest.importorskip("verl", reason="verl is not installed: pip install '.[trainers]'")
     pytest.importorskip("transfer_queue", reason="TransferQueue, which verl does not declare, is not installed")
+
+
+@pytest.fixture
+def _pretending(start_worker: Callable[..., Popen[bytes]]) -> None:
     start_worker(module=fakes.WORKER)
+
+
+@pytest.fixture
+def _evaluating(start_worker: Callable[..., Popen[bytes]]) -> None:
+    """A real worker on the CPU device; it evaluates each of the two answers once."""
+    start_worker(module="workers.worker.celery_app")
 
 
 def policy(folder: Path, asked: list[list[dict[str, str]]]) -> str:
@@ -130,7 +141,7 @@ def loop(folder: Path, url: str) -> str:
     return f"actor_rollout_ref.rollout.agent.agent_loop_config_path={path}"
 
 
-@pytest.mark.usefixtures("_worker")
+@pytest.mark.usefixtures("_evaluating")
 def test_sessions_train_a_policy_and_become_an_sft_set(
     client: Client, remote_url: str, settings: Settings, tmp_path: Path
 ) -> None:
@@ -149,7 +160,7 @@ def test_sessions_train_a_policy_and_become_an_sft_set(
     assert len(labels) < len(rollouts) <= as_spec(SPEC).most_attempts * len(labels)
 
 
-@pytest.mark.usefixtures("_worker")
+@pytest.mark.usefixtures("_pretending")
 def test_verls_reward_loop_scores_a_training_through_our_functions(
     client: Client, remote_url: str, settings: Settings, tmp_path: Path
 ) -> None:
