@@ -57,7 +57,7 @@ __all__ = [
 
 
 _BEFORE = {"device": ALL_DEVICES, "include_benchmarks": True}
-"""Values for a manifest that says nothing of these: it was made when exports did neither."""
+"""Values for manifests made before exports recorded these settings."""
 
 
 def export(database: Database, spec: Spec, out: Path, *, progress: Progress = silent) -> Manifest:
@@ -84,10 +84,10 @@ def reproduce(
 
 
 def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> dict[str, Any]:
-    """Counts kept at each stage of the selection, in all and by problem, and its number of rows; writes nothing.
+    """Rows kept at each stage of the selection, in total and by problem, and the number of rows; writes nothing.
 
-    `{"kind", "stages": [{"stage", "rows", "rule"}], "rows", "problems": [{"problem_id", "problem", "rows", "left"}]}`,
-    `left` being a list in the order of the stages.  Rendering may drop rows further."""
+    `{"kind", "stages": [{"stage", "rows", "rule"}], "rows", "problems": [{"problem_id", "problem", "rows", "left"}]}`;
+    `left` lists the counts in the order of the stages.  Rendering may drop further rows."""
     filters.parse(spec.where)
     build.ready(database, spec, progress)
     with database.snapshot() as connection:
@@ -121,9 +121,9 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
 
 
 def preview(database: Database, spec: Spec, rows: int = 5, *, progress: Progress = silent) -> list[dict[str, Any]]:
-    """The first rows as the format shows them, `[{"row", "evaluation_id", "problem", "split"}]`; reads no further.
+    """The first rows as the format shows them, `[{"row", "evaluation_id", "problem", "split"}]`.
 
-    Where the filter keeps much, problems are looked at a few at a time, until there are rows enough."""
+    If the filter keeps much, problems are read a few at a time until there are enough rows."""
     filters.parse(spec.where)
     progress("matching", 0, 0)
     held_out = text_facts.held_out(database, spec.held_out)

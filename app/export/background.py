@@ -29,10 +29,10 @@ from app.store.database import Database
 from app.store.export_jobs import ExportJob
 
 BEAT_S = 0.5
-"""Between two reports of progress."""
+"""Seconds between two reports of progress."""
 
 MAKING = 2
-"""Datasets that are made at a time: each takes a core of the database and one of its own."""
+"""Datasets made at a time: each takes a core of the database and one of its own."""
 FOLDER = "datasets"
 """Name of the folder of exports in a server's state folder."""
 
@@ -48,9 +48,8 @@ class BusyError(RuntimeError):
 
 
 def start(database: Database, spec: Spec, folder: Path) -> UUID:
-    """Begin to make `folder/<id>`; the id of the job.
-
-    Raises BusyError, and the errors of `export` for a selection that cannot be read."""
+    """Start making `folder/<id>`; returns the job's id.  Raises BusyError, and the errors of `export` for an invalid
+    selection."""
     filters.parse(spec.where)
     build.kind_of(spec)
     with database.begin() as connection:
@@ -67,19 +66,19 @@ def resume(database: Database, export_job_id: UUID) -> None:
 
 
 def progress(database: Database, export_job_id: UUID) -> ExportJob | None:
-    """Progress of a job; None where there is no such job."""
+    """Progress of a job; None if it does not exist."""
     with database.begin() as connection:
         return export_jobs.get(connection, export_job_id)
 
 
 def cancel(database: Database, export_job_id: UUID) -> bool:
-    """End it; False where it has come to an end."""
+    """Cancel a job; False if it has ended."""
     with database.begin() as connection:
         return export_jobs.cancel(connection, export_job_id)
 
 
 def run(database: Database, export_job_id: UUID) -> None:
-    """Make the dataset of a job, here and now; nothing where another process makes it, or has made it."""
+    """Make the dataset of a job in this process; does nothing if another process makes it, or it has been made."""
     with database.begin() as connection:
         job = export_jobs.get(connection, export_job_id)
         if job is None or not export_jobs.claim(connection, export_job_id):
@@ -100,7 +99,7 @@ def run(database: Database, export_job_id: UUID) -> None:
 
 
 class _Reporter:
-    """Writes progress down, not too often; raises CancelledError where that was asked for."""
+    """Stores progress at intervals; raises CancelledError if the job was cancelled."""
 
     def __init__(self, database: Database, export_job_id: UUID) -> None:
         self._database = database
@@ -130,7 +129,7 @@ def _spawn(database: Database, export_job_id: UUID) -> None:
 
 
 def main() -> None:
-    """Entry point of the child process.  A job's error is in its row; the traceback is on standard error."""
+    """Entry point of the child process.  A job's error is stored in its row; the traceback goes to standard error."""
     database = Database(os.environ[URL])
     try:
         run(database, UUID(sys.argv[1]))

@@ -46,18 +46,18 @@ from app.store.export_matching import Matching, Snapshot
 from app.store.export_records import Problem
 
 PART_ROWS = 10_000
-"""Rows of one file; also the most that a killed export loses, for each process."""
+"""Rows of one file, and the most that each process loses if an export is killed."""
 USUAL_BACKEND = "triton"
-"""Language that prompts of problems ask for where none is named."""
+"""Language that prompts of problems ask for if none is named."""
 DECISION_ROWS = 50_000
 """Rows of one file of decisions, and of its buffer in memory."""
 RENDERERS = 4
-"""Most processes that render beside the one that selects: PostgreSQL needs cores, too."""
+"""Most render processes beside the selecting one: PostgreSQL needs cores as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """Settings of a dataset in the making: the same after a restart."""
+    """Settings of an unfinished dataset; a restart continues with them."""
 
     spec: Spec
     kind: Kind
@@ -65,11 +65,11 @@ class Draft:
     as_of: datetime
     xmin: str
     replay: bool = False
-    """True for a draft that was begun before: verdicts are then read at its moment."""
+    """True for a draft that was begun earlier: verdicts are then read as of its moment."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state of the database that it is of."""
+        """The state of the database that it describes."""
         return Snapshot(as_of=self.as_of, xmin=self.xmin)
 
 
@@ -85,7 +85,7 @@ class Selected:
 
 
 def kind_of(spec: Spec) -> Kind:
-    """Kind of the rows.  UnknownPluginError for the format, ExportError for a kind that it cannot hold."""
+    """Kind of the rows.  Raises UnknownPluginError for the format, ExportError for a kind that it cannot hold."""
     known = formats.find(spec.format).kinds
     kind = spec.kind or known[0]
     if kind not in known:
@@ -101,7 +101,7 @@ def kind_of(spec: Spec) -> Kind:
 
 
 def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = None) -> Draft:
-    """The draft in the folder if it is of the same selection and version; else a new one of this moment."""
+    """The draft in the folder if its selection and version are the same; else a new draft as of now."""
     kind, version = kind_of(spec), metadata.version("kernel-assay")
     path = root / "draft.json"
     try:
@@ -123,7 +123,7 @@ def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = N
 
 
 def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Selected:
-    """Select attempts and render them; every table of the dataset is in the folder then."""
+    """Select attempts and render them; afterwards every table of the dataset is in the folder."""
     held_out = text_facts.held_out(database, draft.spec.held_out)
     contaminated = text_facts.contaminated(database, Index(held_out=held_out), progress)
     job = Job(
@@ -162,7 +162,7 @@ def ready(database: Database, spec: Spec, progress: Progress, only: Matching | N
 
 
 def matching(connection: Any, draft: Draft) -> Matching | None:
-    """Attempts that the draft's filter keeps, where they are few.  A replay reads all: verdicts were others then."""
+    """Attempts that the draft's filter keeps, if they are few.  A replay reads all, because verdicts differed then."""
     if draft.replay or draft.spec.source is Source.PROBLEMS:
         return None
     return export_matching.matching(connection, draft.spec, draft.as_of)
@@ -202,7 +202,7 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
 
 
 def attempts(connection: Any, draft: Draft, chosen: Selector, only: Matching | None = None) -> Iterator[pa.RecordBatch]:
-    """Attempts, or problems, that it decides on."""
+    """Attempts, or problems, that the selector decides about."""
     if draft.spec.source is Source.PROBLEMS:
         return untried.batches(
             connection, chosen.conditions, draft.spec.backends or (USUAL_BACKEND,), as_of=draft.as_of
@@ -220,8 +220,8 @@ def attempts(connection: Any, draft: Draft, chosen: Selector, only: Matching | N
 
 
 class Pool:
-    """Renders parts while the selection goes on, in processes of their own; then this one takes its share of the rest,
-    which for one part is all."""
+    """Render processes that work while the selection continues; afterwards this process renders its share of the
+    remaining parts."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -242,7 +242,7 @@ class Pool:
             self._threads.shutdown(cancel_futures=True)
 
     def start(self) -> None:
-        """Begin to start the processes: there will be more than one part."""
+        """Start the processes: there will be more than one part."""
         if self._threads is not None:
             return
         count = min(RENDERERS, max(1, (os.cpu_count() or 1) // 2))
@@ -252,7 +252,7 @@ class Pool:
             self._idle.put(self._workers[-1])
 
     def add(self, number: int, plan_sha256: str) -> None:
-        """Render this part, unless that is done already."""
+        """Render this part, unless it is done already."""
         part = Part.load(part_path(self._job.root, number))
         if part is not None and part.plan_sha256 == plan_sha256 and _is_there(self._job.root, part):
             self._done[number] = part
@@ -274,7 +274,7 @@ class Pool:
         return [part for _, part in sorted(self._done.items())]
 
     def _not_begun(self) -> Iterator[tuple[int, str]]:
-        """Parts that no other process renders: the last first, because the others go on from the front."""
+        """Parts that no other process renders, the last first, because the others proceed from the front."""
         if self._last is not None:
             yield self._last
         for number, (running, plan_sha256) in sorted(self._running.items(), reverse=True):
@@ -304,7 +304,7 @@ def _select(
     pool: Pool,
     progress: Progress,
 ) -> None:
-    """Decide chunk by chunk; a part of the plan is handed on as soon as it is full."""
+    """Decide chunk by chunk; a part of the plan is handed over as soon as it is full."""
     chosen.funnel.total = export_attempts.count(connection, draft.as_of)
     total = chosen.funnel.total if only is None else len(only.evaluation_ids)
     waiting: list[pa.Table] = []
@@ -352,7 +352,7 @@ class _Decisions:
 
 
 def _write_plan(root: Path, number: int, plan: pa.Table) -> str:
-    """Write a part of the plan; its hash."""
+    """Write a part of the plan; returns its hash."""
     path = root / f"plan-{number:05}.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, PLAN) as writer:
         writer.write_table(plan)

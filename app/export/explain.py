@@ -15,7 +15,7 @@ from app.export.manifest import NAME
 from app.export.writers import DECISIONS_STEM, LINEAGE_STEM, rows_of
 
 UNFIT = "unfit.jsonl"
-"""Chosen, but not fit to be shown: a line each."""
+"""File of attempts that were chosen and could not be shown, one per line."""
 
 _ANSWERS = ("answer", "rejected")
 _MADE_OF = (*_ANSWERS, "trained")
@@ -49,7 +49,7 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
 def _beside(
     evaluation_id: str, rows: list[dict[str, Any]], decided: set[str | None], rules: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Turns that the filter drops and rows show or rest on: a turn it drops has no decision of its own."""
+    """Turns that the filter drops although rows show or rest on them: such a turn has no decision of its own."""
     others: dict[str | None, list[dict[str, Any]]] = {
         row["turn_id"]: [] for row in rows if row["turn_id"] not in decided
     }
@@ -61,10 +61,12 @@ def _beside(
 
 
 def diff(before: Path, after: Path) -> dict[str, Any]:
-    """Differences of two datasets: settings, stages, and rows by the attempts they are made of.
+    """Differences of two datasets: settings, stages, and rows, which are matched by the attempts that they are made
+    of.
 
     `{"spec": {name: [before, after]}, "funnel": {stage: [before, after]}, "added": n, "removed": n, "changed": n,
-    "examples": {"added": […], "removed": […], "changed": […]}}`; a changed row is of the same evaluation and turn."""
+    "examples": {"added": […], "removed": […], "changed": […]}}`; a changed row belongs to the same evaluation and
+    turn."""
     ours, theirs = (json.loads((folder / NAME).read_text(encoding="utf-8")) for folder in (before, after))
     rows = [dict(_keyed(folder)) for folder in (before, after)]
     added = sorted(rows[1].keys() - rows[0].keys())

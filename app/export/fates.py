@@ -31,7 +31,7 @@ def numbers(turns: Iterable[Attempt]) -> tuple[int, ...]:
 
 
 def with_earlier(rows: Iterable[Attempt], earlier: Mapping[int, list[Attempt]]) -> Iterator[Attempt]:
-    """The last turns of rows, and the others that bear loss in them."""
+    """The last turns of rows, and the earlier turns of these rows that bear loss."""
     for row in rows:
         yield from earlier.get(row.place, ())
         yield row

@@ -31,14 +31,14 @@ class Funnel:
 
     stages: Sequence[str]
     total: int = 0
-    """Attempts of the snapshot, whatever the filter says."""
+    """Attempts of the snapshot, regardless of the filter."""
     by_problem: dict[str, Counter[str]] = field(default_factory=dict)
-    """Problem → stage that dropped attempts (or `in`) → how many, of those that the filter keeps."""
+    """Problem → stage that dropped attempts (or `in`) → number of attempts, among those that the filter keeps."""
     rows: Counter[str] = field(default_factory=Counter)
     """Problem → rows planned."""
 
     def left(self, problem_id: str | None = None) -> list[int]:
-        """Attempts left after each of `stages`, of which the filter is the first: in all or of a problem."""
+        """Attempts left after each of `stages`, the filter first: in total, or of a problem."""
         if problem_id is not None:
             dropped = self.by_problem.get(problem_id, Counter())
         else:
@@ -52,7 +52,7 @@ class Funnel:
 
 
 def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition], *, trains: bool = True) -> list[str]:
-    """Every stage of a selection that is asked for, in order; `trains`: rows are to be learnt from, no report."""
+    """Stages of a selection, in order.  `trains`: the rows are training data, not a report."""
     names = [one.name for one in conditions]
     if trains and not spec.include_benchmarks:
         names.append(BENCHMARKS)

@@ -33,12 +33,12 @@ SCHEMA = pa.schema(
         ("row_sha256", pa.string()),
     ]
 )
-"""Columns, also of facts that the format leaves out.  The lines of a split stand in the order of its rows; `role` is
+"""Columns, including facts that the format leaves out.  The lines of a split are in the order of its rows; `role` is
 `answer`, `rejected` of a pair, or one of `app.export.plan_tables.BESIDE`; `model_call_id` is null for turns that were
 not collected here."""
 
 GROUP_LINES = 5_000
-"""Lines of one row group: with a dataset's 500 rows a file is twice as large and takes three times as long."""
+"""Lines of a row group: with 500, as for datasets, a file is twice as large and takes three times as long."""
 
 _OF_ROW = ("split", "index", "row_sha256")
 _OF_ATTEMPT = ("evaluation_id", "turn_id", "verdict_id", "device_class", "backend", "protocol")
@@ -47,7 +47,7 @@ _IDS = frozenset({"evaluation_id", "turn_id", "verdict_id", "problem_id", "model
 
 
 class Lineage:
-    """One file of the lineage, in the making."""
+    """An unfinished lineage file."""
 
     def __init__(self, connection: Connection, root: Path, number: int) -> None:
         self._connection = connection
@@ -58,8 +58,8 @@ class Lineage:
         self._waiting = SCHEMA.empty_table()
 
     def add(self, plan: pa.Table, row_sha256: Sequence[str | None], split: str | None = None) -> None:
-        """The lines of some rows of the plan; None in place of a hash where no row came of it.  `split`: of all rows,
-        in place of the plan's."""
+        """Add the lines of some rows of the plan; the hash is None for an attempt without a row.  `split`: split of all
+        rows, in place of the plan's."""
         plan = plan.append_column("row_sha256", pa.array(row_sha256, pa.string()))
         if split is not None:
             same = pa.array([split] * len(plan), pa.string())
@@ -83,7 +83,7 @@ class Lineage:
             self._table.add_group(_json(group).to_pylist(), group.to_batches()[0])
 
     def _called(self, lines: pa.Table) -> pa.Table:
-        """The same with the model calls of collected turns."""
+        """The lines with the model calls of collected turns."""
         if not self._collected:
             return lines
         turn_ids = lines.column("turn_id").to_pylist()

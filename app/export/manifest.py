@@ -26,7 +26,7 @@ METRICS = {
     "kevin_return": "discounted sum of 0.3·correct + speedup over this turn and those after it (arXiv 2507.11948)",
     "return_*": "discounted sum of the reward over this turn and those after it; discount 1 unless `gamma` says",
 }
-"""Definitions that travel with the numbers; `baseline` names how the reference was run."""
+"""Definitions of the metrics; `baseline` names how the reference was run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Stage:
 
     stage: str
     rows: int
-    """Attempts left after it; of the last one, `rows`, rows of the dataset."""
+    """Attempts left after the stage; for the last one, `rows`, rows of the dataset."""
     rule: str
     """Attempts that the stage keeps, as text."""
 
@@ -57,7 +57,7 @@ class FileEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Everything that is needed to check a dataset, and to make it again from the same database."""
+    """Everything needed to check a dataset, and to make it again from the same database."""
 
     export_id: str
     created_at: str
@@ -82,8 +82,8 @@ class Manifest:
     """Hash of the content hashes of all tables: the same for every export of one snapshot."""
     dropped_in_rendering: dict[str, int]
     benchmarks: dict[str, str]
-    """Problem of this database that is a known benchmark's → rule, and which; held out where `stages` has
-    `benchmarks`."""
+    """Problem of this database that belongs to a known benchmark → rule, and benchmark problem; held out if `stages`
+    has `benchmarks`."""
     contaminated: dict[str, str]
     """Problem → reason for its exclusion: rule, similarity, and the problem it resembles."""
     policies: tuple[str, ...]
@@ -100,9 +100,9 @@ class Manifest:
     writer: dict[str, Any]
     files: tuple[FileEntry, ...]
     advantages: dict[str, Any] | None = None
-    """Method, reward, baseline and turns outside groups (app.export.turn_credits), where rows have advantages."""
+    """Method, reward, baseline and turns outside groups (app.export.turn_credits), if rows have advantages."""
     mismatch: dict[str, Any] | None = None
-    """Mismatch rejection of answers (app.export.mismatch_rejection.Ratios.summary), where it was asked for."""
+    """Mismatch rejection of answers (app.export.mismatch_rejection.Ratios.summary), if requested."""
     schema_version: int = SCHEMA_VERSION
 
     def sealed(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def seal(body: dict[str, Any]) -> str:
 
 
 def canonical(value: object) -> bytes:
-    """JSON in one way only: sorted keys, no blanks, UTF-8."""
+    """JSON in a unique form: sorted keys, no blanks, UTF-8."""
     return _ENCODER.encode(value)
 
 
@@ -126,7 +126,7 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 def spec_of(body: dict[str, Any]) -> Spec:
-    """The selection that a manifest, or anybody's JSON, holds.  ValueError with the field that does not fit."""
+    """The selection in a manifest or in any JSON.  Raises ValueError with the field that does not fit."""
     if unknown := sorted(_unknown(body, Spec)):
         raise ValueError(f"spec: unknown {', '.join(unknown)}")
     try:
@@ -136,7 +136,7 @@ def spec_of(body: dict[str, Any]) -> Spec:
 
 
 def _unknown(body: Mapping[str, Any], kind: type, where: str = "") -> Iterator[str]:
-    """Keys that no field has, with those of the objects in fields."""
+    """Keys that no field has, including those of nested objects."""
     known, types = {each.name for each in fields(kind)}, get_type_hints(kind)
     for name, value in body.items():
         if name not in known:
@@ -148,7 +148,7 @@ def _unknown(body: Mapping[str, Any], kind: type, where: str = "") -> Iterator[s
 
 
 def spec_json(spec: Spec) -> dict[str, Any]:
-    """A selection as JSON, with every field: defaults, too, are decisions."""
+    """A selection as JSON, with every field: defaults are decisions as well."""
     return {each.name: msgspec.to_builtins(getattr(spec, each.name)) for each in fields(spec)}
 
 

@@ -1,4 +1,4 @@
-"""EXPORT: columns of a plan and of its decisions, and attempts to and from them."""
+"""EXPORT: columns of a plan and of its decisions, and their conversion from and to attempts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ DECISIONS = pa.schema(
         ("detail", pa.string()),
     ]
 )
-"""One line for every attempt: the stage that dropped it, or `in`, and details."""
+"""One line per attempt: the stage that dropped it, or `in`, and details."""
 
 _TAKEN = ("evaluation_id", "turn_id", "verdict_id", "device_class", "backend", "protocol")
 BESIDE = pa.list_(pa.struct([(name, pa.string()) for name in ("role", *_TAKEN)]))
-"""Attempts that a row rests on beside its own, for its lineage.  Roles: `trained`, an earlier answer that bears loss;
+"""Further attempts that a row rests on, for its lineage.  Roles: `trained`, an earlier answer that bears loss;
 `context`, one that is only shown; `attempt`, counted in the pass rate of a prompt; `return`, a later turn of the
 return."""
 _CREDIT = pa.struct(
@@ -73,15 +73,15 @@ PLAN = pa.schema(
         ("index", pa.int64()),
     ]
 )
-"""Everything that rendering needs but the texts."""
+"""Everything that rendering needs, except texts."""
 
 
 Prints = tuple[str | None, str | None, str | None]
-"""Normalised, renamed, and the signature in hexadecimal; None where there is no fingerprint."""
+"""Hashes of the normalised and the renamed source, and the signature in hexadecimal; None without a fingerprint."""
 
 
 class Pick(NamedTuple):
-    """One row of the dataset to be."""
+    """One row of the dataset."""
 
     attempt: Attempt
     rejected: Attempt | None = None
@@ -99,7 +99,7 @@ class Chunk:
 
 
 def attempts_of(table: pa.Table) -> list[Attempt]:
-    """Rows of `app.store.export_attempts` as attempts, each with its row number as place."""
+    """Rows of `app.store.export_attempts` as attempts; `place` is the row number."""
     names = [
         "evaluation_id",
         "problem_id",
@@ -133,7 +133,7 @@ def attempts_of(table: pa.Table) -> list[Attempt]:
 
 
 def beside_column(table: pa.Table, picks: Sequence[Pick]) -> pa.Array:
-    """Attempts that each row rests on beside its own, as BESIDE; their ids are copied within Arrow."""
+    """Further attempts of each row, as BESIDE; their ids are copied within Arrow."""
     offsets, roles, places = [0], [], []
     for pick in picks:
         for role, one in pick.beside:
@@ -147,7 +147,7 @@ def beside_column(table: pa.Table, picks: Sequence[Pick]) -> pa.Array:
 
 
 def member(attempt: Attempt, prints: list[Prints], *, in_dialogue: bool) -> Member:
-    """The attempt with its fingerprints, for the search for near-duplicates."""
+    """The attempt with its fingerprints, for the near-duplicate search."""
     normalised, renamed, signature = prints[attempt.place]
     own = attempt.source_sha256
     return Member(

@@ -1,7 +1,7 @@
-"""EXPORT: from attempts to the plan of a dataset: the attempts in every row, and the reason against every other.
+"""EXPORT: the plan of a dataset: the attempts of every row, and the reason why each other attempt is left out.
 
-Attempts come ordered by family, problem, trajectory and turn, in Arrow; Python looks at whole problems, a chunk of them
-at a time.  Nothing here depends on the order in which evaluations were stored."""
+Attempts come in Arrow, ordered by family, problem, trajectory and turn; Python decides about whole problems, one chunk
+of them at a time.  Nothing here depends on the order in which evaluations were stored."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from app.store.export_conditions import Condition
 
 
 class Selector:
-    """Decides problem by problem; its only state across problems: a family's solutions and counts, and numbers."""
+    """Decides problem by problem.  Its only state across problems: a family's solutions and counts, and row numbers."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Selector:
         book: Book | None = None,
         ratios: Ratios | None = None,
     ) -> None:
-        """`benchmarks`: problem → the benchmark's problem that it is; None where rows are no training data.  `learns`:
-        the answers of a row that the trainer puts loss on, a property of the layout.  `book`: credit of the runs'
-        turns, where rows show it.  `ratios`: of trainer over rollout engine, for mismatch rejection."""
+        """`benchmarks`: problem → benchmark problem that it equals; None if rows are no training data.  `learns`:
+        answers of a row that the trainer puts loss on, a property of the layout.  `book`: credits of the runs' turns,
+        if rows show them.  `ratios`: trainer over rollout engine, for mismatch rejection."""
         self.spec = spec
         self.book = book
         self.ratios = ratios
@@ -100,7 +100,7 @@ class Selector:
         self._next_index: Counter[str] = Counter()
 
     def chunk(self, table: pa.Table) -> Chunk:
-        """Decide on whole problems."""
+        """Decide about whole problems."""
         attempts = attempts_of(table)
         families = table.column("family").to_pylist()
         columns = [table.column(name).to_pylist() for name in ("normalised", "renamed", "signature")]
@@ -182,7 +182,7 @@ class Selector:
         return self._chosen(attempts, dialogues, shown, fit, prints, fates)
 
     def _agreed(self, survivors: list[Attempt], fates: Fates) -> list[Attempt]:
-        """Survivors on which trainer and rollout engine agree, and survivors without a ratio."""
+        """Survivors on which trainer and rollout engine agree, and those without a ratio."""
         if self.ratios is None:
             return survivors
         kept = []
@@ -206,7 +206,7 @@ class Selector:
         return "each is learnt" if self._learns is Learns.EVERY else self.spec.history
 
     def _fit(self, dialogues: list[list[Attempt]], kept: list[Attempt]) -> set[int]:
-        """Places of attempts with a history that a row may show."""
+        """Positions of attempts with a history that a row may show."""
         if not self.kind.shows_history:
             return {one.place for one in kept}
         passing = {one.place for one in kept}
@@ -244,7 +244,7 @@ class Selector:
         prints: list[Prints],
         fates: Fates,
     ) -> list[Pick]:
-        """Choose turns, drop near-duplicates, choose samples within the caps; then make rows."""
+        """Choose turns, drop near-duplicates, choose samples within the limits, and make rows."""
         eligible = {one.place for one in kept}
         turns = [one for each in dialogues for one in sampling.of_trajectory(each, eligible, self.spec, self.kind)]
         fates.drop(without(kept, turns), TURNS, None)
@@ -288,7 +288,7 @@ class Selector:
                 return [Pick(one) for one in rows]
 
     def _with_history(self, picks: list[Pick], dialogues: list[list[Attempt]]) -> list[Pick]:
-        """The same, each with the earlier turns that its row shows."""
+        """The rows with the earlier turns that they show."""
         history = {one.place: turns[:number] for turns in dialogues for number, one in enumerate(turns)}
         found = []
         for pick in picks:
@@ -321,7 +321,7 @@ class Selector:
         return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
 
     def _untried(self, problem_id: str, survivors: list[Attempt], fates: Fates) -> list[Pick]:
-        """A row for each language that is asked for, with the pass rate of the run that was named."""
+        """A row for each requested language, with the pass rate of the named run."""
         right, total = self._rates.get(problem_id, (0, 0))
         rate = right / total if total else None
         if self.spec.pass_rate is not None:
@@ -333,10 +333,10 @@ class Selector:
         return [Pick(one, extra=Extra(pass_rate=rate, attempts=total)) for one in survivors]
 
     def _prompts(self, survivors: list[Attempt], fates: Fates) -> list[Pick]:
-        """One row a problem and backend, shown under the prompt that it was first tried with.
+        """One row per problem and backend, shown under the prompt of its first attempt.
 
-        An attempt is an answer to a prompt: a first turn, or a candidate that came alone.  Later turns answer the turns
-        before them, and are none.  Answers without code are attempts that failed."""
+        An attempt is an answer to a prompt: a first turn, or a candidate submitted alone.  Later turns answer earlier
+        turns and are no attempts.  Answers without code are failed attempts."""
         picks = []
         later = [one for one in survivors if one.turn]
         fates.drop(later, CHOICE, "a later turn is no attempt of the prompt")

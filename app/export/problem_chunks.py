@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 CHUNK_ROWS = 2_000
-"""Attempts looked at together, more where one problem has more: 10 kB of memory each."""
+"""Attempts in memory at a time, more if one problem has more: 10 kB each."""
 
 
 def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -35,12 +35,12 @@ def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _end_of_problem(batch: pa.RecordBatch, problem_id: str) -> int:
-    """Number of its first rows that still are of that problem."""
+    """Number of the first rows that belong to that problem."""
     return next((n for n, one in enumerate(batch.column("problem_id").to_pylist()) if one != problem_id), len(batch))
 
 
 def _start_of_last_problem(batch: pa.RecordBatch) -> int:
-    """Place of its last problem's first row; 0 where it holds one only."""
+    """Index of the first row of the last problem; 0 if there is only one."""
     column = batch.column("problem_id").to_pylist()
     last = column[-1]
     return next(n for n, one in enumerate(column) if one == last)

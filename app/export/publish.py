@@ -1,4 +1,4 @@
-"""EXPORT: documents beside the rows, and a finished dataset put into its place."""
+"""EXPORT: documents beside the rows, and the move of a finished dataset to its target."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def publish(database: Database, root: Path, out: Path, manifest: Manifest) -> No
 
 
 def _evaluation_ids(root: Path, manifest: Manifest) -> Iterator[str]:
-    """Every evaluation of the lineage once: earlier turns of a dialogue stand behind many rows."""
+    """Every evaluation of the lineage once: earlier turns of a dialogue occur in many rows."""
     known: set[str] = set()
     for file in manifest.files:
         if file.path.startswith(f"{LINEAGE_STEM}-"):

@@ -1,7 +1,7 @@
-"""EXPORT: from a part of the plan to files: reads the texts, builds examples, renders, writes, counts.
+"""EXPORT: renders a part of the plan: reads texts, builds examples, writes rows, counts.
 
-A part is rendered by a process of its own where there are several, and records its counts in `part-<n>.json`: an export
-that was killed goes on with the parts that are missing."""
+Several parts are rendered by separate processes.  Each part records its counts in `part-<n>.json`, so a killed export
+continues with the missing parts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNSPLIT = "train"
 """Split of every row of a format that holds nothing out."""
 
 NOWHERE = "none"
-"""In counts: device and protocol of answers without code."""
+"""Device and protocol, in counts, of answers without code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Job:
     source: Source = Source.EVALUATIONS
     tokenizer: str = COUNTER
     max_tokens: int | None = None
-    """Limit of tokens of a row, counted by `tokenizer` where that is a file."""
+    """Most tokens of a row, counted by `tokenizer` if that is a file."""
     credited: bool = False
     """True if rows have the columns of advantages."""
 
@@ -73,19 +73,19 @@ class Part:
     split: dict[str, int]
     memory_bytes: dict[str, int]
     dropped: list[tuple[str, str | None, str]]
-    """(evaluation, turn, reason) of the attempts that could not be shown."""
+    """(evaluation, turn, reason) of attempts that could not be shown."""
     tally: dict[str, dict[str, int]]
     """Counts for the manifest, by name."""
 
     def save(self, path: Path) -> None:
-        """Write it, last of all, whole."""
+        """Write the record, last of all, atomically."""
         draft = path.with_suffix(".new")
         draft.write_bytes(msgspec.json.encode(asdict(self)))
         draft.rename(path)
 
     @classmethod
     def load(cls, path: Path) -> Part | None:
-        """The part of that file; None where there is none that can be read."""
+        """The record in that file; None if it cannot be read."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError):
@@ -93,12 +93,12 @@ class Part:
 
 
 def part_path(root: Path, number: int) -> Path:
-    """File in which a part records that it is done."""
+    """File that records a finished part."""
     return root / f"part-{number:05}.json"
 
 
 def schema_of(layout: Format, *, credited: bool) -> pa.Schema:
-    """Columns of a format's rows, those of advantages last.  Raises ValueError for a name that is taken."""
+    """Columns of a format's rows, followed by those of advantages.  Raises ValueError for a duplicate name."""
     if not credited:
         return layout.schema
     if taken := set(layout.schema.names) & set(turn_credits.COLUMNS.names):
@@ -107,7 +107,7 @@ def schema_of(layout: Format, *, credited: bool) -> pa.Schema:
 
 
 class Renderer:
-    """Renders parts of one export: knows its problems, runs, and held-out problems."""
+    """Renders parts of one export; holds its problems, runs, and held-out problems."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -138,12 +138,12 @@ class Renderer:
         return part
 
     def examples(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[Facts, Example | Unfit]]:
-        """An example for each line of a plan, or why there is none."""
+        """An example for each line of a plan, or the reason why there is none."""
         for start in range(0, len(plan), TEXT_ROWS):
             yield from self._built(connection, plan.slice(start, TEXT_ROWS))
 
     def row(self, example: Example) -> dict[str, Any]:
-        """The row of an example: columns of the format and, where asked for, of advantages."""
+        """The row of an example: the format's columns and, if requested, advantages."""
         found = self.format.render(example)
         return found | turn_credits.columns(example.extra.credit) if self.job.credited else found
 
@@ -249,7 +249,7 @@ def _plain(plan: pa.Table, name: str) -> Iterable[Any]:
 
 
 def _extra(*values: Any) -> Extra:
-    """From the columns of a plan, in which tuples are lists and the credit is a struct."""
+    """Extra from the columns of a plan, where tuples are lists and the credit is a struct."""
     found = Extra(*values)
     if all(value is None for value in (found.train, found.rewards, found.returns, found.credit)):
         return found
@@ -262,7 +262,7 @@ def _extra(*values: Any) -> Extra:
 
 
 def _require_numbers(plan: pa.Table) -> None:
-    """No NaN leaves: a trainer that meets one fails hours later."""
+    """Raise ValueError for NaN or infinity: a trainer would fail hours later."""
     for name, column in zip(plan.schema.names, plan.columns, strict=True):
         if pa.types.is_list(column.type):
             column = pc.list_flatten(column)

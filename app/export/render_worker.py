@@ -26,11 +26,11 @@ from app.export.render import Job, Part, Renderer, part_path
 from app.export.unfinished import FULL
 
 COLLECT_AFTER = 100_000
-"""New objects between two searches for reference cycles, instead of Python's 700: rows are millions of tuples without
-any, and searching takes a fifth of the time."""
+"""New objects between two searches for reference cycles, in place of Python's 700: rows are millions of tuples without
+cycles, and searching takes a fifth of the time."""
 
 ALLOCATOR = "jemalloc"
-"""Memory pool of Arrow: as fast as the default one, and each process keeps 40 MB less."""
+"""Arrow's memory pool: as fast as the default, with 40 MB less per process."""
 
 
 class RenderWorkerError(RuntimeError):
@@ -54,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class RenderWorker:
-    """A render process; for one caller at a time."""
+    """A render process, for one caller at a time."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -94,7 +94,7 @@ class RenderWorker:
 
 @contextmanager
 def frugal() -> Iterator[None]:
-    """Search for cycles seldom, and let Arrow take memory of ALLOCATOR."""
+    """Search for cycles rarely, and let Arrow use ALLOCATOR."""
     threshold, pool = gc.get_threshold(), pa.default_memory_pool()
     gc.set_threshold(COLLECT_AFTER, *threshold[1:])
     if _is_there():

@@ -1,5 +1,4 @@
-"""EXPORT: the texts of the rows that are being rendered: cleaned, searched for secrets, and read once for as long as
-the next rows want them, too."""
+"""EXPORT: cache of the texts of the rows being rendered: cleaned, searched for secrets, and read once."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ _Read = TypeVar("_Read")
 
 
 class Library:
-    """The texts of some rows of a plan."""
+    """Texts of some rows of a plan."""
 
     def __init__(self, kind: Kind, *, sources: bool, prompts: bool = False) -> None:
-        """`sources`: rows show them beside the conversation, in which the answer mostly is the recorded text;
-        `prompts`: rows are problems, shown under the prompts that came with them."""
+        """`sources`: rows show sources beside the conversation; `prompts`: rows are problems, shown under their own
+        prompts."""
         self._all_prompts = prompts
         self._prompts: dict[str, tuple[Said, ...]] = {}
         self._kind = kind
@@ -42,7 +41,7 @@ class Library:
         self._dialogues: dict[str, list[Exchange]] = {}
 
     def turn_to(self, connection: Connection, plan: pa.Table) -> None:
-        """Load the texts that these rows show, and drop all others."""
+        """Load the texts of these rows, and drop all others."""
         names = ("problem_id", "candidate_id", "trajectory_id", "turn")
         columns = (plan.column(name).to_pylist() + plan.column(f"rejected_{name}").to_pylist() for name in names)
         attempts = [attempt for attempt in zip(*columns, strict=True) if attempt[0] is not None]
@@ -66,9 +65,8 @@ class Library:
         )
 
     def of(self, facts: Facts, candidate_id: str | None) -> Texts:
-        """Texts of one attempt; an answer without code has no candidate.
-
-        Raises Unfit where something was deleted since it was chosen."""
+        """Texts of one attempt; an answer without code has no candidate.  Raises Unfit if a text has been deleted since
+        the choice."""
         try:
             turns = self._shown(facts.trajectory_id, facts.turn)
             reference = self._references[facts.problem_id]
@@ -87,7 +85,7 @@ class Library:
             return False
 
     def _shown(self, trajectory_id: str | None, turn: int | None) -> Sequence[Exchange]:
-        """The turns of a row.  KeyError where they are not stored any more."""
+        """The turns of a row.  Raises KeyError if they are no longer stored."""
         if trajectory_id is None:
             return ()
         turns = self._dialogues[trajectory_id]
@@ -133,9 +131,8 @@ def _exchanges(found: Mapping[str, Sequence[stored.Turn]]) -> dict[str, list[Exc
 
 
 def _suspects(texts: list[str]) -> list[int]:
-    """Places of the texts that may hold a secret.
-
-    All of them in one pass: to ask each text for every form in turn took a quarter of the time of rendering."""
+    """Indices of the texts that may hold a secret, found in one pass over all: a search of each text for each form took
+    a quarter of the rendering time."""
     hit = pc.match_substring_regex(pa.array(texts, pa.large_string()), secret_scan.TELLTALE)
     found: list[int] = pc.indices_nonzero(hit).to_pylist()
     return found

@@ -1,9 +1,8 @@
-"""EXPORT: facts that a selection needs before it starts: keys of problems, fingerprints of solutions, checks of
-answers, verdicts of this version.
+"""EXPORT: facts that a selection needs: keys of problems, fingerprints of solutions, checks of answers, current
+verdicts.
 
-Facts are computed once and kept (`app.store.text_features`): a first export of many evaluations takes as long as
-reading all their code takes, the next one does not.  Each batch is committed; an interrupted call is resumed by the
-next."""
+Facts are computed once and stored (`app.store.text_features`): the first export of many evaluations takes as long as
+reading all their code, later ones do not.  Each batch is committed; an interrupted call is continued by the next."""
 
 from __future__ import annotations
 
@@ -37,11 +36,11 @@ from app.store.export_matching import Matching
 
 BATCH = 1_000
 MANY = 5 * BATCH
-"""Fingerprints for which starting processes pays: a second each, as much as a thousand fingerprints."""
+"""Fingerprints from which on starting processes pays: each start takes a second, as long as a thousand fingerprints."""
 MOST_READERS = 8
 
 Progress = Callable[[str, int, int], None]
-"""Callback of progress: name of a stage, units done, and units in all (0: not known)."""
+"""Callback for progress: name of a stage, units done, units in total (0: unknown)."""
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:
@@ -49,12 +48,12 @@ def silent(_stage: str, _done: int, _total: int) -> None:
 
 
 def policy_of(spec: Spec) -> Policy:
-    """The policy that verdicts must be of.  UnknownPolicyError where there is none of that name."""
+    """The policy of the required verdicts.  Raises UnknownPolicyError for an unknown name."""
     return policies.find(spec.policy) if spec.policy else policies.DEFAULT
 
 
 def versions() -> dict[str, int]:
-    """Detector → version, of this installation."""
+    """Detector → installed version."""
     return {name: detector.version for name, detector in DETECTORS.items()}
 
 
@@ -73,7 +72,7 @@ def facts(
 
 
 def problems(database: Database, progress: Progress = silent) -> None:
-    """Keys of every problem that has none."""
+    """Compute the keys of every problem without any."""
     done = 0
     while True:
         with database.begin() as connection:
@@ -86,7 +85,7 @@ def problems(database: Database, progress: Progress = silent) -> None:
 
 
 def candidates(database: Database, progress: Progress = silent, only: Matching | None = None) -> None:
-    """Fingerprints of every right candidate that has none."""
+    """Compute the fingerprints of every correct candidate without any."""
     with database.begin() as connection:
         left = text_features.candidates_left(connection, near_duplicates.VERSION, export_matching.evaluated(only))
     after, done = None, 0
@@ -108,7 +107,7 @@ def candidates(database: Database, progress: Progress = silent, only: Matching |
 
 @contextmanager
 def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fingerprint]]]:
-    """Reads the fingerprints of sources in order: of many, on every processor, because each takes most of a
+    """Fingerprints of sources, in order; many are computed on all processors, because each takes most of a
     millisecond."""
     processors = os.cpu_count() or 1
     if count < MANY or processors == 1:
@@ -132,7 +131,7 @@ def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fin
 
 
 def _asked_of(reader: subprocess.Popen[bytes], texts: list[str]) -> list[Fingerprint]:
-    """The fingerprints of some sources, by a process of its own."""
+    """Fingerprints of some sources, computed by another process."""
     assert reader.stdin is not None
     assert reader.stdout is not None
     reader.stdin.write(json.dumps(texts).encode() + b"\n")
@@ -167,7 +166,8 @@ def answers(database: Database, progress: Progress = silent, only: Matching | No
 
 
 def rejudge_stale(database: Database, policy: Policy, progress: Progress = silent, only: Matching | None = None) -> int:
-    """Re-judge evaluations with a verdict of other detectors or another policy; the number of verdicts that changed."""
+    """Re-judge evaluations whose verdict has other detectors or another policy; returns the number of changed
+    verdicts."""
     after, done, changed = None, 0, 0
     while True:
         with database.begin() as connection:
@@ -183,9 +183,8 @@ def rejudge_stale(database: Database, policy: Policy, progress: Progress = silen
 
 
 def held_out(database: Database, names: Iterable[str]) -> list[HeldOut]:
-    """The problems of the lists that were named: source sets of this database, or files of JSON lines.
-
-    ValueError where a name is neither, or a list is empty."""
+    """Problems of the named lists: source sets of this database, or files of JSON lines.  Raises ValueError for an
+    unknown name or an empty list."""
     found: list[HeldOut] = []
     for name in names:
         listed = list(_from_file(Path(name))) if Path(name).is_file() else _from_database(database, name)
@@ -196,7 +195,7 @@ def held_out(database: Database, names: Iterable[str]) -> list[HeldOut]:
 
 
 def contaminated(database: Database, index: Index, progress: Progress = silent) -> dict[str, Match]:
-    """Problem → why it must not be trained on."""
+    """Problem → reason why it must not be trained on."""
     if not len(index):
         return {}
     found: dict[str, Match] = {}
@@ -212,7 +211,7 @@ def contaminated(database: Database, index: Index, progress: Progress = silent) 
 
 
 def benchmarked(connection: Connection) -> dict[str, Match]:
-    """Problem → the problem of a known benchmark that it is, by semantic key or family."""
+    """Problem → equal problem of a known benchmark, by semantic key or family."""
     found = ((key, benchmarks.match(of, operators)) for key, of, operators in export_records.problem_keys(connection))
     return {key: match for key, match in found if match is not None}
 
@@ -276,7 +275,7 @@ def _fingerprint(one: text_features.CandidateText, found: Fingerprint) -> dict[s
 
 @functools.lru_cache(maxsize=1_024)
 def _opening(messages_json: str) -> str:
-    """Texts of the messages, under each other: many attempts have the same."""
+    """Texts of the messages, joined: many attempts share them."""
     return "\n".join(str(message["content"]) for message in json.loads(messages_json))
 
 

@@ -13,9 +13,8 @@ _MISSING = "expected the package tokenizers (pip install 'kernel-assay[tokenizer
 
 
 def counter(tokenizer: str) -> Callable[[Sequence[str]], int] | None:
-    """Counts the tokens of messages: contents alone, without the tokens that a chat template adds.
-
-    None for the counter that needs no vocabulary.  ValueError for a file that is no tokenizer, or another name."""
+    """A function that counts the tokens of messages: contents only, without those that a chat template adds.  None for
+    the counter without a vocabulary.  Raises ValueError for a file that is no tokenizer, or an unknown name."""
     if tokenizer == COUNTER:
         return None
     if not tokenizer.startswith(FILE):

@@ -12,13 +12,13 @@ from app.domain.credit import CreditError
 from app.store.collection.logprobs import Sampled
 
 MOST = 1e-4
-"""Log probabilities above it are none; rounding may lift one above 0."""
+"""Largest plausible log probability; rounding may lift one above 0."""
 
 FORMS = (
     '{"model_call_id", "logprobs"}, {"turn_id", "logprobs"}, {"trajectory_id", "turn", "logprobs"}, or rows of '
     '`assay collect tokens` with "train_logprobs", one per token of "ids"'
 )
-"""Lines that are taken, for messages."""
+"""Accepted forms of lines, for messages."""
 
 Key = tuple[str, ...]
 
@@ -29,7 +29,7 @@ def read(file: Path) -> dict[Key, list[float]]:
 
 
 def entries(file: Path) -> Iterator[tuple[Key, list[float]]]:
-    """The same one by one: those of many turns are gigabytes.  Raises CreditError with the line."""
+    """Log probabilities one by one: those of many turns are gigabytes.  Raises CreditError with the line."""
     known: set[Key] = set()
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
@@ -47,7 +47,8 @@ def entries(file: Path) -> Iterator[tuple[Key, list[float]]]:
 
 
 def of(found: Mapping[Key, list[float]], call: Sampled) -> list[float] | None:
-    """Log probabilities of a stored call; None where the file has none.  Raises CreditError for another number."""
+    """Log probabilities of a stored call; None if the file has none.  Raises CreditError for another number of
+    tokens."""
     keys = (("call", call.model_call_id), ("turn", call.turn_id), ("trajectory", call.trajectory_id, str(call.turn)))
     values = next((found[key] for key in keys if key in found), None)
     expected = len(call.logprobs or ())

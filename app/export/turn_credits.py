@@ -25,7 +25,7 @@ from app.store.database import Connection
 from app.store.turn_rewards import StoredTurn
 
 BYTES_A_TOKEN = 4
-"""Tokens are not stored with turns: a response has a fourth of its UTF-8 bytes, as in exports."""
+"""UTF-8 bytes per token: tokens are not stored with turns, so they are estimated, as in exports."""
 
 SCHEMA = pa.schema(
     [

@@ -44,7 +44,7 @@ CHECKED, CHECKED_AT_MOST = 2, 4 << 30
 parts (output_errors.AT_ONCE), and at most in bytes."""
 
 BLOCKS = (4, 13)
-"""Least and most blocks whose inputs and outputs the referee keeps at a time: the warm-up block and two blocks for each
+"""Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block and two blocks for each
 of six groups; two groups if memory holds no more."""
 
 MODELS = 4

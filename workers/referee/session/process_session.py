@@ -39,7 +39,7 @@ class Session:
         self.delivering = Delivering.COPY
         """How timed blocks deliver outputs; see `survey` in timing/output_mapping.py."""
         self.mapped_calls = control_channel.POINTERS_BYTES
-        """Number of calls whose outputs fit into memory that the process has shared."""
+        """Number of calls with outputs that fit into memory shared by the process."""
         self.namesakes = 0
         """Bits: constants of the spec that the model has, and those that it has no place for
         (control_channel.ABSENT_BIT), as its process reports."""
