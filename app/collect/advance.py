@@ -43,10 +43,10 @@ class Bill:
 
 
 def advance(database: Database, broker: Celery, rollout_id: UUID, *, endpoint: str | None = None) -> bool:
-    """Decide the next step of a rollout, if one is due.  A second call finds nothing to do.
+    """Decide the next step of a rollout, if one is due; a repeated call does nothing.
 
-    `endpoint`: the caller makes the first call of this endpoint that becomes due itself, so that no message has to be
-    sent for it; True where there is one."""
+    `endpoint`: the caller makes the first call of this endpoint that becomes due itself, so no message is sent for it.
+    Returns True if there is such a call."""
     with database.begin() as connection:
         rollout = trees.lock(connection, rollout_id)
         if rollout is None:
@@ -113,7 +113,7 @@ def _grow(
 
 
 def _completed(connection: Connection, rollout: Rollout, found: Sequence[Attempt]) -> tuple[list[Attempt], Bill]:
-    """The attempts, with outcomes where the evaluation is over, and the cost of these."""
+    """The attempts, with outcomes if the evaluation is over, and their cost."""
     over = [each for each in found if each.state is NodeState.EVALUATING and each.job_over and each.job_id]
     if not over:
         return list(found), Bill()

@@ -54,7 +54,7 @@ class Stored:
     jobs: Sequence[jobs.Queued] = ()
     decisions: Sequence[Due] = ()
     again_s: float | None = None
-    """The same attempt is due again after so many seconds."""
+    """Seconds until the attempt is due again."""
 
 
 class RefusedError(Exception):
@@ -155,7 +155,7 @@ def _claimed(
 
 
 def _room(spec: Spec, most: Amounts) -> tuple[Fit, str]:
-    """Whether one call stays within the budget of a call; its tokens are bounded by the request."""
+    """Test whether one call stays within its budget; its tokens are bounded by the request."""
     cap = spec.budgets.call.usd
     return (Fit.NEVER, "call: usd") if cap is not None and most.usd > cap else (Fit.YES, "")
 
@@ -248,7 +248,7 @@ def _failed(connection: Connection, prepared: Prepared, held: Held, answer: Mode
 
 
 def pause(faults: int, error: CallError) -> float:
-    """Seconds before the same call is tried again."""
+    """Seconds before the call is tried again."""
     chosen = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(faults, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
     return max(chosen, error.retry_after_s or 0.0)
 

@@ -27,8 +27,8 @@ def change(database: Database, broker: Celery, name: str, action: str, by: str) 
 
 
 def pause(database: Database, name: str, by: str) -> None:
-    """No call begins any more; calls and evaluations on their way end.  Raises MissingError, and ConflictError where it
-    does not run."""
+    """Start no further calls; calls and evaluations in flight are finished.  Raises MissingError, and ConflictError if
+    the collection is not running."""
     with database.begin() as connection:
         collection = lifecycle.find(connection, name)
         state = lifecycle.pause(connection, collection.collection_id, f"by {by}")

@@ -38,7 +38,7 @@ class Health:
 
 
 def look(connection: Connection, broker_url: str | None, names: Sequence[str] | None = None) -> list[Health]:
-    """The endpoints of these names that are stored, or all."""
+    """Health of the stored endpoints with these names, or of all."""
     stored = [each for each in endpoints.listed(connection) if names is None or each.config.name in names]
     alive = workers.online(connection) if stored else []
     return [_look(connection, each, alive, broker_url) for each in stored]

@@ -12,9 +12,8 @@ from app.store.database import Connection
 
 
 def progress(connection: Connection, name: str) -> dict[str, Any]:
-    """How far the collection of that id or name is: counts alone, cheap enough to ask every second.
-
-    Raises MissingError."""
+    """Progress of the collection with this id or name: counts only, cheap enough for every second.  Raises
+    MissingError."""
     return _told(connection, lifecycle.find(connection, name))
 
 

@@ -20,7 +20,7 @@ def calls(broker: Celery, due: Sequence[Due]) -> None:
 
 
 def decisions(broker: Celery, due: Sequence[Due]) -> None:
-    """Permissions to decide the next steps of these rollouts."""
+    """Send messages that permit decisions about these rollouts."""
     _send(broker, routing.DECIDE, due)
 
 

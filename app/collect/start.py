@@ -76,9 +76,9 @@ def outline(connection: Connection, spec: Spec) -> dict[str, Any]:
 
 
 def start(database: Database, broker: Celery, spec: Spec, *, user_id: UUID | None = None) -> UUID:
-    """Store a collection and send its first decisions; its id.  The same again is the one that there is.
-
-    Raises RequestError, and ConflictError for a name with another specification, before anything is stored."""
+    """Store a collection and send its first decisions; returns its id.  If it exists with the same specification,
+    returns that one.  Raises RequestError, and ConflictError for a name with another specification, before anything is
+    stored."""
     with database.begin() as connection:
         known = lifecycle.named(connection, spec.name)
         if known is not None:

@@ -1,4 +1,4 @@
-"""COLLECT: the sweep of an endpoint: lost messages, lapsed leases, evaluations that ended without a word, deadlines."""
+"""COLLECT: sweep of an endpoint: lost messages, lapsed leases, evaluations that ended unnoticed, deadlines."""
 
 from __future__ import annotations
 

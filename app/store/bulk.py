@@ -38,11 +38,11 @@ def insert_missing(
     unique: tuple[str, ...],
     now: tuple[str, ...] = (),
 ) -> dict[Key, Stored]:
-    """Insert those rows that no unique constraint knows yet; the row of each key, by its values of `unique`.
+    """Insert the rows that no unique constraint knows yet; returns the row of each key, by its values of `unique`.
 
-    Every row has the same columns; those of `now` are set to the transaction's time.  The rows are sorted by the
-    columns of the constraint `unique`, so that two processes inserting the same rows wait for each other instead of
-    deadlocking."""
+    All rows have the same columns; those of `now` are set to the transaction's time.  Rows are sorted by the
+    columns of the constraint `unique`, so that two processes which insert the same rows wait for each other and do
+    not deadlock."""
     if not rows:
         return {}
     ordered = sorted(rows, key=lambda row: tuple(row[name] for name in unique))

@@ -1,4 +1,4 @@
-"""STORE: candidates, addressed by content: the same source for the same backend is one row."""
+"""STORE: candidates, addressed by content: one row for each source and backend."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def add(connection: sa.Connection, candidates: Sequence[Candidate]) -> list[UUID
 
 
 def get(connection: sa.Connection, candidate_id: UUID) -> Candidate | None:
-    """The candidate of that id, if there is one."""
+    """The candidate with this id; None if it does not exist."""
     row = connection.execute(sa.select(tables.candidates).where(_c.candidate_id == candidate_id)).one_or_none()
     return None if row is None else Candidate(backend=row.backend, source=row.source)

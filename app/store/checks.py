@@ -41,7 +41,7 @@ class Check:
     device_class: str
     device_name: str
     job_id: UUID | None
-    """None of one that ran without the queue."""
+    """None for a check that ran without the queue."""
     checked_at: datetime
     protocol: str
     row: sweep.Row
@@ -74,8 +74,8 @@ def add(connection: sa.Connection, lease: leases.Lease, *, evaluation: Evaluatio
 
 
 def record(connection: sa.Connection, rows: Sequence[sweep.Row], on: Device, checked_at: datetime) -> int:
-    """Store the outcome of a sweep that ran without the queue; the number of its problems found here.  A check that is
-    newer stays."""
+    """Store the outcome of a sweep that ran without the queue; returns the number of its problems that are stored.
+    Newer checks are kept."""
     of: dict[str, list[UUID]] = {}
     hashes = [row.reference_sha256 for row in rows]
     for found in connection.execute(
@@ -97,7 +97,7 @@ def _put(
     *,
     job_id: UUID | None = None,
 ) -> UUID | None:
-    """The id of the check, None where there is a newer one."""
+    """The id of the check; None if there is a newer one."""
     values = {
         "problem_id": problem_id,
         "job_id": job_id,
@@ -121,8 +121,8 @@ def of_problem(connection: sa.Connection, problem_id: UUID) -> list[Check]:
 
 
 def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sweep.Row]:
-    """Checks of the problems of those jobs that are over; for a job that failed, its fault.  A job that
-    finished earlier has the newest check of its problem and device class."""
+    """Checks of the problems of finished jobs; for a failed job, its fault.  A job that finished earlier has the newest
+    check of its problem and device class."""
     same = sa.and_(_c.problem_id == _j.problem_id, _c.device_class == _j.device_class, _j.state == JobState.FINISHED)
     query = (
         sa.select(_j.job_id, _j.state, _j.error_kind, _j.error_message, _p.name, _p.level, _c.row)

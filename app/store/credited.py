@@ -11,7 +11,7 @@ from app.store.tables import attempts
 
 
 def is_credited(correct: sa.ColumnElement[bool], label: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """True or false, also where there is no label."""
+    """SQL condition; never NULL, even without a label."""
     return sa.and_(correct, sa.func.coalesce(label != Label.HACK, sa.false()))
 
 

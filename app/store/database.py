@@ -16,7 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from app.domain.request import ServiceUnavailableError
 
 Connection: TypeAlias = sa.Connection
-"""For modules that pass one on and write no SQL."""
+"""A connection, for modules that pass one on and contain no SQL."""
 
 DRIVER = "postgresql+psycopg"
 CONNECT_TIMEOUT_S = 5
@@ -32,8 +32,8 @@ try for a quarter of an hour), long before a caller waits for it."""
 
 
 WORKER_IDLE_S = 30.0
-"""For workers, in seconds: one that is stopped (SIGSTOP, a paused machine) in the middle of a transaction keeps its
-locks from the others no longer than this."""
+"""Longest idle time inside a transaction of a worker, in seconds: a stopped worker (SIGSTOP, a paused machine) keeps
+its locks no longer."""
 BY_INDEX = {"enable_seqscan": "off", "random_page_cost": "1.1"}
 """Planner settings of workers: their statements look up few rows by id.  A plan is kept as long as a connection, and
 one made while a table was small would go on reading it whole until the table is analysed."""
@@ -48,11 +48,11 @@ it silently."""
 
 
 class DatabaseUnavailableError(ServiceUnavailableError):
-    """PostgreSQL cannot serve us now (down, restarting, refusing, deadlocked); the same call may work later."""
+    """PostgreSQL cannot serve now (down, restarting, refusing, deadlocked); the same call may work later."""
 
 
 class DiskFullError(DatabaseUnavailableError):
-    """PostgreSQL has no room on its disk; stored data are safe, and the same call works once there is room."""
+    """PostgreSQL's disk is full; stored data are safe, and the same call works once there is room."""
 
 
 class Database:
@@ -61,10 +61,9 @@ class Database:
     Safe for threads.  Not for sharing over a fork: a child process makes its own."""
 
     def __init__(self, url: str, *, connections: int | None = None, worker_idle_s: float | None = None) -> None:
-        """`connections`: at most so many, which stay open; by default 5, and 10 more while they are needed.
-
-        `worker_idle_s`: short transactions of a worker; the server ends one in which nothing was asked for so many
-        seconds, with its locks."""
+        """`connections`: most connections, which stay open; by default 5, and 10 more on demand.  `worker_idle_s`:
+        limit for short transactions of a worker; the server ends a transaction that is idle for longer, and releases
+        its locks."""
         self.url = sa.make_url(url)
         self._arguments: dict[str, Any] = {
             "connect_timeout": CONNECT_TIMEOUT_S,

@@ -18,7 +18,7 @@ from app.domain.device import CLOSED, DeviceState, Place
 from app.store import evaluation_json, leases, tables
 
 SILENT_S = 30.0
-"""Seconds without a word from its worker after which a device is shown as offline."""
+"""Seconds without a heartbeat after which a device is shown as offline."""
 
 _d = tables.devices.c
 
@@ -32,7 +32,7 @@ class Device:
     device_class: str
     device_index: int
     state: str
-    """`online`, `offline` (said goodbye, or silent), `draining` or `quarantined`."""
+    """`online`, `offline` (signed off, or silent), `draining` or `quarantined`."""
     worker: str
     fingerprint: dict[str, Any]
     """The referee's environment: device, driver, library versions."""
@@ -72,17 +72,17 @@ class Event:
 
 
 class UnknownDeviceError(LookupError):
-    """No device of that name was ever registered."""
+    """No device with that name was ever registered."""
 
 
 def register(
     connection: sa.Connection, *, node: str, device_class: str, device_index: int, worker: str, refused: int = 0
 ) -> DeviceState:
-    """A worker serves the device and is alive: its first word and every heartbeat.  The device's state after that.
+    """Record that a worker serves the device and is alive, at its start and with every heartbeat; returns the device's
+    state.
 
-    `refused`: messages that it has refused since it began (app/transport.py).
-
-    States that people set (`draining`, `quarantined`) stay."""
+    `refused`: messages that it has refused since its start (app/transport.py).  States set by people (`draining`,
+    `quarantined`) are kept."""
     place = Place(device_class=device_class, node=node, index=device_index)
     statement = insert(tables.devices).values(_row(place, worker=worker))
     online = sa.case((_d.state == "offline", "online"), else_=_d.state)
@@ -163,7 +163,7 @@ def note_fault(connection: sa.Connection, place: Place, key: str) -> int:
 
 
 def note_success(connection: sa.Connection, place: Place) -> None:
-    """An evaluation has come to a result: earlier failures were not the device's fault."""
+    """Reset the device's count of failures after a result."""
     connection.execute(
         sa.update(tables.devices).where(_at(place), sa.func.cardinality(_d.faults) > 0).values(faults=[])
     )
@@ -193,9 +193,8 @@ def listed(connection: sa.Connection) -> list[Device]:
 
 
 def named(connection: sa.Connection, name: str) -> list[Device]:
-    """The device '<node>.<index>' (there may be a GPU and a CPU of that name), or all devices of '<node>'.
-
-    Raises UnknownDeviceError."""
+    """The device '<node>.<index>' (a GPU and a CPU may share that name), or all devices of '<node>'.  Raises
+    UnknownDeviceError."""
     known = listed(connection)
     found = [device for device in known if name in (device.device, device.node)]
     if not found:

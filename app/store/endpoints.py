@@ -45,12 +45,12 @@ def add(connection: sa.Connection, config: EndpointConfig, user: User | None = N
 
 
 def get(connection: sa.Connection, name: str) -> EndpointConfig:
-    """The endpoint of that name.  Raises MissingError with the names that there are."""
+    """The endpoint with this name.  Raises MissingError with the known names."""
     return find(connection, name).config
 
 
 def find(connection: sa.Connection, name: str) -> Endpoint:
-    """The endpoint of that name with its dates.  Raises MissingError."""
+    """The endpoint with this name and its dates.  Raises MissingError."""
     row = connection.execute(sa.select(endpoints).where(_e.name == name)).mappings().first()
     if row is None:
         known = ", ".join(connection.scalars(sa.select(_e.name).order_by(_e.name))) or "none (assay endpoint add)"

@@ -12,7 +12,7 @@ from app.domain.evaluation import Evaluation
 
 
 class CodecError(ValueError):
-    """An evaluation that JSONB cannot hold, or a stored one that is no evaluation any more."""
+    """An evaluation that JSONB cannot hold, or stored JSON that does not fit an evaluation."""
 
 
 def encode(evaluation: Evaluation) -> dict[str, Any]:

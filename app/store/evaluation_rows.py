@@ -1,8 +1,8 @@
-"""STORE: the one joined select that pages and exports share, the one definition of "a person's label counts more
-than the detectors'" (`LABEL`).
+"""STORE: the joined select that pages and exports share, and the definition of the label that counts (`LABEL`): a
+reviewer's verdict takes precedence over the detectors'.
 
-`JOINED` is evaluation ⋈ job ⋈ candidate ⋈ problem ⟕ current verdict ⟕ (turn ⋈ trajectory ⟕ run).  Identical
-submissions share a job, so several turns may stand beside one evaluation, and the join is read in two ways:
+`JOINED` is evaluation ⋈ job ⋈ candidate ⋈ problem ⟕ current verdict ⟕ (turn ⋈ trajectory ⟕ run).  Identical submissions
+share a job, so several turns may belong to one evaluation, and the join is read in two ways:
 
 * `page` gives *evaluations*, each once: `DISTINCT ON` keeps the earliest turn among those that match the filter.
   A filter on run, model or turn therefore finds an evaluation if any one of its turns matches in full, and the
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 RUN_ID: sa.ColumnElement[UUID | None] = sa.case((turns.c.turn_id.is_(None), jobs.c.run_id), else_=trajectories.c.run_id)
-"""Run of an attempt: its trajectory's, or that of a job that no turn asked for."""
+"""Run of an attempt: its trajectory's, or its job's if no turn asked for the job."""
 
 JOINED = (
     evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id)
@@ -55,11 +55,12 @@ JOINED = (
 
 
 LABEL: sa.ColumnElement[str | None] = sa.func.coalesce(evaluations.c.human_verdict, verdicts.c.label)
-"""The label that counts: a person's verdict where there is one, else the current one of the detectors."""
+"""The label that counts: a reviewer's verdict if there is one, else the detectors' current one."""
 
 
 def labelled(labels: Sequence[str]) -> sa.ColumnElement[bool]:
-    """`LABEL` is one of these, in words that PostgreSQL has statistics for: of `coalesce` it expects next to no row."""
+    """Condition that `LABEL` is one of these, written so that PostgreSQL can use its statistics: for `coalesce` it
+    expects almost no rows."""
     human, automatic = evaluations.c.human_verdict, verdicts.c.label
     return sa.or_(human.in_(labels), sa.and_(human.is_(None), automatic.in_(labels)))
 
@@ -155,7 +156,7 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str) -> Cursor:
-        """The cursor of that text; ValueError if it is none."""
+        """The cursor in that text.  Raises ValueError if it is invalid."""
         moment, _, identifier = text.partition("_")
         try:
             cursor = cls(created_at=datetime.fromisoformat(moment), evaluation_id=UUID(identifier))

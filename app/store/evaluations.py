@@ -36,7 +36,7 @@ _FOUND = (
     .scalar_subquery()
     .label("findings")
 )
-"""Findings of a verdict, in the order in which they were found; NULL where there are none."""
+"""Findings of a verdict, in order of discovery; NULL if there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ def add_verdict(connection: sa.Connection, evaluation_id: UUID, verdict: Verdict
 
 
 def get(connection: sa.Connection, evaluation_id: UUID) -> Stored | None:
-    """The evaluation of that id, if there is one."""
+    """The evaluation with this id; None if it does not exist."""
     row = connection.execute(_stored().where(_e.evaluation_id == evaluation_id)).one_or_none()
     return None if row is None else _as_stored(row)
 
@@ -165,7 +165,7 @@ def verdict(connection: sa.Connection, evaluation_id: UUID) -> Verdict | None:
 
 
 def timeline(connection: sa.Connection, evaluation_id: UUID) -> bytes | None:
-    """The Chrome-trace JSON of that evaluation, as zstd: browsers take it with `Content-Encoding: zstd`."""
+    """Chrome-trace JSON of an evaluation, as zstd: browsers accept it with `Content-Encoding: zstd`."""
     profiles = tables.profiles.c
     query = sa.select(profiles.body).where(profiles.evaluation_id == evaluation_id)
     return connection.execute(query).scalar_one_or_none()

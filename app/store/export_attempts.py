@@ -66,8 +66,8 @@ _BESIDE: tuple[tuple[sa.Table, sa.ColumnElement[bool]], ...] = (
 """Tables of facts about texts, and the condition that ties each to its text."""
 
 _FROM_RECORDS = frozenset({"problem", "source_set", "level", "entry_point", "reference_sha256", "run", "model"})
-"""Fields of `Facts` that rendering takes from the problem's or the run's record: there are few of those, and many
-attempts."""
+"""Fields of `Facts` that rendering takes from the record of the problem or run, because attempts are many and these
+records few."""
 _WORKING = frozenset({"candidate_id", "run_id", "compiled"})
 """Fields of `Row` beside those of `Facts`: keys of further records, and inputs of decisions."""
 _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
@@ -222,7 +222,7 @@ def count(connection: sa.Connection, as_of: datetime) -> int:
 
 
 def as_it_was(as_of: datetime) -> str:
-    """Common table expressions that stand in for the tables of the same names (PostgreSQL resolves them first)."""
+    """Common table expressions that replace the tables of the same names (PostgreSQL resolves them first)."""
     moment = psycopg.sql.Literal(as_of).as_string(None)
     decisive = ", ".join(f"'{opinion}'" for opinion in DECISIVE)
     columns = ", ".join(column.name for column in evaluations.c if column.name != "human_verdict")

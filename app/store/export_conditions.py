@@ -29,7 +29,7 @@ class Condition:
     name: str
     keeps: sa.ColumnElement[bool]
     rule: str
-    """For people."""
+    """Text for people."""
     of_silence: sa.ColumnElement[bool] | None = None
     """The same of an answer without code; None where it keeps each."""
 
@@ -37,10 +37,10 @@ class Condition:
 def device_of(
     connection: sa.Connection, spec: Spec, as_of: datetime, only: sa.ColumnElement[bool] | None = None
 ) -> str | None:
-    """The one device class that a selection is of; None for all.
+    """The device class of a selection; None for all.
 
-    Unless the spec or its filter says, the GPU class with the most valid evaluations that the filter keeps, of equals
-    the first by name; `cpu` only where no GPU has any.  `only` narrows the evaluations that are counted."""
+    By default the GPU class with the most valid evaluations among those that the filter keeps, in a tie the first by
+    name; `cpu` only if no GPU has any.  `only` narrows the counted evaluations."""
     expression = filters.parse(spec.where)
     if spec.device is not None or "gpu" in filters.names(expression):
         return None if spec.device == ALL_DEVICES else spec.device

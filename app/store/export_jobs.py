@@ -39,7 +39,7 @@ class ExportJob:
 
 
 def add(connection: sa.Connection, spec: dict[str, Any], folder: str) -> UUID:
-    """A new job, queued; its dataset goes to a folder of its own in `folder`, which is named after it."""
+    """Add a queued job; its dataset goes to a folder in `folder`, named after the job."""
     export_job_id = ids.new_id()
     row = {"export_job_id": export_job_id, "spec": spec, "directory": f"{folder}/{export_job_id}"}
     connection.execute(sa.insert(export_jobs).values(row))
@@ -48,7 +48,7 @@ def add(connection: sa.Connection, spec: dict[str, Any], folder: str) -> UUID:
 
 
 def get(connection: sa.Connection, export_job_id: UUID) -> ExportJob | None:
-    """The job of that id, if there is one."""
+    """The job with this id; None if it does not exist."""
     found = _read(connection, _query().where(export_jobs.c.export_job_id == export_job_id))
     return found[0] if found else None
 
@@ -66,7 +66,7 @@ def under_way(connection: sa.Connection) -> int:
 
 
 def claim(connection: sa.Connection, export_job_id: UUID) -> bool:
-    """Claim the job; True if the caller is to make it: it is queued, or its process is gone."""
+    """Claim the job; True if the caller is to make the dataset: the job is queued, or its process has ended."""
     free = sa.or_(export_jobs.c.state == "queued", _LOST)
     claimed = _changed(export_job_id).where(free).values(state="running", heartbeat_at=sa.func.now(), stage="starting")
     return bool(connection.execute(claimed).rowcount)
@@ -86,17 +86,18 @@ def finish(connection: sa.Connection, export_job_id: UUID, export_id: UUID) -> N
 
 
 def fail(connection: sa.Connection, export_job_id: UUID, error: str) -> None:
-    """It came to nothing."""
+    """Mark the job as failed."""
     _end(connection, export_job_id, state="failed", error=error)
 
 
 def cancelled(connection: sa.Connection, export_job_id: UUID) -> None:
-    """It was ended as asked."""
+    """Mark the job as cancelled."""
     _end(connection, export_job_id, state="cancelled")
 
 
 def cancel(connection: sa.Connection, export_job_id: UUID) -> bool:
-    """Ask for its end, which comes at once where no process works on it; False where it has come to one."""
+    """Request the job's cancellation, which takes effect at once if no process works on it; False if the job has
+    ended."""
     running = export_jobs.c.state.in_(("queued", "running"))
     if not connection.execute(_changed(export_job_id).where(running).values(cancel_requested=True)).rowcount:
         return False

@@ -34,10 +34,8 @@ class Snapshot:
 
 
 def snapshot(connection: sa.Connection) -> Snapshot:
-    """The state that this transaction sees.
-
-    `as_of` is the start of the oldest transaction that may still write, so that "older than `as_of`" means the same
-    rows whenever it is asked again: `created_at` is the start of the writer's transaction."""
+    """The state that this transaction sees.  `as_of` is the start of the oldest transaction that may still write, so
+    that "older than `as_of`" always selects the same rows: `created_at` is the start of the writer's transaction."""
     connection.execute(sa.text("SELECT set_config('application_name', :name, true)"), {"name": APPLICATION})
     query = """
         SELECT least(now(), min(xact_start) FILTER (WHERE backend_xid IS NOT NULL OR application_name = 'assay')),
@@ -49,7 +47,7 @@ def snapshot(connection: sa.Connection) -> Snapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Matching:
-    """Everything that a selection reads: the matches of its filter, and the other turns of the same trajectories."""
+    """Everything that a selection reads: the matches of its filter, and other turns of the same trajectories."""
 
     evaluation_ids: list[UUID]
     trajectory_ids: list[UUID]

@@ -31,7 +31,7 @@ class Run(NamedTuple):
     run: str
     model: str | None
     licence: str | None
-    """Terms of the model's outputs, where the run's settings say."""
+    """Licence of the model's outputs, if the run's settings have one."""
 
 
 def problem_order(connection: sa.Connection) -> list[UUID]:
@@ -83,7 +83,7 @@ def all_runs(connection: sa.Connection) -> dict[str, Run]:
 
 
 def all_preferences(connection: sa.Connection, as_of: datetime) -> list[tuple[str, str]]:
-    """(chosen, rejected) evaluations, as people said until then, oldest first."""
+    """(chosen, rejected) evaluations as preferred by reviewers until then, oldest first."""
     query = (
         sa.select(preferences.c.chosen_evaluation_id, preferences.c.rejected_evaluation_id)
         .where(preferences.c.created_at < as_of)

@@ -64,7 +64,7 @@ UNASKED: sa.ColumnElement[str | None] = sa.cast(sa.null(), sa.Text)
 OPENING: sa.ColumnElement[str | None] = sa.func.md5(sa.func.coalesce(_before, "", type_=sa.Text) + _asked)
 
 turn_rows = with_history(UNASKED)
-"""With the bytes of the conversation up to each turn."""
+"""Turns with the number of bytes of the conversation up to each."""
 
 prompted_turn_rows = with_history(OPENING)
 """The same with a hash of all that stands before the turn's answer (`opening`): it reads every text."""

@@ -41,7 +41,8 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 100, 5_000
 
 
 def describe(connection: sa.Connection, export_id: UUID, *, name: str, description: str) -> None:
-    """Give a dataset a name and a description; empty ones are none.  Raises ValueError for one that is too long."""
+    """Set the name and the description of a dataset; empty texts remove them.  Raises ValueError for texts that are too
+    long."""
     for noun, text, most in (("name", name, LONGEST_NAME), ("description", description, LONGEST_DESCRIPTION)):
         if len(text) > most or "\x00" in text:
             raise ValueError(f"{noun}: expected at most {most} characters, got {len(text)}")
@@ -74,7 +75,7 @@ _COPY = "COPY export_rows (export_id, row_index, evaluation_id) FROM STDIN"
 
 
 def get(connection: sa.Connection, export_id: UUID) -> Export | None:
-    """The dataset of that id, if there is one."""
+    """The dataset with this id; None if it does not exist."""
     record = connection.execute(sa.select(exports).where(exports.c.export_id == export_id)).mappings().one_or_none()
     return None if record is None else Export(**record)
 

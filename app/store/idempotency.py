@@ -10,7 +10,7 @@ from app.store import bulk, tables
 from app.store.database import Database
 
 KEPT_S = 7 * 24 * 3600
-"""A key is good for this long, in seconds; the job that it named stays, under the same key."""
+"""Lifetime of a key in seconds; its job is kept under the same key."""
 BATCH = 10_000
 """Keys dropped in one transaction."""
 

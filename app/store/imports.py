@@ -1,4 +1,4 @@
-"""STORE: runs that were made elsewhere: their trajectories that are here, and the records about them."""
+"""STORE: imported runs: their stored trajectories, and the records about them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ IMPORTER = "importer"
 def add_run(
     connection: sa.Connection, *, name: str, model: str | None, importer: str, recorded: dict[str, Any]
 ) -> UUID:
-    """Id of the run of that name; its record is brought up to date where the same importer made it.
-
-    Raises RunConflictError where a run of that name is not of that importer."""
+    """Id of the run with this name; its record is updated if the same importer made it.  Raises RunConflictError if the
+    run has another origin."""
     settings = {IMPORTER: importer, **plain(recorded)}
     mine = sa.and_(runs.c.name == name, runs.c.settings[IMPORTER].astext == importer)
     updated = sa.update(runs).where(mine).values(model=model, settings=settings).returning(runs.c.run_id)
@@ -61,7 +60,7 @@ def label_for(label: str, device_class: str, there: Mapping[str, set[str]]) -> s
 
 
 def set_sources(connection: sa.Connection, said: Mapping[UUID, tuple[str | None, dict[str, Any] | None]]) -> None:
-    """Record the prompt (messages as JSON) and the claims that a problem's source comes with; the last word counts."""
+    """Store the prompt (messages as JSON) and the claims of a problem's source; the last call counts."""
     rows = [
         {"wanted": problem_id, "asked": prompt_json, "said": None if claims is None else plain(claims)}
         for problem_id, (prompt_json, claims) in sorted(said.items())
@@ -87,7 +86,7 @@ def named(connection: sa.Connection, name: str) -> Problem | None:
 
 
 def set_licences(connection: sa.Connection, licences: Mapping[UUID, str]) -> None:
-    """Say under which terms problems are; the last word counts."""
+    """Store the licences of problems; the last call counts."""
     if licences:
         changed = sa.update(problems).where(problems.c.problem_id == sa.bindparam("wanted"))
         statement = changed.values(licence=sa.bindparam("terms"))

@@ -59,10 +59,10 @@ class Backlog:
 
 
 def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False) -> list[UUID]:
-    """Ids of the jobs in the order of `new`; where the idempotency key is known, the id of the job that there is.
+    """Ids of the jobs in the order of `new`; for a known idempotency key, the id of the existing job.
 
-    `sent`: the caller sends the messages of those that are new after its commit.  A known job that failed by our fault
-    or was cancelled is queued again."""
+    `sent`: the caller sends the messages of new jobs after its commit.  A known job that failed by Assay's fault or was
+    cancelled is queued again."""
     distinct = {job.idempotency_key: job for job in new}
     rows = [{**vars(job), "options": asdict(job.options)} for job in distinct.values()]
     now = ("sent_at",) if sent else ()
@@ -87,7 +87,8 @@ def mark_sent(connection: sa.Connection, job_ids: Sequence[UUID]) -> None:
 
 
 def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
-    """Cancel a queued job at once and ask a running one to stop; the state after that, None for no such job."""
+    """Cancel a queued job at once, or request it of a running one; returns the new state, None if the job does not
+    exist."""
     now = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, _j.state == JobState.QUEUED)
@@ -104,7 +105,8 @@ def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
 
 
 def retry(connection: sa.Connection, job_id: UUID) -> JobState | None:
-    """Queue a failed or cancelled job again as if it were new; the state after that, None for no such job."""
+    """Queue a failed or cancelled job again as if it were new; returns the new state, None if the job does not
+    exist."""
     _revive(connection, _j.job_id == job_id)
     return states(connection, [job_id]).get(job_id)
 
@@ -151,7 +153,7 @@ def lock(connection: sa.Connection, job_id: UUID) -> JobState:
 
 
 def open_jobs(connection: sa.Connection) -> dict[UUID, str]:
-    """Device class of every job that has not come to an end, oldest first."""
+    """Device class of every unfinished job, oldest first."""
     query = sa.select(_j.job_id, _j.device_class).where(_j.state.in_((JobState.QUEUED, JobState.RUNNING)))
     return {row.job_id: row.device_class for row in connection.execute(query.order_by(_j.created_at, _j.job_id))}
 
@@ -224,7 +226,7 @@ def _key_in(keys: Sequence[str]) -> sa.ColumnElement[bool]:
 
 
 def past(column: sa.ColumnElement[Any], seconds: float = 0.0) -> sa.ColumnElement[bool]:
-    """Condition: the time lies before so many seconds from now, or further ahead than any that is meant."""
+    """Condition: the time is more than so many seconds ago, or implausibly far in the future."""
     return sa.or_(column <= seconds_from_now(seconds), column > seconds_from_now(FUTURE_S))
 
 

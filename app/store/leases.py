@@ -18,7 +18,7 @@ from app.store.jobs import past, seconds_from_now
 _j = tables.jobs.c
 
 EXHAUSTED = "attempts_exhausted"
-"""`error_kind` of a job with attempts that all ended without a word."""
+"""`error_kind` of a job all of whose attempts ended without a result."""
 
 USUAL = Limits()
 
@@ -60,16 +60,16 @@ class Finished:
 
     baseline: str
     queue_ms: float
-    """From the submission to the claim."""
+    """Milliseconds from submission to claim."""
     total_ms: float
-    """From the claim to the stored result."""
+    """Milliseconds from claim to stored result."""
 
 
 def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, limits: Limits = USUAL) -> Lease | None:
-    """Take the job, or None where it is not to be had: done, cancelled, or running under a lease that holds.
+    """Claim a job; None if it is finished, cancelled, or running under a valid lease.
 
-    A lease that has lapsed is an interruption.  A job without attempts or interruptions left fails here, and one
-    with a requested cancellation is cancelled."""
+    A lapsed lease is an interruption.  A job without remaining attempts or interruptions fails here, and one with a
+    requested cancellation is cancelled."""
     taken = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, sa.or_(_j.state == JobState.QUEUED, _lapsed()))
@@ -181,8 +181,7 @@ def stopped(connection: sa.Connection, lease: Lease) -> bool:
 
 
 def settle_lapsed(connection: sa.Connection, limits: Limits) -> None:
-    """Queue every running job with a lapsed lease again after a pause, or fail it, or cancel it if that was asked
-    for."""
+    """Queue every running job with a lapsed lease again after a pause; or fail it, or cancel it if requested."""
     _settle(connection, limits, sa.true())
     again = (
         sa.update(tables.jobs)
@@ -200,7 +199,7 @@ def settle_lapsed(connection: sa.Connection, limits: Limits) -> None:
 
 
 def end_pauses(connection: sa.Connection, device_class: str) -> None:
-    """Make queued retries of the class runnable now: an operator says that the fault behind them is mended."""
+    """Make queued retries of the class runnable now: the fault behind them has been mended."""
     pausing = (
         _j.state == JobState.QUEUED,
         _j.device_class == device_class,

@@ -42,7 +42,7 @@ class Figures:
     hacks: int
     suspects: int
     hack_ratio: float | None
-    """Hacks among the answers; None where there are none."""
+    """Hacks among the answers; None without answers."""
     mean_speedup: float | None
     """Geometric mean over attempts that are right, no hack, and timed."""
     rewards: dict[str, float]
@@ -61,7 +61,7 @@ class Recent:
 
 
 def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
-    """The figures of a run; zeros and None for one that has not begun."""
+    """The figures of a run; zeros and None for a run without answers."""
     totals = [sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0).label(name) for name in _COUNTED]
     counted = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id == run_id)).one()
     number = {name: int(value) for name, value in counted._mapping.items()}
@@ -103,7 +103,7 @@ def latest(connection: sa.Connection) -> list[Recent]:
 
 
 def _measured() -> sa.Select[Any]:
-    """Input of rewards, from attempts that say something about their candidate."""
+    """Input of rewards, from attempts that are valid evaluations."""
     columns = [evaluations.c[name] for name in _MEASURED]
     return (
         sa.select(*columns, attempts.c.label.label("verdict"), evaluations.c.created_at)

@@ -41,7 +41,7 @@ def listed(
 
 
 def get(connection: sa.Connection, run_id: UUID) -> Stored | None:
-    """The run of that id."""
+    """The run with this id."""
     columns = (_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
     row = connection.execute(sa.select(*columns).where(_r.run_id == run_id)).one_or_none()
     return None if row is None else _stored(row._mapping)

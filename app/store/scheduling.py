@@ -54,7 +54,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimSettings:
-    """ClaimSettings on which a job is claimed."""
+    """Settings of a claim."""
 
     owner: str
     """Unique to this claim."""
@@ -64,10 +64,10 @@ class ClaimSettings:
 
 
 def claim(connection: sa.Connection, place: Place, queue: str, terms: ClaimSettings) -> Claim:
-    """Take the job that is due on the device, or none: where nothing waits, or the device is closed.
+    """Claim the job that is due on the device; none if no job waits, or the device is closed.
 
-    `queue` gave the permission; the job may be of another one that the device serves, and the permission is owed to
-    `queue` then.  Everything of the result is in one transaction, the caller's."""
+    `queue`: queue of the message.  The job may belong to another queue that the device serves; then a message is owed
+    to `queue`.  The result is stored in the caller's transaction."""
     pins = routing.served(place)
     look = _look(connection, place, list(pins.values()), terms.ageing_s)
     if look.state in CLOSED:

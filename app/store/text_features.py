@@ -134,7 +134,7 @@ def stale_verdicts(
 
 
 def tuple_of(*values: Any) -> tuple[Any, ...]:
-    """A record as it came."""
+    """The record as a tuple."""
     return values
 
 

@@ -24,7 +24,7 @@ _u = tables.turns.c
 
 
 class RunConflictError(ConflictError):
-    """A run of that name exists and says something else about itself."""
+    """A run with that name exists with other properties."""
 
 
 class TurnConflictError(ConflictError):
@@ -32,9 +32,8 @@ class TurnConflictError(ConflictError):
 
 
 def add_run(connection: sa.Connection, run: Run) -> UUID:
-    """Id of the run of that name; stored if it is new.
-
-    Raises RunConflictError where it exists with another model, settings or step."""
+    """Id of the run with this name, stored if it is new.  Raises RunConflictError if it exists with another model,
+    settings or step."""
     row = {"name": run.name, "model": run.model, "settings": run.settings, "step": run.step}
     new = insert(tables.runs).values(run_id=ids.new_id(), **row).on_conflict_do_nothing()
     connection.execute(new)
@@ -95,10 +94,8 @@ def add(
 
 
 def append(connection: sa.Connection, trajectory_id: UUID, turn: Turn) -> Turn:
-    """Add a turn at its `turn_index`, which is the number of turns so far; the turn as stored.
-
-    The same turn again is the one that there is.  Raises TurnConflictError for another one, for a gap, and where
-    there is no such trajectory."""
+    """Append a turn; its `turn_index` is the number of turns so far.  Returns the turn as stored; a repeated turn is
+    the stored one.  Raises TurnConflictError for another turn, for a gap, and for a missing trajectory."""
     locked = sa.select(_t.trajectory_id).where(_t.trajectory_id == trajectory_id).with_for_update(key_share=True)
     if connection.execute(locked).one_or_none() is None:
         raise TurnConflictError(f"expected a trajectory that is stored, got {trajectory_id}")
@@ -115,7 +112,7 @@ def append(connection: sa.Connection, trajectory_id: UUID, turn: Turn) -> Turn:
 
 
 def get(connection: sa.Connection, trajectory_id: UUID) -> Trajectory | None:
-    """The trajectory of that id with its turns in order, if there is one."""
+    """The trajectory with this id and its turns in order; None if it does not exist."""
     head = connection.execute(
         sa.select(_t.problem_id, _t.backend, _t.label, _r.name.label("run"))
         .select_from(tables.trajectories.outerjoin(tables.runs))

@@ -54,14 +54,14 @@ def add(connection: sa.Connection, *, name: str, role: Role, password_hash: str 
 
 
 def find(connection: sa.Connection, name: str) -> Account | None:
-    """The user of that name."""
+    """The user with this name."""
     if "\0" in name:
         return None
     return _one(connection, _u.name == name)
 
 
 def get(connection: sa.Connection, user_id: UUID) -> Account | None:
-    """The user of that id."""
+    """The user with this id."""
     return _one(connection, _u.user_id == user_id)
 
 

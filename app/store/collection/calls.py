@@ -28,8 +28,8 @@ from app.store.collection.lifecycle import NEVER
 from app.store.jobs import FUTURE_S
 
 MOST_LOST = 15
-"""Calls of one attempt that may be lost with their workers before it is given up: a restart loses one, and an answer
-that kills its worker would come back for ever."""
+"""Calls of one attempt that may be lost with their workers before it fails: a restart loses one call, and an answer
+that kills its worker would be repeated for ever."""
 
 _n = tables.nodes.c
 _k = tables.model_calls.c
@@ -78,7 +78,7 @@ def hold(connection: sa.Connection, claimed: Claimed) -> Held | None:
 
 
 def record(connection: sa.Connection, claimed: Claimed, answer: ModelAnswer) -> bytes | None:
-    """Store everything about a call that came to an end; the hash of the answer's text."""
+    """Store everything about a finished call; returns the hash of the answer's text."""
     texts = [Message(role="assistant", content=answer.text)] if answer.error is None else []
     if answer.reasoning is not None:
         texts.append(Message(role="reasoning", content=answer.reasoning))
@@ -199,7 +199,7 @@ def any_of_turns(connection: sa.Connection) -> bool:
 
 
 def of_turns(connection: sa.Connection, turn_ids: Collection[str]) -> dict[str, str]:
-    """Turn → call that gave its answer, of those turns that were collected."""
+    """Turn → call that gave its answer, for collected turns."""
     if not turn_ids:
         return {}
     found = connection.execute(_OF_TURNS, {"turn_ids": list(turn_ids)})

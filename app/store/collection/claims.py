@@ -55,9 +55,8 @@ class Claimed:
 
 
 def next_ready(connection: sa.Connection, endpoint: str, *, first_turns: bool) -> Ready | None:
-    """The attempt that calls next: rollouts that have begun come first.  Without `first_turns` new ones wait.
-
-    Raises MissingError where the endpoint is not stored any more."""
+    """The attempt that calls next; rollouts that have begun take precedence.  Without `first_turns` new rollouts wait.
+    Raises MissingError if the endpoint is no longer stored."""
     row = connection.execute(_NEXT, {"endpoint": endpoint, "first_turns": first_turns}).one_or_none()
     if row is None:
         return None
@@ -79,7 +78,7 @@ def next_ready(connection: sa.Connection, endpoint: str, *, first_turns: bool) -
 
 
 def lock_ready(connection: sa.Connection, node_id: UUID) -> bool:
-    """Lock an attempt again; False where it is not ready any more."""
+    """Lock an attempt again; False if it is no longer ready."""
     query = sa.select(_n.node_id).where(_n.node_id == node_id, _n.state == NodeState.READY)
     return connection.execute(query.with_for_update(key_share=True, skip_locked=True)).one_or_none() is not None
 

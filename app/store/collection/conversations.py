@@ -27,8 +27,8 @@ def add_turn(
     job_id: UUID | None,
     problem: str,
 ) -> UUID:
-    """The turn of an answer: of its parent's trajectory where the conversation goes on, else the first one of a new
-    trajectory, with all messages that were sent."""
+    """Add the turn of an answer: to its parent's trajectory if the conversation continues, else as the first turn of a
+    new trajectory, with all messages that were sent."""
     goes_on = held.continues and held.parent_turn_id is not None
     told = sent[-1:] if goes_on else sent
     turn_id = ids.new_id()

@@ -16,7 +16,7 @@ from app.store.collection.calls import unpacked
 
 
 def of_run(connection: sa.Connection, name: str) -> Iterator[Dialogue]:
-    """Every trajectory of the run of that name, with the record of each call that was collected here."""
+    """Every trajectory of the run with this name, with the records of its collected calls."""
     found = connection.execute(_TURNS, {"name": name}, execution_options={"yield_per": 100})
     for _, listed in groupby(found, key=lambda row: row.trajectory_id):
         rows = list(listed)

@@ -54,7 +54,7 @@ class Progress:
 
     @property
     def stopped(self) -> int:
-        """Rollouts that have come to their end."""
+        """Rollouts that have ended."""
         return sum(self.ends.values())
 
 
@@ -90,7 +90,7 @@ class Quality:
     hacks: int
     without_code: int
     problems: int
-    """With at least one judged answer."""
+    """Problems with at least one judged answer."""
     solved: int
     """Problems with a correct answer."""
     fast_p: Mapping[str, float | None]

@@ -90,13 +90,13 @@ def add(
 
 
 def get(connection: sa.Connection, collection_id: UUID) -> Collection | None:
-    """The collection of that id, if there is one."""
+    """The collection with this id; None if it does not exist."""
     row = connection.execute(sa.select(tables.collections).where(_c.collection_id == collection_id)).one_or_none()
     return None if row is None else _as_collection(row)
 
 
 def named(connection: sa.Connection, name: str) -> Collection | None:
-    """The collection of that name, if there is one."""
+    """The collection with this name; None if it does not exist."""
     joined = tables.collections.join(tables.runs)
     query = sa.select(tables.collections).select_from(joined).where(tables.runs.c.name == name)
     row = connection.execute(query).one_or_none()
@@ -104,7 +104,7 @@ def named(connection: sa.Connection, name: str) -> Collection | None:
 
 
 def find(connection: sa.Connection, name: str) -> Collection:
-    """The collection of that id or name.  Raises MissingError."""
+    """The collection with this id or name.  Raises MissingError."""
     try:
         found = get(connection, UUID(name))
     except ValueError:
@@ -123,8 +123,10 @@ def listed(connection: sa.Connection, *, before: UUID | None = None, limit: int 
 
 
 def pause(connection: sa.Connection, collection_id: UUID, reason: str) -> CollectionState:
-    """Running → paused; the state after that.  Attempts that are ready leave the line of their endpoint: claims for
-    other collections do not read past them.  Those that are being claimed or come later are few."""
+    """Change running to paused; returns the new state.
+
+    Ready attempts leave their endpoint's queue, so that claims for other collections do not read past them.  A few
+    attempts that are being claimed, or become ready later, stay in it."""
     state = _change(connection, collection_id, CollectionState.PAUSED, reason, (CollectionState.RUNNING,))
     if state is CollectionState.PAUSED:
         connection.execute(_PUT_OFF, {"collection_id": collection_id, "never": NEVER})
@@ -143,8 +145,8 @@ def resume(connection: sa.Connection, collection_id: UUID) -> CollectionState:
 
 
 def stop(connection: sa.Connection, collection_id: UUID, reason: str) -> bool:
-    """Running or paused → stopped, for good: no call begins.  `settle_stopped` follows in a transaction of its own,
-    when no claim of a node can begin any more."""
+    """Change running or paused to stopped, for good: no further call begins.  `settle_stopped` follows in another
+    transaction, once no claim of a node can begin."""
     states = (CollectionState.RUNNING, CollectionState.PAUSED)
     finished = sa.update(tables.collections).where(_c.collection_id == collection_id, _c.state.in_(states))
     connection.execute(finished.values(finished_at=sa.func.now()))
@@ -209,7 +211,7 @@ def spec_of(stored: Mapping[str, Any]) -> Spec:
 def _change(
     connection: sa.Connection, collection_id: UUID, state: CollectionState, reason: str, of: Sequence[CollectionState]
 ) -> CollectionState:
-    """The new state, or the one that it has where that is none of those that may change.  Raises MissingError."""
+    """The new state, or the present one if it may not change.  Raises MissingError."""
     changed = sa.update(tables.collections).where(_c.collection_id == collection_id, _c.state.in_(of))
     connection.execute(changed.values(state=state, reason=reason))
     found = connection.execute(sa.select(_c.state).where(_c.collection_id == collection_id)).scalar_one_or_none()

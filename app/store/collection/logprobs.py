@@ -26,7 +26,7 @@ class Sampled:
     logprobs: list[float] | None
     """One per sampled token, natural logarithm; None where the server gave none."""
     mode: str | None
-    """`raw` or `processed` (after temperature and cuts), where the server says."""
+    """`raw` or `processed` (after temperature and cuts), if the server reports it."""
 
 
 def of_run(connection: sa.Connection, name: str) -> Iterator[Sampled]:
@@ -36,9 +36,8 @@ def of_run(connection: sa.Connection, name: str) -> Iterator[Sampled]:
 
 
 def of_keys(connection: sa.Connection, kind: str, ids: Collection[str], as_of: datetime) -> Iterator[Sampled]:
-    """The answered calls with log probabilities of these calls, turns or trajectories, of turns older than `as_of`.
-
-    `kind`: a key of KINDS.  Raises ValueError for an id that is none."""
+    """Answered calls with log probabilities, of these calls, turns or trajectories, for turns older than `as_of`.
+    `kind`: a key of KINDS.  Raises ValueError for an invalid id."""
     wanted = [UUID(one) for one in ids]
     return map(_sampled, connection.execute(_OF_KEYS[kind], {"ids": wanted, "as_of": as_of}))
 

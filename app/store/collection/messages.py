@@ -1,4 +1,4 @@
-"""STORE: messages by content: the same text under the same role is one row."""
+"""STORE: messages, addressed by content: one row for each text and role."""
 
 from __future__ import annotations
 

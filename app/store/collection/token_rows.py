@@ -15,8 +15,10 @@ from app.store.collection.calls import unpacked
 
 
 def rows(connection: sa.Connection, collection_id: UUID, *, unfinished: bool = False) -> Iterator[dict[str, Any]]:
-    """Rows for trainers: `group` is the problem, `sample` the line.  Rollouts that a fault, a budget or a user ended
-    are left out unless `unfinished`: they would be in a group's baseline without having come to their end."""
+    """Rows for trainers: `group` is the problem, `sample` the line.
+
+    Rollouts ended by a fault, a budget or a user are left out unless `unfinished`: they would count in a group's
+    baseline although they are incomplete."""
     found = connection.execute(_CALLS, {"collection_id": collection_id}, execution_options={"yield_per": 100})
     for (rollout_id, line), listed in groupby(found, key=lambda row: (row.rollout_id, row.line)):
         calls = list(listed)

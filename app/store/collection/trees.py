@@ -86,7 +86,7 @@ class Due:
 
 
 def lock(connection: sa.Connection, rollout_id: UUID) -> Rollout | None:
-    """The rollout, locked until the transaction ends; None where there is none."""
+    """The rollout, locked until the transaction ends; None if it does not exist."""
     row = connection.execute(_LOCK, {"rollout_id": rollout_id}).one_or_none()
     if row is None:
         return None

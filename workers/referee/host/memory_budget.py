@@ -44,8 +44,8 @@ CHECKED, CHECKED_AT_MOST = 2, 4 << 30
 parts (output_errors.AT_ONCE), and at most in bytes."""
 
 BLOCKS = (4, 13)
-"""Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block and two blocks for each
-of six groups; two groups if memory holds no more."""
+"""Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block and two blocks for
+each of six groups; two groups if memory holds no more."""
 
 MODELS = 4
 """Copies of the parameters: the reference's, its fp64 twin's (which count twice), and the candidate's."""
