@@ -10,13 +10,15 @@ which Triton needs as well, expandable segments are used."""
 
 from __future__ import annotations
 
-import atexit
-import functools
+import hashlib
 import logging
-import shutil
+import os
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
+
+from workers.protocol.paths import LOCK_FOLDER
 
 _SOURCE = Path(__file__).parents[2] / "shims" / "device_malloc.c"
 
@@ -43,12 +45,23 @@ def environment() -> dict[str, str]:
         return EXPANDABLE
 
 
-@functools.cache
 def _library() -> Path:
-    """The compiled library; it exists until this process ends.  Raises OSError or SubprocessError."""
-    folder = tempfile.mkdtemp(prefix="assay-device-memory-")  # mode 0700: no other user can write there
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    library = Path(folder) / "device_malloc.so"
-    compiler = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl", "-lpthread"]
-    subprocess.run(compiler, check=True, capture_output=True, text=True, timeout=_COMPILER_S)
+    """The compiled library, kept beside the locks of this user's referees.  Raises OSError or SubprocessError."""
+    name = f"device_malloc-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]}.so"
+    library = _private(LOCK_FOLDER) / name
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=LOCK_FOLDER) as folder:
+            compiled = Path(folder) / name
+            compiler = ["cc", "-O2", "-shared", "-fPIC", "-o", str(compiled), str(_SOURCE), "-ldl", "-lpthread"]
+            subprocess.run(compiler, check=True, capture_output=True, text=True, timeout=_COMPILER_S)
+            compiled.replace(library)
     return library
+
+
+def _private(folder: Path) -> Path:
+    """A folder into which no other user can have put a library.  Raises PermissionError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    known = folder.lstat()
+    if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.getuid() or known.st_mode & 0o077:
+        raise PermissionError(f"{folder}: expected a folder that only this user can open")
+    return folder
