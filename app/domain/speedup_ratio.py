@@ -86,9 +86,11 @@ def ratio(a: Speed, b: Speed) -> Ratio:
     return Ratio(ratio=math.exp(centre), low=low, high=high, outcome=outcome)
 
 
-def contest(a: Side, b: Side) -> Contest:
-    """Which of two evaluations is faster; only credited times of one problem, device, baseline and protocol count."""
-    for name, side in (("A", a), ("B", b)):
+def contest(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Contest:
+    """The faster of two evaluations; only credited times of one problem, device, baseline and protocol count.
+
+    `names`: of both, in the reason why they are not compared."""
+    for name, side in zip(names, (a, b), strict=True):
         if side.speed is None:
             return Contest(ratio=None, why_not=f"{name} was not timed")
         if not is_credited(correct=True, label=side.label):  # a time is measured of right answers alone

@@ -37,9 +37,17 @@ def ratio(value: float | None) -> str:
     return f"{value:.3f}×" if value < 0.1 else f"{figures(value)}×"
 
 
+WIDEST = 1000.0
+"""Ratio of the ends of an interval beyond which they say nothing: that of three speedups may reach from 1e-9 to 1e9."""
+
+
 def interval(low: float | None, high: float | None) -> str:
-    """A range of speedups: `1.27–1.35×`."""
-    return MISSING if low is None or high is None else f"{ratio(low).removesuffix('×')}–{ratio(high)}"
+    """A range of speedups: `1.27–1.35×`; `wider than 1000×` for one that says nothing."""
+    if low is None or high is None:
+        return MISSING
+    if high > WIDEST * low:
+        return f"wider than {figures(WIDEST)}×"
+    return f"{ratio(low).removesuffix('×')}–{ratio(high)}"
 
 
 def percent(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -101,6 +102,14 @@ def words(value: object) -> str:
     return str(value).replace("_", " ")
 
 
+def shortened(value: object) -> str:
+    """The same text with the first 12 digits of each content hash."""
+    return _HASH.sub(r"\1…", str(value))
+
+
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
+
+
 def fingerprint(value: dict[str, Any]) -> str:
     """Properties that tell one device from another, on one line; all are in every evaluation's environment."""
     versions = [
@@ -176,6 +185,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "percent": formatting.percent,
     "ratio": formatting.ratio,
     "scientific": formatting.scientific,
+    "shortened": shortened,
     "share_ends": share_ends,
     "share_note": share_note,
     "sign": sign,

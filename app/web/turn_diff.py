@@ -52,9 +52,14 @@ def diff(turn: trajectories.TurnPage, other: trajectories.TurnPage, why: str) ->
             ignore_space=request_context.argument("space") == "ignore",
             whole=request_context.argument("context") == "all",
         ),
-        figures=evaluation_diff.figures(before, after, speedup_ratio.contest(_side(turn), _side(other))),
+        figures=evaluation_diff.figures(before, after, _contest(turn, other)),
         kernels=evaluation_diff.kernels(before.profile if before else None, after.profile if after else None),
     )
+
+
+def _contest(turn: trajectories.TurnPage, other: trajectories.TurnPage) -> speedup_ratio.Contest:
+    names = (f"turn {turn.turn_index}", f"turn {other.turn_index}")
+    return speedup_ratio.contest(_side(turn), _side(other), names)
 
 
 def _side(turn: trajectories.TurnPage) -> speedup_ratio.Side:

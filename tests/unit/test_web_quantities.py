@@ -37,6 +37,12 @@ def test_intervals_name_the_unit_once() -> None:
     assert formatting.interval(None, 1.0) == "–"
 
 
+def test_an_interval_that_says_nothing_says_so() -> None:
+    assert formatting.interval(2e-11, 4.7e9) == "wider than 1000×"
+    assert formatting.interval(0.0, 4.0) == "wider than 1000×"
+    assert formatting.interval(0.5, 400.0) == "0.50–400×"
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"), [(-5, "0 s"), (89, "89 s"), (90, "1 min"), (5399, "89 min"), (5400, "1 h"), (129_600, "1 d")]
 )

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from app.web import safe_text
+from app.web import jinja_filters, safe_text
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,9 @@ def test_escape_floods_take_no_more_than_linear_time() -> None:
     started = time.process_time()
     safe_text.log("\x1b]" * 200_000 + "\x1b[" * 200_000)
     assert time.process_time() - started < 30  # quadratic would be hours: this is no benchmark
+
+
+def test_content_hashes_are_shortened_and_names_are_not() -> None:
+    digest = "1596d58497c9e0eaeb67d428bf371c1b7b50e13c08408794fcbba902eb89ced6"
+    assert jinja_filters.shortened(f"assay@{digest}") == "assay@1596d58497c9…"
+    assert jinja_filters.shortened("deadbeef-run 12") == "deadbeef-run 12"
