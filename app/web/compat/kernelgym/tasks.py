@@ -1,4 +1,4 @@
-"""BROWSE: tasks of the KernelGYM protocol: submit and wait, look, cancel."""
+"""BROWSE: tasks of the KernelGYM protocol: submit and wait, read, cancel."""
 
 from __future__ import annotations
 
@@ -32,31 +32,32 @@ from app.web.sizes import large
 blueprint = flask.Blueprint("tasks", __name__)
 
 HOLD_S = 600.0
-"""Longest that a request is held open where it does not say.  A client still waiting then gets `processing`, and
-the result from /results; the published client polls anyway."""
+"""Seconds for which a request is held open by default.  A client that still waits then gets `processing`, and the
+result from /results, which the published client polls anyway."""
 LONGEST_HOLD_S = 3600.0
 GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
-"""Posting such a task again evaluates it."""
+"""Posting a task in one of these states again evaluates it again."""
 
 
 @blueprint.post("/evaluate")
 @requires("submit")
 @large
 def evaluate() -> Response:
-    """Evaluate one candidate; the result, once there is one.  `?wait=SECONDS` holds shorter, 0 not at all."""
-    return _evaluated(requests.read(flask.request.get_data(), EvaluationRequest), responses.evaluation)
+    """Evaluate one candidate and return the result when it exists.  `?wait=SECONDS` waits for a shorter time, 0 not at
+    all."""
+    return _evaluate_one(requests.read(flask.request.get_data(), EvaluationRequest), responses.evaluation)
 
 
 @blueprint.post("/evaluate/batch")
 @requires("submit")
 @large
 def evaluate_batch() -> Response:
-    """Evaluate up to a hundred at once, side by side; results in the order of the tasks."""
+    """Evaluate up to a hundred candidates in parallel; results are in the order of the tasks."""
     batch = requests.read(flask.request.get_data(), requests.Batch)
     submitted_at = responses.timestamp()
     hold_s = _hold_s()
-    tasks = _submitted(batch.tasks)
-    found = _held(tasks, hold_s)
+    tasks = _submit(batch.tasks)
+    found = _wait(tasks, hold_s)
     for task, result in zip(tasks, found, strict=True):
         if result["state"] == JobState.FAILED:  # posting the batch again evaluates it again, and only it
             return errors.infrastructure(task.task_id, result)
@@ -79,21 +80,20 @@ def submit_workflow() -> Response:
     fields = {**body.payload, **given, "task_id": task_id, "workflow": body.workflow}
     if body.force_refresh:
         fields["force_refresh"] = True
-    return _evaluated(requests.convert(fields, EvaluationRequest), responses.workflow)
+    return _evaluate_one(requests.convert(fields, EvaluationRequest), responses.workflow)
 
 
 @blueprint.get("/workflow/results/<task_id>")
 @requires("read")
 def workflow_result(task_id: str) -> Response:
     """Outcome of a task."""
-    task = _task(task_id)
-    return flask.jsonify(responses.workflow(task.task_id, task.asked, _result(task)))
+    return _stored_result(task_id, responses.workflow)
 
 
 @blueprint.get("/status/<task_id>")
 @requires("read")
 def status(task_id: str) -> Response:
-    """Return whether it is over, and its error."""
+    """State of a task: whether it is over, and its error."""
     return flask.jsonify(responses.progress(task_id, _result(_task(task_id))))
 
 
@@ -101,14 +101,13 @@ def status(task_id: str) -> Response:
 @requires("read")
 def result(task_id: str) -> Response:
     """Outcome of a task, in full."""
-    task = _task(task_id)
-    return flask.jsonify(responses.evaluation(task.task_id, task.asked, _result(task)))
+    return _stored_result(task_id, responses.evaluation)
 
 
 @blueprint.delete("/tasks/<task_id>")
 @requires("submit")
 def cancel(task_id: str) -> Response:
-    """Stop it, also while it runs.  A job that another client asked for as well goes on."""
+    """Cancel a task, even while it runs.  A job that another client requested as well continues."""
     task = _task(task_id)
     with request_context.database().begin() as connection:
         state = jobs.states(connection, [task.job_id])[task.job_id]
@@ -119,20 +118,27 @@ def cancel(task_id: str) -> Response:
     return flask.jsonify(message=f"Task {task_id} cancelled successfully")
 
 
-def _evaluated(wanted: EvaluationRequest, told: Callable[..., object]) -> Response:
-    """The answer `told` of one task, after it has been held for its result."""
+def _stored_result(task_id: str, answer: Callable[..., object]) -> Response:
+    """Outcome of a task as it is now, in the form of `answer`."""
+    task = _task(task_id)
+    return flask.jsonify(answer(task.task_id, task.asked, _result(task)))
+
+
+def _evaluate_one(wanted: EvaluationRequest, answer: Callable[..., object]) -> Response:
+    """Evaluate one task, wait for its result, and answer in the form of `answer`."""
     hold_s = _hold_s()
-    (task,) = _submitted([wanted])
-    (result,) = _held([task], hold_s)
+    (task,) = _submit([wanted])
+    (result,) = _wait([task], hold_s)
     if result["state"] == JobState.FAILED:
         return errors.infrastructure(task.task_id, result)
-    return flask.jsonify(told(task.task_id, task.asked, result))
+    return flask.jsonify(answer(task.task_id, task.asked, result))
 
 
-def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
-    """The tasks in the order in which they were asked for.  A name of the user's that stands for a job already is not
-    evaluated again, for any rest of the request, unless that job failed by Assay's fault or `force_refresh` is
-    set."""
+def _submit(wanted: Sequence[EvaluationRequest]) -> list[Task]:
+    """The tasks in the order of the requests.
+
+    A task name that the user has used already is not evaluated again, whatever the request says, unless its job failed
+    by Assay's fault or `force_refresh` is set."""
     names, owner = [each.task_id for each in wanted], _owner()
     with request_context.database().read() as connection:
         known = kernelgym.get(connection, owner, names)
@@ -143,20 +149,20 @@ def _submitted(wanted: Sequence[EvaluationRequest]) -> list[Task]:
         planned = [each.request(*device_choice.choose(listed, each.device_preference)) for each in new]
         for device_class in {request.device_class for request in planned}:
             backpressure.check(device_class)
-        told = _told(new, planned)
-        planned, within = enqueue.stored_with(request_context.database(), told, planned)
-        named = partial(_named, owner, new)
+        rollouts = _rollouts(new, planned)
+        planned, within = enqueue.stored_with(request_context.database(), rollouts, planned)
+        tasks_of = partial(_tasks, owner, new)
         receipts = request_context.submit_batcher().accept(
-            planned, tasks=named, runs=[each.run for each in told], within=within
+            planned, tasks=tasks_of, runs=[each.run for each in rollouts], within=within
         )
-        known |= {task.task_id: task for task in named(receipts)}
+        known |= {task.task_id: task for task in tasks_of(receipts)}
     return [known[name] for name in names]
 
 
-def _told(wanted: Sequence[EvaluationRequest], planned: Sequence[Request]) -> list[Rollout]:
-    """The rollout that each request is.
+def _rollouts(wanted: Sequence[EvaluationRequest], planned: Sequence[Request]) -> list[Rollout]:
+    """The rollout that belongs to each request.
 
-    `?run=`, `?model=` and `?step=` of the URL say where in a training they belong."""
+    `?run=`, `?model=` and `?step=` of the URL place it in a training run."""
     place = reward_request.place(
         {name: request_context.argument(name) or None for name in reward_request.PLACE}, "query"
     )
@@ -164,7 +170,7 @@ def _told(wanted: Sequence[EvaluationRequest], planned: Sequence[Request]) -> li
     return [each.rollout(request, run) for each, request in zip(wanted, planned, strict=True)]
 
 
-def _named(owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[Receipt]) -> list[Task]:
+def _tasks(owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[Receipt]) -> list[Task]:
     return [
         Task(owner=owner, task_id=each.task_id, job_id=receipt.job_id, workflow=each.served, asked=each.asked)
         for each, receipt in zip(wanted, receipts, strict=True)
@@ -172,7 +178,7 @@ def _named(owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[R
 
 
 def _owner() -> str:
-    """Owner of the task names: the user, so that two users may use the same."""
+    """Owner of the task names: the user, so that two users may use the same names."""
     return str(current_user().user_id or "")
 
 
@@ -195,9 +201,9 @@ def _hold_s() -> float:
     return hold_s
 
 
-def _held(tasks: Sequence[Task], hold_s: float) -> Sequence[responses.Result]:
-    """Results once all are over, when the request has been held for long enough, or when this server stops: the
-    published client asks for tasks in `processing` until a server answers again."""
+def _wait(tasks: Sequence[Task], hold_s: float) -> Sequence[responses.Result]:
+    """Results once all tasks are over, the time is up, or this server stops.  The published client polls tasks in
+    `processing` until a server answers again."""
     until = time.monotonic() + hold_s
     with suppress(StoppingError):
         for task in tasks:
@@ -206,7 +212,7 @@ def _held(tasks: Sequence[Task], hold_s: float) -> Sequence[responses.Result]:
 
 
 def _task(task_id: str) -> Task:
-    """The task of that name, or the one that one of its two halves belongs to."""
+    """The task with that name, or the one that this half of it belongs to."""
     names = [task_id, task_id.removesuffix("_kernel"), task_id.removesuffix("_ref")]
     with request_context.database().begin() as connection:
         found = kernelgym.get(connection, _owner(), names) if "\0" not in task_id else {}
