@@ -19,7 +19,7 @@ from app.store.database import Connection, Database
 
 @contextmanager
 def database(settings: Settings) -> Iterator[Connection]:
-    """One transaction in the database; no broker is needed."""
+    """A transaction in the database; no broker is needed."""
     if settings.database_url:
         yield from _transaction(settings.database_url)
     else:

@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One good line."""
+    """A valid line of a batch."""
 
     case_id: str
     submission: Submission
@@ -55,7 +55,7 @@ class Case:
 
 @dataclass(kw_only=True)
 class Tally:
-    """How a batch went."""
+    """Counts of a batch."""
 
     cases: int = 0
     reused: int = 0

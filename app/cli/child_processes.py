@@ -69,7 +69,7 @@ class Child(ABC):
         self.process = self.start()
 
     def how_it_ended(self) -> str | None:
-        """In words; None while it runs."""
+        """Description of the process's end; None while it runs."""
         code = self.process.poll()
         if code is None:
             return None

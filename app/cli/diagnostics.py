@@ -50,7 +50,7 @@ class Outcome(StrEnum):
 
     OK = "ok"
     WARN = "warn"
-    """It works, and not as it should."""
+    """The item works, with a defect."""
     FAIL = "fail"
     SKIP = "skip"
     """There was nothing to look at."""
@@ -58,7 +58,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was looked at."""
+    """One checked item."""
 
     name: str
     outcome: Outcome
@@ -139,7 +139,7 @@ def _gpu() -> Checks:
 
 
 def _sandbox() -> Checks:
-    """By attempting acts forbidden to candidates; in a process of its own, because only workers know how."""
+    """Checks of the sandbox: forbidden acts are attempted in another process, because only workers can."""
     command = [sys.executable, "-m", "workers.sandbox.selftest", "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SELFTEST_TIMEOUT_S)

@@ -75,7 +75,7 @@ class EndpointWorkers:
                 self._start(name)
 
     def _has_key(self, config: EndpointConfig) -> bool:
-        """Whether it can be called from here; the reason why not is printed once."""
+        """Test whether the endpoint can be called from here; the reason why not is printed once."""
         try:
             key_of(config)
         except RequestError as error:

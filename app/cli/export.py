@@ -240,7 +240,7 @@ class Watched:
 
 
 def funnel(manifest: export.Manifest) -> Table:
-    """How many were left after each stage."""
+    """Counts left after each stage."""
     return _table([vars(stage) for stage in manifest.funnel])
 
 

@@ -44,7 +44,7 @@ class Change:
 
 @dataclass(kw_only=True)
 class Tally:
-    """How it went."""
+    """Counts of changes."""
 
     judged: int = 0
     policies: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ class Tally:
     """Datasets with a row that has another label now."""
 
     def kinds(self) -> Counter[tuple[str, str, str]]:
-        """How often each change of a verdict came with each change of a detector's word."""
+        """Count of each change of a verdict together with each change of a detector's finding."""
         return Counter(
             (_arrow(change.before, change.after), name, _arrow(*labels) if name else "")
             for change in self.changes

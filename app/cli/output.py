@@ -177,7 +177,7 @@ def _device_time(result: Result) -> list[str]:
 
 
 def _baseline(baseline: Mapping[str, Any]) -> str:
-    """How it compares with one more baseline, or why that is not known."""
+    """Comparison with a further baseline, or the reason why there is none."""
     if baseline["error"] is not None:
         return f"over {baseline['name']}: not measured: {safe(baseline['error'])}"
     took = f"({baseline['baseline_us']:.1f} µs per call)"
@@ -188,7 +188,7 @@ def _baseline(baseline: Mapping[str, Any]) -> str:
 
 
 def _case(case: Mapping[str, Any]) -> Text:
-    """How it fared on one case: its name is the problem's, its message may be the candidate's."""
+    """Outcome of one case: its name is the problem's text, its message may be the candidate's."""
     took = ""
     if case["candidate_us"] is not None:
         took = f", {case['candidate_us']:.1f} µs per call"

@@ -154,7 +154,7 @@ def _recorded(file: Path) -> tuple[list[sweep.Row], checks.Device, datetime]:
 
 
 def _of_checkout(directory: Path) -> list[Problem]:
-    """Its problems.  Raises BadInputError."""
+    """Problems of a KernelBench checkout.  Raises BadInputError."""
     try:
         files = kernelbench.problem_files(directory)
         return [kernelbench.problem(path, level) for (level, _), path in files.items()]

@@ -41,7 +41,7 @@ class Stopped:
             signal.signal(number, handler)
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it is time to stop, within that time."""
+        """Wait so long, or until the end is requested; True if it is."""
         return self._event.wait(timeout_s)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
@@ -50,7 +50,7 @@ class Stopped:
 
 @dataclass(kw_only=True)
 class Kept:
-    """One process, or one server, that is to run."""
+    """A process, or a server, that is kept running."""
 
     name: str
     log: Path

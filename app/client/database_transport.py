@@ -38,7 +38,7 @@ BATCH = 500
 
 
 class Local:
-    """In process.  Connections are opened when first used."""
+    """Transport within this process.  Connections are opened when first used."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -71,7 +71,7 @@ class Local:
         return enqueue(self.database, self.broker, [submission.request() for submission in submissions])
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
-        """In one transaction."""
+        """Store rollouts in one transaction."""
         return enqueue_rollouts(self.database, self.broker, rollouts)
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
@@ -111,7 +111,7 @@ class Local:
             self._resting.append(notices)
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
-        """From the database."""
+        """Results from the database."""
         found: dict[UUID, evaluations.Outcome] = {}
         for start in range(0, len(job_ids), BATCH):
             with self.database.read() as connection:
@@ -136,7 +136,7 @@ class Local:
         )
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
-        """From the database."""
+        """A trajectory from the database."""
         with self.database.begin() as connection:
             found = trajectories.get(connection, trajectory_id)
         if found is None:
@@ -144,12 +144,12 @@ class Local:
         return found
 
     def add_run(self, run: Run) -> None:
-        """By name."""
+        """Id of a run, by name."""
         with self.database.begin() as connection:
             trajectories.add_run(connection, run)
 
     def problem(self, problem_id: UUID) -> Problem:
-        """From the database."""
+        """A problem from the database."""
         with self.database.read() as connection:
             found = problems.get(connection, problem_id)
         if found is None:
@@ -157,7 +157,7 @@ class Local:
         return found
 
     def add_problem(self, problem: Problem) -> UUID:
-        """By content."""
+        """Id of a problem, by content."""
         with self.database.begin() as connection:
             return problems.add(connection, [problem])[0]
 
@@ -166,22 +166,22 @@ class Local:
         return starting.start(self.database, self.broker, specs.parse(spec))
 
     def plan_collection(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """By the rows that there are."""
+        """Plan of a collection, from the stored problems."""
         with self.database.begin() as connection:
             return starting.outline(connection, specs.parse(spec))
 
     def collection(self, name: str, *, full: bool) -> dict[str, Any]:
-        """From the database."""
+        """State of a collection from the database."""
         with self.database.begin() as connection:
             return report.summary(connection, name) if full else report.progress(connection, name)
 
     def collections(self) -> list[dict[str, Any]]:
-        """From the database."""
+        """States of all collections from the database."""
         with self.database.begin() as connection:
             return report.listed(connection)
 
     def change_collection(self, name: str, action: str, by: str) -> dict[str, Any]:
-        """At once."""
+        """Change the state of a collection at once."""
         control.change(self.database, self.broker, name, action, by)
         return self.collection(name, full=False)
 

@@ -87,7 +87,8 @@ class Remote:
         return [job_id for batch in _batches(submissions) for job_id in self._submit(batch)]
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
-        """In batches, each whole.  Tried again after a lost answer, a batch is stored once."""
+        """Store rollouts in batches, each as a whole.  A batch that is sent again after a lost answer is stored
+        once."""
         found: list[UUID] = []
         for start in range(0, len(rollouts), BATCH):
             items = [_rollout(each) for each in rollouts[start : start + BATCH]]
@@ -96,7 +97,7 @@ class Remote:
         return found
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
-        """By long polls."""
+        """Wait by long polls."""
         pending = dict.fromkeys(job_ids)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while pending:
@@ -112,7 +113,7 @@ class Remote:
                 raise TimeoutError(f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s")
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
-        """In batches."""
+        """Results, fetched in batches."""
         found: list[Result] = []
         for start in range(0, len(job_ids), RESULTS):
             asked = {"job_ids": [str(job_id) for job_id in job_ids[start : start + RESULTS]]}
@@ -148,11 +149,11 @@ class Remote:
         return _trajectory(self._call("GET", f"/v1/trajectories/{trajectory_id}", missing=LookupError))
 
     def add_run(self, run: Run) -> None:
-        """By name."""
+        """Id of a run, by name."""
         self._call("POST", "/v1/runs", asdict(run))
 
     def problem(self, problem_id: UUID) -> Problem:
-        """From the service.  Raises RequestError for a source that is no text, which JSON cannot carry."""
+        """A problem from the service.  Raises RequestError for a source that is not text, which JSON cannot carry."""
         told = self._call("GET", f"/v1/problems/{problem_id}", missing=MissingError)
         names = ("name", "source_set", "level", "entry_point")
         found = Problem(reference=source_text.encode(told["reference"]), **{name: told[name] for name in names})
@@ -161,7 +162,7 @@ class Remote:
         return found
 
     def add_problem(self, problem: Problem) -> UUID:
-        """By content."""
+        """Id of a problem, by content."""
         return UUID(self._call("POST", "/v1/problems", _problem(problem))["problem_id"])
 
     def collect(self, spec: Mapping[str, Any]) -> UUID:
@@ -169,20 +170,20 @@ class Remote:
         return UUID(self._call("POST", "/v1/collections", {"spec": dict(spec)}, missing=MissingError)["collection_id"])
 
     def plan_collection(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """By the rows of the service."""
+        """Plan of a collection, from the service's problems."""
         return self._call("POST", "/v1/collections:plan", {"spec": dict(spec)}, missing=MissingError)
 
     def collection(self, name: str, *, full: bool) -> dict[str, Any]:
-        """From the service."""
+        """State of a collection from the service."""
         path = f"/v1/collections/{quote(name, safe='')}" + ("?full=true" if full else "")
         return self._call("GET", path, missing=MissingError)
 
     def collections(self) -> list[dict[str, Any]]:
-        """From the service."""
+        """States of all collections from the service."""
         return list(self._call("GET", "/v1/collections")["collections"])
 
     def change_collection(self, name: str, action: str, by: str) -> dict[str, Any]:  # noqa: ARG002 (the token's user)
-        """At once."""
+        """Change the state of a collection at once."""
         return self._call("POST", f"/v1/collections/{quote(name, safe='')}:{action}", {}, missing=MissingError)
 
     def _submit(self, batch: Sequence[Submission]) -> list[UUID]:

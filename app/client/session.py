@@ -176,7 +176,7 @@ class KernelSession:
         return answer_all([said], deadline_s=self.deadline_s)[0]
 
     async def answer_async(self, text: str, **more: Any) -> Step:
-        """The same without blocking the event loop."""
+        """`answer`, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(_threads(os.getpid()), lambda: self.answer(text, **more))
 
@@ -339,5 +339,5 @@ def _chosen(spec: Spec, more: Sequence[Template]) -> dict[str, Template]:
 
 @cache
 def _threads(_pid: int) -> ThreadPoolExecutor:
-    """One for each process: threads do not survive a fork."""
+    """A pool of threads for each process: threads do not survive a fork."""
     return ThreadPoolExecutor(CALLS, thread_name_prefix="assay-session")

@@ -32,7 +32,7 @@ class Submission:
     """Fields of app.domain.job.JobOptions."""
 
     def request(self) -> Request:
-        """The same for the service.  Raises RequestError."""
+        """The submission as a request to the service.  Raises RequestError."""
         return Request(
             problem=as_problem(self.reference),
             candidate=as_bytes(self.candidate),

@@ -27,7 +27,8 @@ class UnknownJobError(LookupError):
 
 
 class Way(Protocol):
-    """In process (`local.Local`) or over HTTP (`remote.Remote`), with the same answers."""
+    """Access to the service, in process (`database_transport.Local`) or over HTTP (`http_transport.Remote`), with the
+    same answers."""
 
     def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
         """Jobs that answer the submissions, in their order.  Raises RequestError."""

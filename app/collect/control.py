@@ -15,7 +15,8 @@ ACTIONS = ("pause", "resume", "stop")
 
 
 def change(database: Database, broker: Celery, name: str, action: str, by: str) -> None:
-    """One of ACTIONS.  Raises RequestError for another one, MissingError, and ConflictError."""
+    """Apply one of ACTIONS to a collection.  Raises RequestError for another action, MissingError, and
+    ConflictError."""
     if action == "pause":
         pause(database, name, by)
     elif action == "resume":

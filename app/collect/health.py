@@ -18,7 +18,7 @@ from app.store.endpoints import Endpoint
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """One endpoint."""
+    """Health of one endpoint."""
 
     config: EndpointConfig
     probed_at: datetime | None

@@ -18,12 +18,12 @@ def progress(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def listed(connection: Connection, *, limit: int = 50) -> list[dict[str, Any]]:
-    """The same of every collection, newest first."""
+    """Progress of every collection, newest first."""
     return [_told(connection, each) for each in lifecycle.listed(connection, limit=limit)]
 
 
 def cost(connection: Connection, name: str) -> dict[str, Any]:
-    """The same with tokens and money by endpoint."""
+    """Progress with tokens and money by endpoint."""
     collection = lifecycle.find(connection, name)
     return _told(connection, collection) | _cost(connection, collection)
 

@@ -32,7 +32,7 @@ class SlowReference:
     version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """One finding at the most."""
+        """At most one finding."""
         timing, environment = subject.evaluation.timing, subject.evaluation.environment
         if environment.device_class == "cpu" or timing is None or timing.reference_usual_us is None:
             return

@@ -190,7 +190,7 @@ def _totals(metrics: Sequence[Mapping[str, Any]], steps: int) -> dict[str, Any]:
 
 
 def _filled(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Without fields that have no value."""
+    """Fields that have a value."""
     return {name: value for name, value in given.items() if value is not None and value != {}}
 
 

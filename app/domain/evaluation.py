@@ -210,7 +210,7 @@ class Timing:
     handover_us: float
     """Cost of a block of no calls in the reference's process; the most that is ever subtracted from a block."""
     candidate_handover_us: float
-    """The same in the candidate's process: testimony; where it is the shorter, it is subtracted from both sides'."""
+    """Hand-over in the candidate's process: testimony; subtracted from both sides if it is the shorter one."""
     claimed_us: float | None
     """Median time per call that the candidate's process claimed."""
     floor_us: float
@@ -310,7 +310,7 @@ class ProblemMemory:
     """Device memory used during a call, in bytes, with the outputs and without the inputs; None where it was not
     measured (CPU)."""
     truth_bytes: int | None = None
-    """The same while the fp64 outputs are computed, with the fp64 inputs and outputs."""
+    """Peak memory while the fp64 outputs are computed, with the fp64 inputs and outputs."""
 
     @property
     def reference_bytes(self) -> int:

@@ -17,9 +17,9 @@ class Ablation:
     still_correct: bool | None = None
     """True means that the kernels do not matter."""
     copies_still_correct: bool | None = None
-    """The same with plain copies in place of the kernels; None where it was not tried."""
+    """True if the answer was correct with plain copies in place of the kernels; None if not tried."""
     replays_still_correct: bool | None = None
-    """The same with the kernels' outputs in an earlier call, for other inputs; None where it was not tried."""
+    """True if the answer was correct with the kernels' outputs for other inputs; None if not tried."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,7 +106,7 @@ class Extra(NamedTuple):
     rewards: tuple[float, ...] | None = None
     """Rewards of a turn: each of `app.domain.sampling.SCORES`, in order."""
     returns: tuple[float | None, ...] | None = None
-    """The same, from this turn on; None where a reward is missing by the service's fault."""
+    """Returns from this turn on, one per reward; None if a reward is missing by the service's fault."""
     credit: TurnCredits | None = None
     """None where advantages were not asked for, or for a candidate without a run."""
 

@@ -42,7 +42,7 @@ class Measures:
     """Inputs of the rewards."""
 
     completed: bool
-    """It came to an end of its own: it loaded, and was not stopped by the clock.  KernelGYM's `status`."""
+    """True if the candidate ended by itself: it loaded, and was not stopped by the clock.  KernelGYM's `status`."""
     compiled: bool
     correct: bool
     hacked: bool
@@ -51,7 +51,7 @@ class Measures:
     coverage_time: float | None = None
     """PR of eq. 7: share of kernel time in kernels that the candidate brought."""
     coverage_count: float | None = None
-    """The same by launches."""
+    """Share of own kernels by launches."""
 
     @property
     def credited(self) -> bool:

@@ -14,7 +14,7 @@ from app.workflows.problem_check import ProblemCheck
 
 
 class Workflow(Protocol):
-    """How a kind of problem is evaluated."""
+    """Rules for evaluating a kind of problem."""
 
     def plan(self, request: Request) -> tuple[PlannedJob, ...]:
         """The jobs that answer the request; the first one's result is the answer.  Raises RequestError."""

@@ -205,7 +205,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Its answer."""
+    """Answer of a confined process."""
 
     outcome: Outcome
     number: int = 0

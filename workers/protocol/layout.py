@@ -200,7 +200,7 @@ def _comparable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def placed(value: Any, device: torch.device) -> Any:
-    """The same values with tensors on the device."""
+    """The node with its tensors on the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if isinstance(value, list | tuple):
@@ -214,7 +214,7 @@ def size_of(leaf: Node) -> int:
 
 
 def widened(node: Node) -> Node:
-    """The same outputs in fp64 (complex in complex128); exact types stay as they are."""
+    """The outputs in fp64 (complex128 for complex ones); exact types stay as they are."""
     copy: Node = dict(node, items=[widened(item) for item in node["items"]]) if "items" in node else dict(node)
     if copy["kind"] == "tensor":
         dtype = DTYPES[copy["dtype"]]

@@ -282,7 +282,7 @@ class DeviceMemory:
 
     @property
     def end(self) -> int:
-        """The same for the bytes after its last."""
+        """Address after the last byte, as `first`."""
         return self._address.value + self._size
 
     def __del__(self) -> None:

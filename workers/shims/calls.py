@@ -63,7 +63,7 @@ class RefusedOutputError(Exception):
 
 
 class Shared:
-    """Which of this process's own device memory the referee has mapped, too."""
+    """Parts of this process's device memory that the referee has mapped."""
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -346,7 +346,7 @@ WITHOUT_MEMORY = (
 
 
 def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
-    """Which outcome an exception from other people's code means."""
+    """Outcome that an exception of untrusted code means."""
     if isinstance(error, RefusedOutputError):
         return error.outcome
     text = _say(error) if isinstance(error, RuntimeError) else ""

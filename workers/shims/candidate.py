@@ -51,7 +51,7 @@ def serve(channel: socket.socket, scratch: Path) -> None:
 
 
 class Shim:
-    """One candidate from source to calls."""
+    """The shim of one candidate, from source to calls."""
 
     def __init__(self, scratch: Path) -> None:
         """`scratch`: the only folder that may be written."""

@@ -71,7 +71,7 @@ class Leaf:
     l2: float = 0.0
     """Relative L2 error that a rounding in every operation makes."""
     largest: float = 0.0
-    """The same of the largest error, over the root mean square."""
+    """Largest such error, over the root mean square."""
     ties: int = 0
     """Elements that point at another place of an equal value."""
     close: int = 0

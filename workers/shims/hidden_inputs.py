@@ -21,7 +21,7 @@ _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Sight:
-    """Which input slots of an arena can be read."""
+    """Input slots of an arena that can be read."""
 
     def __init__(self, arena: Memory, inputs: layout.Region) -> None:
         """All of them, as yet."""

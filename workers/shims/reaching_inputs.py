@@ -285,7 +285,7 @@ def _bytes(inputs: list[Any]) -> int:
 
 
 def _with(inputs: list[Any], leaves: list[Any]) -> list[Any]:
-    """The same structure with other leaves, in the order of spec.values."""
+    """The structure with other leaves, in the order of spec.values."""
     remaining = iter(leaves)
 
     def rebuilt(value: Any) -> Any:

@@ -44,7 +44,7 @@ def serve(channel: socket.socket, scratch: Path) -> None:
 
 
 class Shim:
-    """One problem and the sessions of its evaluations."""
+    """The shim of one problem, with the sessions of its evaluations."""
 
     def __init__(self, scratch: Path) -> None:
         """`scratch`: the only folder that may be written."""

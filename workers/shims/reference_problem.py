@@ -262,7 +262,7 @@ def _spread(model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> p
 
 
 def _contiguous(node: layout.Node) -> layout.Node:
-    """The same node without strides: outputs are delivered contiguous."""
+    """The node without strides: outputs are delivered contiguous."""
     plain = dict(node, items=[_contiguous(item) for item in node["items"]]) if "items" in node else dict(node)
     if plain["kind"] == "tensor":
         plain["stride"] = None

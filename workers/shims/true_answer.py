@@ -47,7 +47,7 @@ class Truth(StrEnum):
     WIDENED = "fp64, casts lifted"
     """The model in fp64, with fp64 for every narrower type that its code asks for."""
     SINGLE = "fp32, casts lifted, TF32 off"
-    """The same in fp32, where some operation has no fp64."""
+    """The reference in fp32, if an operation has no fp64 form."""
     OWN = "the reference's own precision"
 
 

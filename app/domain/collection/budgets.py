@@ -62,16 +62,16 @@ class Caps:
 
 
 class Fit(StrEnum):
-    """Whether a reservation fits under the caps."""
+    """Result of a test whether a reservation fits under the caps."""
 
     YES = "yes"
     WAIT = "wait"
-    """It may, once calls on their way are settled for less than they reserve."""
+    """It may fit later, once calls in flight are settled for less than they reserve."""
     NEVER = "never"
 
 
 def fits(caps: Caps, spent: Amounts, reserved: Amounts, maximum: Amounts) -> tuple[Fit, str]:
-    """Whether `maximum` may be reserved now, and the quantity that forbids it."""
+    """Test whether `maximum` may be reserved now, and the quantity that forbids it."""
     answer, what = Fit.YES, ""
     for name in NAMES:
         cap = getattr(caps, name)

@@ -51,7 +51,7 @@ class ErrorKind(StrEnum):
 
 
 class Retry(StrEnum):
-    """Whether the same call may succeed later."""
+    """Chance of a repeated call to succeed."""
 
     AGAIN = "again"
     """After a pause of the caller's choice."""

@@ -35,9 +35,9 @@ from app.web.sizes import large
 blueprint = flask.Blueprint("trainers", __name__, url_prefix="/compat")
 
 OPENRLHF_HOLD_S = 165.0
-"""It gives up after 180 s, five times."""
+"""Seconds to hold a request: OpenRLHF gives up after 180 s, five times."""
 SLIME_HOLD_S = 105.0
-"""It gives up after 120 s, ten times."""
+"""Seconds to hold a request: slime gives up after 120 s, ten times."""
 RETRY_S = 5
 MOST = 1_000
 """Answers in one request."""

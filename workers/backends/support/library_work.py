@@ -72,11 +72,11 @@ class Work(NamedTuple):
     flops: int = 0
 
     def moved(self, count: int) -> Work:
-        """So many bytes more."""
+        """Add bytes."""
         return Work(self.moved_bytes + count, self.flops)
 
     def computed(self, count: int) -> Work:
-        """So many operations of products more."""
+        """Add operations of products."""
         return Work(self.moved_bytes, self.flops + count)
 
     def since(self, before: Work) -> int:

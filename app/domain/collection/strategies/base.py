@@ -10,10 +10,8 @@ from app.domain.request import RequestError
 
 
 class Strategy(Protocol):
-    """How one rollout grows.
-
-    `decide` is pure and depends on outcomes that are known, never on the order in which they came: where it needs
-    several, it waits for all of them."""
+    """Growth of one rollout.  `decide` is pure and depends on known outcomes, never on their order of arrival: if it
+    needs several, it waits for all of them."""
 
     options: type[Any]
     """Frozen dataclass of its options."""

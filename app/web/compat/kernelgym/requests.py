@@ -136,7 +136,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         return {**asked, **self._asked_of_cases()} if self.by_cases else asked
 
     def request(self, device_class: str, device: str | None) -> Request:
-        """The same for the service.  Raises RequestError."""
+        """The task as a request to the service.  Raises RequestError."""
         values: dict[str, Any] = {"timing_budget_s": self._budget_s}
         values["correctness_calls"] = max(JobOptions.correctness_calls, self.num_correct_trials)
         if self.measured and not self.by_cases and self.reference_backend in SPELLINGS["compile"]:
@@ -171,7 +171,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         )
 
     def rollout(self, request: Request, run: Run) -> Rollout:
-        """The same as a trainer's rollout.  The protocol has neither prompt nor answer: the code stands for both."""
+        """The task as a trainer's rollout.  The protocol has neither prompt nor answer: the code stands for both."""
         return Rollout(
             answer=fence(self.kernel_code),
             candidate=request.candidate or b"",
@@ -246,7 +246,7 @@ def read(body: bytes, kind: type[T]) -> T:
 
 
 def convert(data: Any, kind: type[T]) -> T:
-    """The same for a body that is decoded already."""
+    """`read` for a decoded body."""
     data = _without_null(data)
     _check_workflows(data)
     try:
