@@ -34,7 +34,7 @@ def alive_in(folder: Path, pid_file: Path) -> int | None:
 
 
 def serving(folder: Path, pid_file: Path) -> int | None:
-    """The same, also where the pid file is gone: the server in `folder` that was started by none that works there."""
+    """The server that runs in `folder`, found without its pid file: started by a process that no longer works there."""
     named = alive_in(folder, pid_file)
     if named is not None:
         return named

@@ -224,7 +224,7 @@ def _decontamination(manifest: Manifest) -> str:
 
 
 def _holds_benchmarks(manifest: Manifest) -> bool:
-    """Whether problems of a known benchmark may be among the rows, in a set of any name."""
+    """Test whether problems of a known benchmark may be among the rows, in a set of any name."""
     return "kernelbench" in manifest.source_sets or ("benchmarks" not in manifest.stages and bool(manifest.benchmarks))
 
 

@@ -140,8 +140,8 @@ def _compared(
     turns: Sequence[Turn],
     as_of: datetime,
 ) -> list[Turn]:
-    """The same with their ratios and tokens; where `partial` allows it, turns without a ratio count as equal on both
-    sides.  Raises CreditError for a turn with a reward and without a ratio."""
+    """Turns with their ratios and tokens; if `partial`, turns without a ratio count as equal on both sides.  Raises
+    CreditError for a turn with a reward and without a ratio."""
     ratios = mismatch_rejection.read(connection, mismatch, as_of)
     found = []
     for where, turn in zip(stored, turns, strict=True):

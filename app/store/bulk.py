@@ -27,7 +27,7 @@ class Stored:
 
     row_id: UUID
     added: bool
-    """It was stored by this call."""
+    """True if this call stored it."""
 
 
 def insert_missing(

@@ -145,7 +145,7 @@ def resume(connection: sa.Connection, name: str, *, reason: str = "", changed_by
 
 
 def quarantine_at(connection: sa.Connection, place: Place, *, reason: str, changed_by: str) -> None:
-    """The same of exactly one device, by its worker: a check of it has failed.  It need not be registered before."""
+    """Quarantine exactly one device, after a failed check by its worker.  It need not be registered."""
     unknown = insert(tables.devices).values(_row(place, worker=changed_by)).on_conflict_do_nothing()
     connection.execute(unknown)
     _set_state(connection, _at(place), DeviceState.QUARANTINED, reason, changed_by)

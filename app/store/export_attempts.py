@@ -199,7 +199,7 @@ def _judged(
 
 
 def _narrowed(expression: _Element, standing_in: Mapping[Any, sa.Subquery]) -> _Element:
-    """The same of narrow tables instead of whole ones."""
+    """The expression with narrow tables in place of whole ones."""
 
     def replaced(element: Any, **_: Any) -> Any:
         if isinstance(element, sa.Table):

@@ -31,7 +31,7 @@ class Condition:
     rule: str
     """Text for people."""
     of_silence: sa.ColumnElement[bool] | None = None
-    """The same of an answer without code; None where it keeps each."""
+    """Condition on an answer without code; None if the stage keeps all of them."""
 
 
 def device_of(

@@ -81,7 +81,7 @@ def report(connection: sa.Connection, export_job_id: UUID, stage: str, done: int
 
 
 def finish(connection: sa.Connection, export_job_id: UUID, export_id: UUID) -> None:
-    """Its dataset is there."""
+    """Mark the job as finished, with its dataset."""
     _end(connection, export_job_id, state="finished", export_id=export_id)
 
 

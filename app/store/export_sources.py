@@ -67,7 +67,7 @@ turn_rows = with_history(UNASKED)
 """Turns with the number of bytes of the conversation up to each."""
 
 prompted_turn_rows = with_history(OPENING)
-"""The same with a hash of all that stands before the turn's answer (`opening`): it reads every text."""
+"""Turns with a hash of everything before their answer (`opening`): reads every text."""
 
 BYTES = sa.case(
     (turns.c.turn_id.is_not(None), turn_rows.c.said_bytes),

@@ -49,8 +49,8 @@ def compile(expression: Expression) -> sa.ColumnElement[bool]:  # noqa: A001 (ca
 
 
 def indexed(expression: Expression) -> sa.ColumnElement[bool]:
-    """The same condition over `rows.JOINED`, with the conditions it implies for evaluations alone: indexes then find
-    the few rows of a rare filter.  Not for attempts without an evaluation."""
+    """The condition over `evaluation_rows.JOINED`, with those conditions that it implies for evaluations alone, so that
+    indexes find the few rows of a rare filter.  Not for attempts without an evaluation."""
     parts = expression.operands if isinstance(expression, And) else (expression,)
     implied = [condition for part in parts for condition in _implied(part)]
     return sa.and_(compile(expression), *implied)

@@ -163,9 +163,8 @@ def give_back(connection: sa.Connection, lease: Lease, *, faults: int = 0) -> Jo
 
 
 def give_back_sick(connection: sa.Connection, lease: Lease, message: str) -> JobState | None:
-    """The same after the device was found unhealthy while it ran this job; failed where that has happened before.
-
-    None where the lease is lost."""
+    """Queue the job again after its device was found unhealthy; fail it if that happened before.  None if the lease is
+    lost."""
     counted = sa.update(tables.jobs).where(_held(lease)).values(sick_devices=_j.sick_devices + 1)
     sick = connection.execute(counted.returning(_j.sick_devices)).scalar_one_or_none()
     if sick is None:

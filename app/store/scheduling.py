@@ -32,7 +32,7 @@ LISTS = 8
 """Number of best lists tried in one go: other workers may hold the heads of the first ones."""
 
 DUE = f"(not_before IS NULL OR not_before <= now() OR not_before > now() + interval '{jobs.FUTURE_S} s')"
-"""The same as `jobs.is_due`."""
+"""See `jobs.is_due`."""
 
 _j = tables.jobs.c
 

@@ -101,7 +101,7 @@ def _null(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 
 def _absent(expression: sa.ColumnElement[bool], said: sa.Subquery | sa.Table) -> sa.ColumnElement[bool]:
-    """The same of a turn that has no evaluation."""
+    """The condition for a turn without an evaluation."""
     constants: dict[sa.Column[Any], sa.ColumnElement[Any]] = {
         evaluations.c.valid: sa.true(),
         evaluations.c.compiled: sa.false(),

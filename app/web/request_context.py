@@ -30,7 +30,7 @@ def database() -> Database:
 
 
 def writes() -> Writes:
-    """Whether the application's database stores anything."""
+    """Test whether the application's database stores anything."""
     found = flask.current_app.extensions["assay"]["writes"]
     assert isinstance(found, Writes)
     return found

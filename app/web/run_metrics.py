@@ -85,7 +85,7 @@ class Figures:
     best_by_turn: tuple[tuple[int, Share, Share], ...]
     """Turn, share correct, share faster than 1×, of the best up to that turn, over all trajectories."""
     at_turn: tuple[tuple[int, Share, Share], ...]
-    """The same for the results of that turn, over the trajectories that have it."""
+    """Figures of the results of that turn, over the trajectories that have it."""
     ecdf: tuple[tuple[float, float], ...]
     """Speedup, share of credited attempts at most that fast."""
     changes: turn_metrics.TurnChanges

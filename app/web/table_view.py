@@ -109,7 +109,7 @@ class View:
 
     @property
     def query(self) -> str:
-        """The same as the query of a URL."""
+        """The view as the query of a URL."""
         return urlencode(self.arguments, doseq=True)
 
     @property

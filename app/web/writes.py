@@ -13,7 +13,7 @@ PROBED_S = 10.0
 
 
 class Writes:
-    """Whether the database stores anything, tried every PROBED_S at most."""
+    """Test whether the database stores anything, repeated every PROBED_S at most."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -182,7 +182,7 @@ def _hours(connection: sa.Connection, first: datetime, number: int) -> tuple[Hou
 
 
 def _hour(hour: datetime, rows: Sequence[Any], detectors: dict[str, int]) -> Hour:
-    """From a row for each status."""
+    """Counts of one hour, from a row for each status."""
     return Hour(
         hour=hour,
         statuses={row.status: int(row.number) for row in rows if row.number},

@@ -66,7 +66,7 @@ class CollectionAnswer(Struct, kw_only=True):
 
 
 class CollectionSummary(CollectionAnswer, kw_only=True):
-    """The same; with `full`, cost by endpoint and quality besides."""
+    """Summary of a collection; with `full`, also cost by endpoint and quality."""
 
     calls: list[figures.Spending] | None = None
     quality: figures.Quality | None = None
@@ -93,13 +93,13 @@ class PlanAnswer(Struct, kw_only=True):
 
 
 class CollectionQuery(Struct, forbid_unknown_fields=True, kw_only=True):
-    """How much of a collection."""
+    """Extent of the answer."""
 
     full: bool = False
 
 
 class ListQuery(Struct, forbid_unknown_fields=True, kw_only=True):
-    """How many collections."""
+    """Number of collections."""
 
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 

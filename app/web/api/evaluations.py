@@ -46,7 +46,7 @@ TOGETHER_S = 0.02
 
 
 class WaitQuery(Struct, forbid_unknown_fields=True, kw_only=True):
-    """How long to hold the request."""
+    """Seconds to hold the request."""
 
     wait: Annotated[float, Meta(ge=0, le=schemas.LONGEST_WAIT_S)] = 0.0
     """Seconds, at most 60: until the job is over, or this long."""

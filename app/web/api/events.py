@@ -37,7 +37,7 @@ LONGEST_S = 3_600.0
 
 
 class EventQuery(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which jobs."""
+    """Selection of jobs."""
 
     job_id: Annotated[list[UUID], Meta(min_length=1, max_length=MOST_JOBS)]
     """May be repeated."""

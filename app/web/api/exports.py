@@ -38,7 +38,7 @@ class ExportBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ExportAnswer(Struct, kw_only=True):
-    """How far a dataset is."""
+    """Progress of a dataset."""
 
     export_job_id: UUID
     state: str
@@ -96,7 +96,7 @@ def index() -> flask.Response:
 
 @operation("GET", "/exports/<uuid:export_job_id>", Scope.READ, answers={200: ExportAnswer}, refusals=(404,))
 def read(export_job_id: UUID) -> flask.Response:
-    """How far a dataset is."""
+    """Progress of a dataset."""
     return answer(_described(_job(export_job_id)))
 
 

@@ -46,7 +46,7 @@ class ProblemList(Struct, kw_only=True):
 
 
 class ProblemQuery(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which problems."""
+    """Selection of problems."""
 
     source_set: Name | None = None
     name: Name | None = None

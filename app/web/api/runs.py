@@ -55,7 +55,7 @@ class RunList(Struct, kw_only=True):
 
 
 class RunQuery(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which runs."""
+    """Selection of runs."""
 
     name: Name | None = None
     before: UUID | None = None

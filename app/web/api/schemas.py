@@ -107,7 +107,7 @@ class EvaluationBody(HowBody, forbid_unknown_fields=True, kw_only=True):
     fresh: bool = False
     """Evaluate again although the same was submitted before."""
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
-    """The same as the header Idempotency-Key."""
+    """Alternative to the header Idempotency-Key."""
 
 
 class BatchBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -130,7 +130,7 @@ class Accepted(Struct, kw_only=True):
     job_id: UUID
     state: str
     known: bool
-    """The same was submitted before."""
+    """True if the same request was submitted before."""
     position: int | None
     """Jobs of the same device class that are before it, about; None where it does not wait."""
     eta_s: float | None
@@ -214,7 +214,7 @@ class RewardAnswer(Struct, kw_only=True):
 
 
 def problem(body: ProblemBody) -> Problem:
-    """The same for the service.  Raises RequestError."""
+    """The problem as the service takes it.  Raises RequestError."""
     reference = as_bytes(body.reference, "reference")
     return Problem(
         name=body.name or adhoc_name(reference, body.entry_point),

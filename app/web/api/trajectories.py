@@ -118,7 +118,7 @@ class TrajectoryList(Struct, kw_only=True):
 
 
 class TrajectoryQuery(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which trajectories."""
+    """Selection of trajectories."""
 
     run: Name | None = None
     label: Text | None = None
