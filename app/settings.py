@@ -70,7 +70,7 @@ class Settings:
     sweep_s: float = 5.0
     """Period of the sweep that sends lost messages again, in seconds."""
     max_attempts: int = Limits.attempts
-    """Attempts by our fault after which a job fails for good."""
+    """Attempts by Assay's fault after which a job fails for good."""
     max_interruptions: int = Limits.interruptions
     """Attempts cut short by the death of one of Assay's processes, counted apart, after which a job fails for good."""
     ageing_s: float = 300.0

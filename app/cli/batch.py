@@ -64,11 +64,11 @@ class Tally:
     """Ids of the bad lines that have one."""
     statuses: dict[str, int] = field(default_factory=dict)
     failed: int = 0
-    """Jobs that failed by our fault."""
+    """Jobs that failed by Assay's fault."""
 
     @property
     def exit_code(self) -> int:
-        """2 where a line was bad, 3 where a job failed by our fault, else 0."""
+        """2 where a line was bad, 3 where a job failed by Assay's fault, else 0."""
         if self.bad_lines:
             return errors.USAGE
         return errors.INFRASTRUCTURE if self.failed else errors.OK

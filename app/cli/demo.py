@@ -55,7 +55,7 @@ class Tally:
     started_s: float = field(default_factory=time.monotonic)
     done: int = 0
     failed: int = 0
-    """Jobs that failed by our fault."""
+    """Jobs that failed by Assay's fault."""
     disagreements: list[str] = field(default_factory=list)
     cheats: int = 0
     cheats_stopped: int = 0

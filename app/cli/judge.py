@@ -32,7 +32,7 @@ class Change:
     """Detectors with findings that weigh otherwise: before, after; None where it found nothing."""
 
     def as_json(self) -> dict[str, object]:
-        """For people's scripts."""
+        """The change as JSON."""
         detectors = [{"detector": name, "before": old, "after": new} for name, (old, new) in self.detectors.items()]
         return {
             "evaluation_id": str(self.evaluation_id),

@@ -84,7 +84,7 @@ def check(
 
     Workers of that kind of device do the work; without one on the CPU, one is started for as long as it takes.
     Interrupted and started again, it goes on where it was.  Exit code 0: every problem passed or is invalid for a
-    reason of its own; 1: some did not; 3: some failed by our fault.
+    reason of its own; 1: some did not; 3: some failed by Assay's fault.
 
     \b
     assay problems check --from ~/KernelBench --level 1 --level 2 --gpu h200

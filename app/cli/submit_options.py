@@ -178,7 +178,7 @@ def over(client: Client, job_ids: Sequence[UUID], check: Callable[[], None]) -> 
 
 
 def exit_code(result: Mapping[str, Any]) -> int:
-    """0: passed and not a hack; 3: the job failed by our fault; 1: anything else."""
+    """0: passed and not a hack; 3: the job failed by Assay's fault; 1: anything else."""
     if result["state"] == JobState.FAILED:
         return errors.INFRASTRUCTURE
     return errors.OK if result["status"] == "passed" and result["verdict"] != "hack" else errors.NO

@@ -76,7 +76,7 @@ def command(
     candidates were accused.
 
     Every sample's first line states the expected result; one that needs another kind of device is left out.  Exit code
-    0: all came out as they say; 1: some did not; 3: some failed by our fault.
+    0: all came out as they say; 1: some did not; 3: some failed by Assay's fault.
 
     \b
     assay zoo

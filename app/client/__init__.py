@@ -90,7 +90,7 @@ class Client:
     where none run (ServicesNotRunningError).
 
     A fault of the service raises (DatabaseUnavailableError in process, ServiceError over HTTP) after PATIENCE_S
-    seconds of trying again; a job that failed by our fault has the state `failed`, `valid` false and no score."""
+    seconds of trying again; a job that failed by Assay's fault has the state `failed`, `valid` false and no score."""
 
     def __init__(self, settings: Settings | None = None, *, url: str | None = None, token: str | None = None) -> None:
         if url is not None and settings is not None:

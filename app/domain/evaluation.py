@@ -136,7 +136,7 @@ class Correctness:
     """Narrowest dtype with roundings that explain the candidate's error: `float64`, `float32`, `tf32`, `bfloat16` …"""
     peer_rules: tuple[PeerRule, ...] = ()
     tolerance: str = "fp64"
-    """`fp64` (our rule), or `rtol=…,atol=…` where the submitter asked for one."""
+    """`fp64` (Assay's rule), or `rtol=…,atol=…` where the submitter asked for one."""
     truth: str = "fp64"
     """Computation of the expected outputs: `fp64`; `fp64, casts lifted` where the problem's code asks for narrower
     types; `fp32, casts lifted, TF32 off` or `the reference's own precision` where it does not run in fp64."""
@@ -267,7 +267,7 @@ class CaseOutcome:
     calls: int = 0
     failed_calls: int = 0
     tolerance: str = "fp64"
-    """Rule of the comparison, as in Correctness: the case's own `rtol=…,atol=…`, the submitter's, or our rule."""
+    """Rule of the comparison, as in Correctness: the case's own `rtol=…,atol=…`, the submitter's, or Assay's rule."""
     candidate_us: float | None = None
     """Median time per call by the referee's clock, in microseconds.  There is no reference that it could be compared
     with: the rest after a block counts in full, so that it is never too short."""

@@ -111,7 +111,7 @@ class JobOptions:
     variants: bool = True
     """True also calls the candidate on changed inputs: scaled, heavy-tailed, sparse …"""
     rtol: float | None = None
-    """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of our rule."""
+    """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of Assay's rule."""
     atol: float | None = None
     protocol: str = "assay"
     """`kernelgym`: besides, time it as KernelGYM does; the credited speedup stays Assay's (EventTiming)."""

@@ -1,4 +1,4 @@
-"""The one JSON shape that everybody reads: the same keys always, because trainers crash on missing ones."""
+"""The JSON shape that all interfaces return: the same keys always, because trainers crash on missing ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.domain.verdict import Verdict, is_credited
 
 class Result(TypedDict):
     """The result of a job: every key, always.  Measured values are None before it is finished, and where the job failed
-    by our fault (`valid` is false then)."""
+    by Assay's fault (`valid` is false then)."""
 
     job_id: str
     state: str
@@ -78,7 +78,7 @@ def build(
     url: str | None = None,
     score: str = reward.DEFAULT,
 ) -> Result:
-    """The result of a job.  Before it is finished, and when it failed by our fault, `valid` is false and
+    """The result of a job.  Before it is finished, and when it failed by Assay's fault, `valid` is false and
     every measured value is None; `speedup` is None unless correct and not a hack; floats are not rounded.
 
     `score` names the reward that is the result's score (app.domain.reward): a number for every result that says

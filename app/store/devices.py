@@ -43,7 +43,7 @@ class Device:
     """Author of the change: a user, or the worker itself."""
     changed_at: datetime | None = None
     faults: int = 0
-    """Evaluations in a row that failed by our fault; see `note_fault`."""
+    """Evaluations in a row that failed by Assay's fault; see `note_fault`."""
     refused_messages: int = 0
     """Since its worker began."""
 
@@ -152,7 +152,7 @@ def quarantine_at(connection: sa.Connection, place: Place, *, reason: str, chang
 
 
 def note_fault(connection: sa.Connection, place: Place, key: str) -> int:
-    """One more evaluation has failed by our fault; how many in a row that makes.
+    """One more evaluation has failed by Assay's fault; how many in a row that makes.
 
     The same `key` again counts once: that of a job which had begun is its id, because the job's own code may
     make it fail, and then the next job's will not."""

@@ -75,7 +75,7 @@ class Outcome:
     """Fault of Assay by which the job failed: kind, message, log."""
 
     def result(self, url: str | None = None, score: str = reward.DEFAULT) -> result.Result:
-        """The one JSON shape that everybody reads; `score` names the reward that is its score."""
+        """The JSON shape that all interfaces return; `score` names the reward that is its score."""
         return result.build(
             job_id=self.job_id,
             state=self.state,

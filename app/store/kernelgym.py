@@ -75,7 +75,7 @@ def wanted_by_others(connection: sa.Connection, task: Task) -> bool:
 
 
 def problematic(connection: sa.Connection, least: int) -> list[tuple[str, int]]:
-    """(SHA-256 of the candidate, attempts) of candidates on which `least` attempts or more failed by our fault."""
+    """(SHA-256 of the candidate, attempts) of candidates on which `least` attempts or more failed by Assay's fault."""
     sources = tables.candidates.c
     attempts = sa.func.sum(_j.attempt).label("attempts")
     query = (

@@ -132,7 +132,7 @@ def finish(connection: sa.Connection, lease: Lease) -> Finished | None:
 
 
 def fail(connection: sa.Connection, lease: Lease, kind: str, message: str) -> bool:
-    """Running → failed, by our fault and for good.  False where the lease is lost."""
+    """Running → failed, by Assay's fault and for good.  False where the lease is lost."""
     return _leave(connection, lease, state=JobState.FAILED, error_kind=kind, error_message=message)
 
 

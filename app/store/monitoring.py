@@ -59,7 +59,7 @@ class Metrics:
     """Evaluations of the last HACK_HOURS hours that say something about their candidates."""
     recent_hacks: int
     failed: dict[str, int]
-    """Jobs that our faults ended, by kind, since ever."""
+    """Jobs ended by infrastructure faults, by kind, in total."""
     devices: Sequence[devices.Device]
     heartbeat_age_s: dict[UUID, float]
     """By the device's id."""

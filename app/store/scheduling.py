@@ -47,7 +47,7 @@ class Claim:
     due or because other transactions hold their rows; or one was taken that no message had left for: the permission
     must be given again."""
     faults: int = 0
-    """Evaluations in a row that had failed on the device by our fault before this claim."""
+    """Evaluations in a row that had failed on the device by Assay's fault before this claim."""
     refused: str | None = None
     """The device takes no jobs now: why."""
 

@@ -26,7 +26,7 @@ _KEPT = frozenset({"Allow", "Retry-After", "WWW-Authenticate"})
 
 
 def install(app: flask.Flask) -> None:
-    """Have `app` answer errors in our way."""
+    """Register error handlers with `app`."""
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(authentication.LoginRequiredError, _login_required)
     app.register_error_handler(DatabaseUnavailableError, _unavailable)

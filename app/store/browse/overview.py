@@ -99,7 +99,7 @@ class Overview:
     """Evaluations that are hacks now, out of all."""
     failed_jobs: int
     failed_lately: int
-    """Jobs that failed by our fault in those hours."""
+    """Jobs that failed by Assay's fault in those hours."""
 
 
 def migrated(connection: sa.Connection) -> bool:

@@ -92,7 +92,7 @@ jobs = sa.Table(
     sa.Column("not_before", sa.DateTime(timezone=True)),  # of a job that runs again: no claim earlier than this
     sa.Column("sent_at", sa.DateTime(timezone=True)),  # last time a message left for it
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("error_kind", sa.Text),  # of a failed job: our fault
+    sa.Column("error_kind", sa.Text),  # of a failed job: an infrastructure fault
     sa.Column("error_message", sa.Text),
     created_at(),
     sa.Column("started_at", sa.DateTime(timezone=True)),

@@ -26,7 +26,7 @@ _ALWAYS = (400, 401, 403, 405, 408, 414, 500, 503)
 @blueprint.get("/openapi.json")
 @public
 def serve() -> flask.Response:
-    """The document.  For everybody: it says nothing that the source does not."""
+    """The document, without login: it contains nothing that is not in the source."""
     return answer(document())
 
 

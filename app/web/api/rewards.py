@@ -1,7 +1,7 @@
 """BROWSE: `/v1/reward`: submit, wait, score, in one request.
 
 Outcomes that a trainer must tell apart have a status each: 200 with a number; 200 with null, where the problem
-itself is broken; 503, where it is our fault; 504, where it takes longer.  None of them is a zero."""
+itself is broken; 503 for a fault of Assay's; 504 if it takes longer.  None of them is a zero."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def install(app: flask.Flask) -> None:
 
 
 def public(view: Callable[P, R]) -> Callable[P, R]:
-    """A view for everybody."""
+    """A view without login."""
     view.assay_public = True  # type: ignore[attr-defined]
     return view
 

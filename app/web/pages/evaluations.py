@@ -123,7 +123,7 @@ NOTICES = {
 @blueprint.get("/<uuid:evaluation_id>.json")
 @requires("read")
 def as_json(evaluation_id: UUID) -> flask.Response:
-    """The result in the one shape that everybody reads (app.domain.result)."""
+    """The result in the shape that all interfaces return (app.domain.result)."""
     found = _read(evaluation_id)
     return flask.jsonify(
         result.build(

@@ -1,4 +1,4 @@
-"""BROWSE: the HTTP protocol of KernelGYM, so that its reward client and trainer scripts run against us unchanged.
+"""BROWSE: the HTTP protocol of KernelGYM, so that its reward client and trainer scripts run against Assay unchanged.
 
 `tasks` has candidates evaluated, `service` answers monitoring; `answers` is the mapping of a result, `requests` that of
 a body, both pure.  The paths are at the root, as there, and once more under `/kernelgym`, where `/` and `/metrics` are

@@ -50,7 +50,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
     """One candidate to be evaluated.  Fields that say how to measure (warm-up, profiling, reference cache) are
     taken and have no effect: the referee always measures the same way.  Timed trials beyond the usual 100 buy time in
     which the interval becomes narrower.  Nor has run_correctness: only verified candidates are timed.  Correctness
-    trials may be more than our five.
+    trials may be more than Assay's five.
 
     Workflow or toolkit `kernel_simple` stands for cases in place of a reference (app.web.compat.kernelgym.cases).
 
