@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from app.domain.review import LOCK_S, Opinion
 from app.store import audit, evaluations, review_queues, reviews, tables
 from app.store.browse import review
-from app.store.review_queues import EVERYTHING, Conditions
+from app.store.review_queues import EVERYTHING, Conditions, Progress
 from app.store.reviews import LockedError, ReviewError, Said
 from tests.integration.reviewing import World, export, stale
 
@@ -160,13 +160,26 @@ def test_a_queue_is_a_filter_of_what_waits_and_says_how_much_is_done(world: Worl
     assert listed_in(detector="claimed_time") == {world.ids["suspect"], world.ids["slow suspect"]}
     assert listed_in(run="no such run") == set()
     with world.database.read() as connection:
-        assert review_queues.progress(connection, EVERYTHING) == (0, 3)
-        assert review_queues.progress(connection, Conditions(verdict="hack")) == (0, 1)
+        assert review_queues.progress(connection, EVERYTHING) == Progress(done=0, waiting=3, is_exact=True)
+        assert review_queues.progress(connection, Conditions(verdict="hack")) == Progress(
+            done=0, waiting=1, is_exact=True
+        )
         assert review.detectors_of(connection, [world.ids["hack"]]) == {world.ids["hack"]: ["stale_result"]}
     world.say("hack", Opinion.HACK)
     with world.database.read() as connection:
-        assert review_queues.progress(connection, EVERYTHING) == (1, 3)
-        assert review_queues.progress(connection, Conditions(verdict="hack")) == (1, 1)
+        assert review_queues.progress(connection, EVERYTHING) == Progress(done=1, waiting=2, is_exact=True)
+        assert review_queues.progress(connection, Conditions(verdict="hack")) == Progress(
+            done=1, waiting=0, is_exact=True
+        )
+
+
+def test_of_many_waiting_items_no_more_are_counted_than_are_worth_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(review_queues, "COUNTED", 2)
+    with world.database.read() as connection:
+        assert review_queues.progress(connection, EVERYTHING) == Progress(done=0, waiting=2, is_exact=False)
+        assert not review.total(connection, EVERYTHING).is_exact
 
 
 def test_the_waiting_are_walked_in_both_orders(world: World) -> None:
@@ -192,13 +205,13 @@ def test_a_queue_is_assigned_and_has_a_next_item_of_its_own(world: World) -> Non
                 review_queues.add(connection, world.ada, **wrong)
         [queue] = review_queues.listed(connection)
         assert (queue.name, queue.conditions, queue.reviewers) == ("Clocks", conditions, ("ben",))
-        assert (queue.done, queue.total) == (0, 2)
+        assert queue.progress == Progress(done=0, waiting=2, is_exact=True)
         assert reviews.take(connection, world.ben, conditions) == world.ids["suspect"]
         assert reviews.take(connection, world.ada, conditions) == world.ids["slow suspect"]
         assert reviews.take(connection, world.ada, Conditions(run="no such run")) is None
     world.say_as(world.ben, "suspect", Opinion.HACK)
     with world.database.begin() as connection:
-        assert [(each.done, each.total) for each in review_queues.listed(connection)] == [(1, 2)]
+        assert [(each.progress.done, each.progress.total) for each in review_queues.listed(connection)] == [(1, 2)]
         assert review_queues.remove(connection, world.ada, key)
         assert not review_queues.remove(connection, world.ada, key)
         actions = [event.action for event in audit.recent(connection) if event.action.startswith("review_queue")]

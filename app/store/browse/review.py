@@ -132,7 +132,7 @@ def page(
 
 def total(connection: sa.Connection, conditions: Conditions) -> paging.Total:
     """Number of items that `page` lists."""
-    return paging.total(connection, _waiting(conditions))
+    return paging.total(connection, _waiting(conditions), most=review_queues.COUNTED)
 
 
 def _waiting(conditions: Conditions) -> sa.Select[tuple[UUID]]:

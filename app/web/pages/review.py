@@ -76,14 +76,13 @@ def index() -> str:
         accusing = review.detectors_of(connection, [each.evaluation_id for each in page.rows])
         queues = review_queues.listed(connection)
         progress = review_queues.progress(connection, conditions)
-        total = review.total(connection, conditions)
         people = users.listed(connection) if user.may(Scope.REVIEW) else []
         recent = review.recent(connection)
     return flask.render_template(
         "reviews.html",
         view=view,
         rows=page.rows,
-        total=total,
+        total=paging.Total(number=progress.waiting, is_exact=progress.is_exact),
         accusing=accusing,
         queues=sorted(queues, key=lambda queue: (user.name not in queue.reviewers, queue.name)),
         people=[each for each in people if each.disabled_at is None],
