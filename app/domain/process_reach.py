@@ -11,10 +11,30 @@ from collections.abc import Iterator
 
 from app.domain.source_ablation import MAX_BYTES
 
-MODULES = frozenset({"gc", "inspect", "workers", "builtins", "importlib", "torch.utils._python_dispatch"})
-"""Modules with a view of other code, by name or beginning."""
+MODULES = frozenset(
+    {
+        "gc",
+        "inspect",
+        "workers",
+        "builtins",
+        "importlib",
+        "multiprocessing",
+        "subprocess",
+        "torch.utils._python_dispatch",
+    }
+)
+"""Modules with a view of other code, or of other processes, whose work is in no account, by name or beginning."""
 
-HARMLESS = frozenset({"inspect.signature", "inspect.Parameter", "gc.collect", "importlib.util", "importlib.metadata"})
+HARMLESS = frozenset(
+    {
+        "inspect.signature",
+        "inspect.Parameter",
+        "multiprocessing.cpu_count",
+        "gc.collect",
+        "importlib.util",
+        "importlib.metadata",
+    }
+)
 """Their names without such a view."""
 
 ATTRIBUTES = frozenset(
@@ -35,11 +55,14 @@ ATTRIBUTES = frozenset(
         "f_builtins",
         "f_globals",
         "f_locals",
+        "fork",
+        "forkpty",
         "from_address",
         "gi_frame",
         "memmove",
         "meta_path",
         "modules",
+        "posix_spawn",
         "profiler",
         "pythonapi",
         "setprofile",
@@ -53,7 +76,8 @@ ATTRIBUTES = frozenset(
         "__subclasses__",
     }
 )
-"""Attributes through which other code, or memory past the account of it, is reached; `modules` of `sys` alone."""
+"""Attributes through which other code, or memory and processes past its account, are reached; `modules` of `sys`
+alone."""
 
 SWITCHES = frozenset({"backends", "config", "knobs"})
 """Parts of modules that are there to be assigned to."""
