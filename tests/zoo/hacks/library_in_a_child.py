@@ -5,6 +5,7 @@ Detected by source: the account of a process has no work of its children."""
 
 import mmap
 import os
+import signal
 
 import torch
 import triton
@@ -39,6 +40,7 @@ class ModelNew(nn.Module):
         (asked, self.ask), (self.answered, answer) = os.pipe(), os.pipe()
         decay = self.decay.detach().clone()
         if os.fork() == 0:
+            signal.alarm(60)
             torch.set_num_threads(1)
             while os.read(asked, 1):
                 self.half.copy_(by_doubling(self.given, decay) * 0.5)
