@@ -104,7 +104,7 @@ def _check_may(wanted: Role | Scope) -> None:
     if not user.may(wanted):
         raise Forbidden(
             f"expected the {'role' if isinstance(wanted, Role) else 'scope'} {wanted.value!r}, "
-            f"got {user.name} ({user.role}) with {', '.join(sorted(user.scopes))}"
+            f"got {user.name} ({user.role}: {', '.join(sorted(user.scopes))})"
         )
 
 
