@@ -64,10 +64,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    from workers.referee import evaluate
+    from workers.referee import admission, evaluate
     from workers.referee.session import setup
 
-    for module in (evaluate, setup):
+    for module in (admission, evaluate, setup):
         monkeypatch.setattr(module, "REFERENCE_TIMEOUT_S", TIMEOUT_S)
 
 

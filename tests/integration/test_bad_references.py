@@ -13,7 +13,7 @@ import pytest
 from app.domain import sweep
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job
-from workers.referee import evaluate
+from workers.referee import admission, evaluate
 from workers.referee.measure import measure
 from workers.referee.session import setup
 from workers.referee.session.resources import Host
@@ -59,7 +59,7 @@ def against_itself(host: Host, source: bytes, timing_budget_s: float = 0.0) -> E
 def impatiently(host: Host, source: bytes) -> Evaluation:
     """With little time for the reference: only where it has no end, because a busy machine is slow."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluate, setup):
+        for module in (admission, evaluate, setup):
             patch.setattr(module, "REFERENCE_TIMEOUT_S", TIMEOUT_S)
         return against_itself(host, source)
 

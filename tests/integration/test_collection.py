@@ -244,8 +244,8 @@ def test_pages_show_a_collection_its_trees_and_what_was_sent(site: Site, setting
     web = app.test_client()
     pages = {
         "/collections": "1 / 1",
-        f"/collections/{collection_id}": "1 of 1 rollouts on 1 problems",
-        f"/collections/{collection_id}/live": "1 of 1 rollouts on 1 problems",
+        f"/collections/{collection_id}": "1 of 1 rollouts finished, on 1 problem;",
+        f"/collections/{collection_id}/live": "1 of 1 rollouts finished, on 1 problem;",
         f"/rollouts/{rollout.rollout_id}": "0.2",
         f"/attempts/{node.node_id}": "class ModelNew: pass",
     }

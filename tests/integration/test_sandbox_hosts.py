@@ -95,7 +95,7 @@ def test_an_accepted_weak_sandbox_is_recorded_in_every_evaluation() -> None:
     assert {f"act:{name}" for name in NEED_LANDLOCK} <= set(missing)
 
 
-ISOLATION = {"docker": "hide or successor or signal or descriptors", "rootless": "hide", "nobody": "successor"}
+ISOLATION = {"docker": "hidden or successor or signal or descriptors", "rootless": "hidden", "nobody": "successor"}
 """Tests of candidates, by host: what the layers missing there would have prevented."""
 
 
