@@ -99,18 +99,26 @@ def evaluate(fleet: Fleet, asked: Sequence[Asked], stored: Evaluations, kept_in:
     `kept_in`: file that is written now and then, so that an end by force loses little."""
     saved, found = time.perf_counter(), []
     with ThreadPoolExecutor(fleet.slots) as pool:
-        for each, (result, row, seconds) in zip(
-            asked, pool.map(lambda one: _evaluated(fleet, one), asked), strict=True
-        ):
-            found.append(result)
-            stored.add(each.problem, each.candidate, ASSAY, result, evaluation=row, seconds=seconds)
+        for each, made in zip(asked, pool.map(lambda one: evaluated(fleet, one), asked), strict=True):
+            found.append(made.result)
+            stored.add(each.problem, each.candidate, ASSAY, made.result, **made.more)
             if kept_in is not None and time.perf_counter() - saved > SAVED_EVERY_S:
                 stored.save(kept_in)
                 saved = time.perf_counter()
     return found
 
 
-def _evaluated(fleet: Fleet, asked: Asked) -> tuple[Result, dict[str, Any], float]:
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """An evaluation that was made."""
+
+    result: Result
+    more: dict[str, Any]
+    """The evaluation itself, and the seconds that it took."""
+
+
+def evaluated(fleet: Fleet, asked: Asked) -> Made:
+    """One real evaluation, judged."""
     from app.judge import judge
 
     began = time.perf_counter()
@@ -126,7 +134,7 @@ def _evaluated(fleet: Fleet, asked: Asked) -> tuple[Result, dict[str, Any], floa
         Subject(evaluation=evaluation, backend=asked.backend, candidate=asked.candidate, reference=asked.reference)
     )
     result = results.build(job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
-    return result, asdict(evaluation), time.perf_counter() - began
+    return Made(result=result, more={"evaluation": asdict(evaluation), "seconds": time.perf_counter() - began})
 
 
 def judge_again(stored: Evaluations, references: Mapping[str, str]) -> int:

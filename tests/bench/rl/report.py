@@ -20,7 +20,7 @@ nothing: coverage plays no part.  With PR and PRS, KernelGYM's coverage is that 
 every answer where kernels take microseconds, honest ones and cheats alike: such a policy learns from failures only."""
 STATEMENT = (
     "In training an answer is not evaluated again: each answer draws, uniformly, one of the stored real evaluations of "
-    "its candidate. In the live loop every candidate of a step is really evaluated, once for a policy version."
+    "its candidate. In the live loop every answer is really evaluated."
 )
 NAMES = (
     "reward_eq1", "reward", "reward_last_turn", "reward_best_turn", "credited", "speedup_of_credited",
@@ -44,7 +44,7 @@ def write(folder: Path, grammar: Grammar, stored: Evaluations, *, options: Mappi
         wanted = (method, checks, cheating)
         return [one["steps"] for one in trainings if (one["method"], one["checks"], one["cheating"]) == wanted]
 
-    methods = {method: of(method, ASSAY, cheating=False) for method in METHODS}
+    methods = {method: rows for method in METHODS if (rows := of(method, ASSAY, cheating=False))}
     judges = {
         method: {each: rows for each in checks if (rows := of(method, each, cheating=True))}
         for method, checks in CHEATING.items()
@@ -126,10 +126,10 @@ def plot(folder: Path) -> dict[str, Any]:
     methods, cheating = report["methods"], report["cheating"]
     rewards = {name: each["reward_eq1"] for name, each in methods.items()}
     coverages = {name: each["coverage_of_credited"] for name, each in methods.items()}
-    plots: dict[str, tuple[dict[str, Any], str, float | None]] = {
-        "reward": (rewards, "mean reward of a turn (eq. 1)", None),
-        "coverage": (coverages, "share of time in own kernels, credited answers", 1.05),
-    }
+    plots: dict[str, tuple[dict[str, Any], str, float | None]] = {}
+    if methods:
+        plots["reward"] = (rewards, "mean reward of a turn (eq. 1)", None)
+        plots["coverage"] = (coverages, "share of time in own kernels, credited answers", 1.05)
     for method, told in cheating.items():
         ending, equation = ("_full", "eq. 8") if method == FULL else ("", "eq. 1")
         cheats = {_trained_with(checks): each["cheats"] for checks, each in told.items()}

@@ -5,11 +5,16 @@ outcome (status, speedup, coverage) in place of the feedback's words."""
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from operator import itemgetter
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -22,16 +27,22 @@ from app.domain.collection.tree import Outcome
 from app.domain.problem import Problem
 from app.domain.request import Request
 from app.domain.result import Result
-from tests.bench.rl.evaluations import Asked, Evaluations, Key, evaluate, key_of
+from tests.bench.rl.evaluations import ASSAY, Asked, Evaluations, Key, evaluated, key_of
 from tests.bench.rl.grammar import Choices, Grammar
 from tests.bench.rl.policy import Policy, Vocabulary
+
+if TYPE_CHECKING:
+    from tests.bench.gpu_fleet import Fleet
 
 
 class Evaluator(Protocol):
     """Source of results."""
 
-    def results(self, requests: Sequence[Request]) -> list[Result]:
-        """A result for each request."""
+    def submit(self, request: Request) -> Future[Result]:
+        """The result of a request, once there is one."""
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """Time in which the policy may use the device: nothing is timed there."""
 
 
 class Drawn:
@@ -40,32 +51,55 @@ class Drawn:
     def __init__(self, stored: Evaluations, checks: str, seed: int) -> None:
         self._stored, self._checks, self._dice = stored, checks, random.Random(seed)
 
-    def results(self, requests: Sequence[Request]) -> list[Result]:
+    def submit(self, request: Request) -> Future[Result]:
         """See Evaluator.  Raises KeyError for a candidate that was never evaluated."""
-        return [self._stored.draw(_key(request), self._checks, self._dice) for request in requests]
+        found: Future[Result] = Future()
+        found.set_result(self._stored.draw(_key(request), self._checks, self._dice))
+        return found
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """See Evaluator."""
+        return nullcontext()
 
 
 class Live:
-    """Real evaluations, now: each candidate once for a policy version, however many answers are that candidate."""
+    """Real evaluations, one for each answer, in as many threads as the fleet has slots."""
 
-    def __init__(self, fleet: object, stored: Evaluations) -> None:
+    def __init__(self, fleet: Fleet, stored: Evaluations) -> None:
         self.fleet, self.stored = fleet, stored
-        self.evaluations, self.seconds = 0, 0.0
-        self._now: dict[Key, Result] = {}
+        self.spans: list[tuple[float, float]] = []
+        """Begin and end of each evaluation (time.perf_counter)."""
+        self._pool = ThreadPoolExecutor(fleet.slots)
+        self._storing = Lock()
 
-    def new_version(self) -> None:
-        """Forget the results of the policy before its update; they stay stored."""
-        self._now = {}
-
-    def results(self, requests: Sequence[Request]) -> list[Result]:
+    def submit(self, request: Request) -> Future[Result]:
         """See Evaluator."""
-        new = {_key(one): one for one in requests if _key(one) not in self._now}
+        return self._pool.submit(self._evaluated, as_asked(request))
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """See Evaluator."""
+        return self.fleet.host.device_lock.shared()
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+    def _evaluated(self, asked: Asked) -> Result:
         began = time.perf_counter()
-        found = evaluate(self.fleet, [as_asked(one) for one in new.values()], self.stored)  # type: ignore[arg-type]
-        self.seconds += time.perf_counter() - began
-        self.evaluations += len(new)
-        self._now |= dict(zip(new, found, strict=True))
-        return [self._now[_key(request)] for request in requests]
+        found = evaluated(self.fleet, asked)
+        with self._storing:
+            self.stored.add(asked.problem, asked.candidate, ASSAY, found.result, **found.more)
+            self.spans.append((began, time.perf_counter()))
+        return found.result
+
+
+def covered_s(spans: Sequence[tuple[float, float]]) -> float:
+    """Seconds in which at least one of the spans runs."""
+    total, until = 0.0, -math.inf
+    for began, ended in sorted(spans):
+        total += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return total
 
 
 def _key(request: Request) -> Key:
@@ -138,36 +172,97 @@ class Rollouts:
     """Turns of each trajectory; fewer where the evaluator has failed."""
 
 
-@torch.no_grad()
 def sample(
     policy: Policy, setting: Setting, evaluator: Evaluator, *, samples: int, generator: torch.Generator
 ) -> Rollouts:
-    """`samples` trajectories for each problem.  `policy` is the rollout engine's copy."""
-    vocabulary, grammar = setting.vocabulary, setting.grammar
-    problems = [name for name in grammar.sizes.problems for _ in range(samples)]
-    dialogues = _opened(setting, problems)
-    device = policy.allowed.device
-    rows = torch.zeros(len(problems), vocabulary.length, dtype=torch.long, device=device)
-    rows[:, 0] = torch.tensor([vocabulary.ids[f"problem {name}"] for name in problems], device=device)
-    log_probs = torch.zeros(len(problems), vocabulary.turns, vocabulary.slots, device=device)
-    kernels = [grammar.base] * len(problems)
-    attempts: list[list[Attempt]] = [[] for _ in problems]
-    for turn in range(vocabulary.turns):
+    """`samples` trajectories for each problem.  `policy` is the rollout engine's copy.
+
+    A trajectory goes on as soon as its own answer is evaluated: none waits for the others of its turn."""
+    playing = _Playing(policy, setting, evaluator, samples=samples, generator=generator)
+    ready, waiting = list(range(len(playing.problems))), dict[Future[Result], int]()
+    while ready or waiting:
+        waiting |= playing.answered(ready)
+        done = wait(waiting, return_when=FIRST_COMPLETED).done
+        heard = sorted(((waiting.pop(each), each.result()) for each in done), key=itemgetter(0))
+        ready = [number for number, result in heard if playing.goes_on(number, result)]
+    return playing.rollouts()
+
+
+class _Playing:
+    """Trajectories in progress, by number."""
+
+    def __init__(
+        self, policy: Policy, setting: Setting, evaluator: Evaluator, *, samples: int, generator: torch.Generator
+    ) -> None:
+        self.problems = [name for name in setting.grammar.sizes.problems for _ in range(samples)]
+        self._policy, self._setting, self._evaluator, self._generator = policy, setting, evaluator, generator
+        self._dialogues = _opened(setting, self.problems)
+        self._kernels = [setting.grammar.base] * len(self.problems)
+        self._keys: dict[int, Key] = {}
+        self._attempts: list[list[Attempt]] = [[] for _ in self.problems]
+        vocabulary, device = setting.vocabulary, policy.allowed.device
+        self._rows = torch.zeros(len(self.problems), vocabulary.length, dtype=torch.long, device=device)
+        firsts = [vocabulary.ids[f"problem {name}"] for name in self.problems]
+        self._rows[:, 0] = torch.tensor(firsts, device=device)
+        self._log_probs = torch.zeros(len(self.problems), vocabulary.turns, vocabulary.slots, device=device)
+
+    def answered(self, numbers: Sequence[int]) -> dict[Future[Result], int]:
+        """Write the next answers of these trajectories, and submit them."""
+        by_turn: dict[int, list[int]] = {}
+        for number in numbers:
+            by_turn.setdefault(len(self._attempts[number]), []).append(number)
+        if by_turn:
+            with self._evaluator.undisturbed():
+                for turn, each in by_turn.items():
+                    self._write(turn, each)
+        return {self._evaluator.submit(self._request(number)): number for number in numbers}
+
+    @torch.no_grad()
+    def _write(self, turn: int, numbers: list[int]) -> None:
+        """Sample the answers of one turn, and edit the kernels by them."""
+        vocabulary, grammar = self._setting.vocabulary, self._setting.grammar
+        at = torch.tensor(numbers, device=self._rows.device)
+        rows = self._rows[at]
         for slot in range(vocabulary.slots):
             place = vocabulary.place(turn, slot)
-            found = policy.log_probs(policy(rows[:, :place])[:, -1:], place - 1)[:, 0]
-            chosen = torch.multinomial(found.exp(), 1, generator=generator)
+            found = self._policy.log_probs(self._policy(rows[:, :place])[:, -1:], place - 1)[:, 0]
+            chosen = torch.multinomial(found.exp(), 1, generator=self._generator)
             rows[:, place] = chosen[:, 0]
-            log_probs[:, turn, slot] = found.gather(1, chosen)[:, 0]
+            self._log_probs[at, turn, slot] = found.gather(1, chosen)[:, 0]
+        self._rows[at] = rows
         first = vocabulary.place(turn, 0)
-        written = [vocabulary.choices(row) for row in rows[:, first : first + vocabulary.slots].tolist()]
-        kernels = [grammar.edited(old, new) for old, new in zip(kernels, written, strict=True)]
-        told = _answered(dialogues, problems, kernels, setting, evaluator, attempts)
-        after = first + vocabulary.slots
-        rows[:, after : after + len(told[0])] = torch.tensor(told, device=device)
-    return Rollouts(
-        rows=rows, log_prob=log_probs, problems=tuple(problems), attempts=tuple(tuple(each) for each in attempts)
-    )
+        tokens = rows[:, first : first + vocabulary.slots].tolist()
+        for number, each in zip(numbers, tokens, strict=True):
+            self._kernels[number] = grammar.edited(self._kernels[number], vocabulary.choices(each))
+
+    def _request(self, number: int) -> Request:
+        source = self._setting.grammar.source(self.problems[number], self._kernels[number])
+        request = self._dialogues[number].read(ModelAnswer(text=f"```python\n{source}```\n"))
+        assert request is not None, "the grammar writes code"
+        self._keys[number] = _key(request)
+        return request
+
+    def goes_on(self, number: int, result: Result) -> bool:
+        """Tell a trajectory its result; False where it ends."""
+        dialogue, vocabulary = self._dialogues[number], self._setting.vocabulary
+        outcome = dialogue.judge(result).outcome
+        attempts = self._attempts[number]
+        attempts.append(
+            Attempt(choices=self._kernels[number], key=self._keys[number], job_id=result["job_id"], outcome=outcome)
+        )
+        told = vocabulary.feedback(status_of(outcome), outcome.speedup, outcome.coverage)
+        after = vocabulary.place(len(attempts) - 1, vocabulary.slots)
+        self._rows[number, after : after + len(told)] = torch.tensor(told, device=self._rows.device)
+        return dialogue.stop is None
+
+    def rollouts(self) -> Rollouts:
+        """Everything that was said."""
+        return Rollouts(
+            rows=self._rows,
+            log_prob=self._log_probs,
+            problems=tuple(self.problems),
+            attempts=tuple(tuple(each) for each in self._attempts),
+        )
 
 
 def _opened(setting: Setting, problems: Sequence[str]) -> list[Dialogue]:
@@ -175,33 +270,6 @@ def _opened(setting: Setting, problems: Sequence[str]) -> list[Dialogue]:
     used = {kind: templates.choose(shipped, ref, kind) for kind, ref in texts.refs(setting.spec).items()}
     by_name = {name: setting.problem(name) for name in set(problems)}
     return [Dialogue(setting.spec, by_name[name], used, sample=number) for number, name in enumerate(problems)]
-
-
-def _answered(
-    dialogues: Sequence[Dialogue],
-    problems: Sequence[str],
-    kernels: Sequence[Choices],
-    setting: Setting,
-    evaluator: Evaluator,
-    attempts: Sequence[list[Attempt]],
-) -> list[list[int]]:
-    """Give every dialogue its answer; the tokens of the feedback.  Attempts are added to `attempts`."""
-    requests: dict[int, Request] = {}
-    for number, dialogue in enumerate(dialogues):
-        if dialogue.stop is None:
-            source = setting.grammar.source(problems[number], kernels[number])
-            request = dialogue.read(ModelAnswer(text=f"```python\n{source}```\n"))
-            assert request is not None, "the grammar writes code"
-            requests[number] = request
-    results = dict(zip(requests, evaluator.results(list(requests.values())), strict=True))
-    told = [setting.vocabulary.feedback("none", None, None)] * len(dialogues)
-    for number, request in requests.items():
-        outcome = dialogues[number].judge(results[number]).outcome
-        attempts[number].append(
-            Attempt(choices=kernels[number], key=_key(request), job_id=results[number]["job_id"], outcome=outcome)
-        )
-        told[number] = setting.vocabulary.feedback(status_of(outcome), outcome.speedup, outcome.coverage)
-    return told
 
 
 _STATUSES: Mapping[str | None, str] = {

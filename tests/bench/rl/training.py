@@ -155,10 +155,14 @@ class Trainer:
         self._optimiser.step()
 
     def _mismatch(self, found: Rollouts, log_prob: torch.Tensor) -> dict[str, float]:
-        train, rollout = log_prob.flatten(1), found.log_prob.flatten(1)
-        metrics = mismatch.metrics(train, rollout, torch.ones_like(train))
-        mean = (train - rollout).mean(dim=1).abs()
-        return {"kl": metrics["kl"], "k3_kl": metrics["k3_kl"], "log_ratio_abs_mean": float(mean.mean())}
+        """Figures over the answers that were written."""
+        written = torch.zeros_like(log_prob)
+        for row, attempts in enumerate(found.attempts):
+            written[row, : len(attempts)] = 1.0
+        train, rollout, mask = log_prob.flatten(1), found.log_prob.flatten(1), written.flatten(1)
+        metrics = mismatch.metrics(train, rollout, mask)
+        gaps = (train - rollout).masked_fill(mask == 0, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        return {"kl": metrics["kl"], "k3_kl": metrics["k3_kl"], "log_ratio_abs_mean": float(gaps.abs().mean())}
 
 
 def dropped(credited: list[Credit]) -> Counter[str]:
