@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from workers.protocol.control_channel import Command, Outcome
+from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session import process as handles
 from workers.referee.session import reference_pool as reference_processes
 from workers.referee.session.process import FailedError, ProcessHandle, Slow
@@ -25,6 +26,8 @@ class FakeProcessHandle:
     ) -> None:
         self.process = self
         self.struck = False
+        self.sessions = 0
+        self.device_lock: DeviceLock | None = None
         self._answers = answers
         self.lock = threading.RLock()
         self.loaded: list[tuple[bytes, str]] = []
@@ -239,7 +242,7 @@ def test_one_that_is_stuck_while_others_wait_refuses_them_and_is_left_without_be
     with first.handle.lock:  # it is being asked something
         waiting = threading.Thread(target=wait)
         waiting.start()
-        while len(spawn.given) == 1 and references._sessions[id(first.handle)] == 1:
+        while len(spawn.given) == 1 and first.handle.sessions == 1:
             pass
         references.condemn(first.handle)
     waiting.join(LIMIT_S)

@@ -2,7 +2,9 @@
 
    Loaded before the CUDA runtime (LD_PRELOAD), so that PyTorch's allocator takes its segments from here.  Each
    allocation is one physical allocation of the driver with one range of addresses, as cudaMalloc's are, and the process
-   can export it by a descriptor, as those cannot be (workers/protocol/shared_memory.py).  Built by
+   can export it by a descriptor, as those cannot be (workers/protocol/shared_memory.py).  Segments of 2 MiB, which
+   PyTorch takes for tensors of up to 1 MiB, are slices of larger allocations: the referee maps each allocation of which
+   it reads outputs, and a hundred calls of a small problem have outputs in dozens of segments.  Built by
    workers/referee/host/device_memory.py.  Declarations are those of cuda.h, which a host without CUDA's toolkit lacks. */
 
 #define _GNU_SOURCE
@@ -36,14 +38,20 @@ enum { PINNED = 1, POSIX_FD = 1, ON_DEVICE = 1, READ_WRITE = 3, OUT_OF_MEMORY = 
 /* Granularity of device memory, in bytes, on every GPU since Pascal. */
 #define UNIT ((size_t)2 << 20)
 
+/* Slices of an allocation for segments of 2 MiB, one bit of `Piece.used` each. */
+#define SLICES 16
+#define ALL_USED ((1u << SLICES) - 1)
+
 typedef struct Piece {
     Address address;
     size_t size;
+    unsigned used; /* bits of the slices in use; 0 for an allocation that is not sliced */
+    int device;
     struct Piece *next;
 } Piece;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Piece *pieces; /* allocations made here; guarded by `lock` */
+static Piece *pieces; /* allocations made here; guarded by `lock`, which no call of the driver's happens under */
 
 static struct {
     Result (*create)(Handle *, size_t, const Properties *, unsigned long long);
@@ -102,6 +110,39 @@ static Result place(Handle handle, size_t size, int device, Address *address) {
     return failed;
 }
 
+/* Allocate so many bytes, of which the slices `used` are taken; false without memory. */
+static bool add(size_t size, int device, unsigned used, void **pointer) {
+    const Properties wanted = {.type = PINNED, .handle_types = POSIX_FD, .location = {ON_DEVICE, device}};
+    Piece *piece = malloc(sizeof *piece);
+    Handle handle;
+    Address address;
+    if (!piece || cuda.create(&handle, size, &wanted, 0) || place(handle, size, device, &address)) {
+        free(piece);
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    *piece = (Piece){address, size, used, device, pieces};
+    pieces = piece;
+    pthread_mutex_unlock(&lock);
+    *pointer = (void *)address;
+    return true;
+}
+
+/* Take the first free slice of the device's sliced allocations; false if there is none. */
+static bool take_slice(int device, void **pointer) {
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (Piece *piece = pieces; piece && !found; piece = piece->next)
+        if (piece->used && piece->used != ALL_USED && piece->device == device) {
+            const int slice = __builtin_ctz(~piece->used);
+            piece->used |= 1u << slice;
+            *pointer = (void *)(piece->address + slice * UNIT);
+            found = true;
+        }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 Result cudaMalloc(void **pointer, size_t size) {
     int device;
     resolve_once();
@@ -109,44 +150,58 @@ Result cudaMalloc(void **pointer, size_t size) {
         return OUT_OF_MEMORY;
     if (!cuda.usable || !pointer || !size || cuda.get_device(&device))
         return cuda.malloc(pointer, size);
-    const Properties wanted = {.type = PINNED, .handle_types = POSIX_FD, .location = {ON_DEVICE, device}};
     const size_t rounded = (size + UNIT - 1) / UNIT * UNIT;
-    Piece *piece = malloc(sizeof *piece);
-    Handle handle;
-    Address address;
-    if (!piece || cuda.create(&handle, rounded, &wanted, 0) || place(handle, rounded, device, &address)) {
-        free(piece);
-        return OUT_OF_MEMORY; /* PyTorch's allocator gives unused segments back and asks again */
-    }
-    pthread_mutex_lock(&lock);
-    *piece = (Piece){address, rounded, pieces};
-    pieces = piece;
-    pthread_mutex_unlock(&lock);
-    *pointer = (void *)address;
-    return 0;
+    if (rounded == UNIT && (take_slice(device, pointer) || add(SLICES * UNIT, device, 1, pointer)))
+        return 0;
+    return add(rounded, device, 0, pointer) ? 0 : OUT_OF_MEMORY; /* PyTorch then gives unused segments back */
 }
 
-static Piece *take(void *pointer) {
-    Piece *found = NULL;
+/* Test whether the pointer is the begin of an allocation, or of one of its slices in use. */
+static bool holds(const Piece *piece, Address at) {
+    if (!piece->used)
+        return piece->address == at;
+    const Address slice = (at - piece->address) / UNIT;
+    return at >= piece->address && slice < SLICES && (at - piece->address) % UNIT == 0 && piece->used >> slice & 1;
+}
+
+static bool is_here(Address at) {
     pthread_mutex_lock(&lock);
-    for (Piece **at = &pieces; *at; at = &(*at)->next)
-        if ((*at)->address == (Address)pointer) {
-            found = *at;
-            *at = found->next;
+    const Piece *piece = pieces;
+    while (piece && !holds(piece, at))
+        piece = piece->next;
+    pthread_mutex_unlock(&lock);
+    return piece != NULL;
+}
+
+/* Give up the allocation or the slice at the pointer.  Returns the allocation if nothing of it is in use any more. */
+static Piece *give_up(Address at) {
+    Piece *unused = NULL;
+    pthread_mutex_lock(&lock);
+    for (Piece **link = &pieces; *link; link = &(*link)->next)
+        if (holds(*link, at)) {
+            Piece *piece = *link;
+            if (piece->used)
+                piece->used &= ~(1u << (at - piece->address) / UNIT);
+            if (!piece->used) {
+                unused = piece;
+                *link = piece->next;
+            }
             break;
         }
     pthread_mutex_unlock(&lock);
-    return found;
+    return unused;
 }
 
 Result cudaFree(void *pointer) {
     resolve_once();
-    Piece *piece = pointer ? take(pointer) : NULL;
-    if (!piece)
+    if (!pointer || !is_here((Address)pointer))
         return cuda.free ? cuda.free(pointer) : 0;
-    Result failed = cuda.synchronize(); /* as cudaFree does: queued work may use the memory */
-    cuda.unmap(piece->address, piece->size);
-    cuda.unreserve(piece->address, piece->size);
-    free(piece);
+    const Result failed = cuda.synchronize(); /* as cudaFree does: queued work may use the memory */
+    Piece *unused = give_up((Address)pointer);
+    if (unused) {
+        cuda.unmap(unused->address, unused->size);
+        cuda.unreserve(unused->address, unused->size);
+        free(unused);
+    }
     return failed;
 }

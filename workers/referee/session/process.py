@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,12 +15,13 @@ import torch
 
 from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Outcome
+from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session.mapped_memory import Windows
 from workers.sandbox.process import Confined, TimedOut
 
 NO_SEED = bytes(32)
 
-SLOW_S = 5.0
+SLOW_S = 0.05
 """Seconds from which on a request to a reference, or the wait for another evaluation's request, must not keep timers
 waiting."""
 
@@ -55,6 +57,11 @@ class ProcessHandle:
         self.lock = threading.RLock()
         """Held from a request to its answer, or longer by a thread that needs no other request between two of its
         own."""
+        self.device_lock: DeviceLock | None = None
+        """Lock of the device, which a thread that checks does not keep from timers while it waits for this process
+        alone; None if its requests are short, or timed."""
+        self.sessions = 0
+        """Evaluations that use the process; counted for a reference's process (reference_pool.py)."""
         self._sequence = 0
         self._mailbox_fd = shared_memory.host_file("mailbox", control_channel.MAILBOX_BYTES)
         self.mailbox = mmap.mmap(self._mailbox_fd, control_channel.MAILBOX_BYTES)
@@ -80,12 +87,26 @@ class ProcessHandle:
             self.post(command, session, a, b, c, seed, fd)
             self.process.thaw()
             if slow is None or timeout_s <= SLOW_S:
-                return self.take(timeout_s)
+                return self._take_patiently(timeout_s)
             try:
                 return self.take(SLOW_S)
             except TimedOut:
                 slow(self.process)
                 return self.take(timeout_s - SLOW_S)
+
+    def _take_patiently(self, timeout_s: float) -> tuple[int, int]:
+        """The answer to the posted request, as `take`.  If a timer waits meanwhile, and no other evaluation uses this
+        process, the request goes on apart."""
+        lock = self.device_lock
+        until = time.monotonic() + timeout_s
+        while lock is not None and time.monotonic() + SLOW_S < until:
+            try:
+                return self.take(SLOW_S)
+            except TimedOut:
+                if lock.obstructed and self.sessions == 1:
+                    with lock.apart_meanwhile(self.process):
+                        return self.take(max(0.0, until - time.monotonic()))
+        return self.take(max(0.0, until - time.monotonic()))
 
     @contextmanager
     def reserved(self, slow: Slow | None) -> Iterator[None]:

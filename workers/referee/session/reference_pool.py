@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from app.domain.ids import sha256
 from workers.protocol.control_channel import Outcome
+from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session.process import FailedError, ProcessHandle, Slow
 from workers.referee.session.process_session import Session
 from workers.sandbox.process import Ended, TimedOut, ZygoteError
@@ -36,15 +37,14 @@ SESSIONS = 4
 class References:
     """Reference processes by problem.  Thread-safe."""
 
-    def __init__(self, spawn: Callable[[], ProcessHandle], kept: int) -> None:
+    def __init__(self, spawn: Callable[[], ProcessHandle], kept: int, device_lock: DeviceLock | None = None) -> None:
         """`spawn` starts a process that serves references; `kept`: processes that stay for their problem's next
-        evaluation."""
+        evaluation; `device_lock`: lock that long requests do not keep from timers."""
         self._spawn = spawn
         self._kept = kept
+        self._device_lock = device_lock
         self._lock = threading.Lock()
         self._known: OrderedDict[str, ProcessHandle] = OrderedDict()
-        self._sessions: dict[int, int] = {}
-        """id of a process → sessions in it."""
         self._numbers = itertools.count(1)
         self._stuck: dict[str, float] = {}
         """Problem → time (time.monotonic) at which its reference gave no answer."""
@@ -64,9 +64,10 @@ class References:
             fresh = handle is None
             if handle is None:
                 handle = self._spawn()
+                handle.device_lock = self._device_lock
                 handle.lock.acquire()  # a second thread waits until it is loaded
             self._known[key] = handle
-            self._sessions[id(handle)] = self._sessions.get(id(handle), 0) + 1
+            handle.sessions += 1
             leaving = self._surplus()
         for old in leaving:
             old.close()
@@ -107,17 +108,17 @@ class References:
         return next(key for key in keys if self._has_room(self._known.get(key)))
 
     def _has_room(self, handle: ProcessHandle | None) -> bool:
-        return handle is None or self._sessions.get(id(handle), 0) < SESSIONS
+        return handle is None or handle.sessions < SESSIONS
 
     def _surplus(self) -> list[ProcessHandle]:
         """Idle processes beyond the number to keep, oldest first, removed from the pool.  The lock is held."""
-        idle = [key for key, handle in self._known.items() if not self._sessions.get(id(handle))]
+        idle = [key for key, handle in self._known.items() if not handle.sessions]
         return [self._known.pop(key) for key in idle[: max(0, len(self._known) - self._kept)]]
 
     def end_idle(self) -> None:
         """End the processes without sessions."""
         with self._lock:
-            idle = [key for key, handle in self._known.items() if not self._sessions.get(id(handle))]
+            idle = [key for key, handle in self._known.items() if not handle.sessions]
             leaving = [self._known.pop(key) for key in idle]
         for handle in leaving:
             handle.process.strike()  # all at once: they die side by side
@@ -134,10 +135,9 @@ class References:
 
     def _stand_up(self, handle: ProcessHandle) -> None:
         with self._lock:
-            self._sessions[id(handle)] -= 1
-            last = not self._sessions[id(handle)]
+            handle.sessions -= 1
+            last = not handle.sessions
             if last:
-                del self._sessions[id(handle)]
                 handle.rest()
             known = any(each is handle for each in self._known.values())
         if last and not known:
@@ -177,7 +177,7 @@ class References:
     def _drop(self, handle: ProcessHandle) -> None:
         self.discard(handle)
         with self._lock:
-            taken = bool(self._sessions.get(id(handle)))
+            taken = bool(handle.sessions)
         if not taken:  # else the last session to leave closes it
             handle.close()
 

@@ -96,7 +96,7 @@ class Host:
         self._retired: list[ProcessHandle] = []
         self._warm_pool: WarmPool | None = None
         self.references = References(
-            lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES), self.device.references_kept
+            lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES), self.device.references_kept, self.device_lock
         )
         self.baselines = Baselines()
         self.usual = Usual()

@@ -172,11 +172,11 @@ class Score:
 
     @contextmanager
     def beside(self, device_lock: DeviceLock) -> Iterator[None]:
-        """Share the device with others; the time counts as spent beside timing."""
+        """Share the device with others; the time, without waits for them, counts as spent beside timing."""
         with device_lock.shared():
-            began = time.monotonic()
+            began = time.monotonic() - device_lock.waits.seconds()
             yield
-            self.beside_s += time.monotonic() - began
+            self.beside_s += time.monotonic() - device_lock.waits.seconds() - began
 
     def watch(self) -> None:
         """Run the canary.  Raises DeviceUnhealthyError if the driver has reported a fault."""
