@@ -117,8 +117,8 @@ class WatchedLock(DeviceLock):
         TIMES.watched = self
         TIMES.turn(state)
 
-    def _enter(self) -> None:
-        super()._enter()
+    def _begin_checking(self) -> None:
+        super()._begin_checking()
         TIMES.begin()
         self._note()
 
