@@ -17,6 +17,7 @@ import torch
 from app.domain.evaluation import Block, Timing
 from workers.protocol.control_channel import Delivering
 from workers.referee.host.health import Health
+from workers.referee.host.waiting_time import Waits
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.timing import blocks, paired_benchmark, samples, sizing, unpaired
 from workers.referee.timing.quiet_host import Venue
@@ -42,7 +43,7 @@ class Sides:
     def __init__(self, reference_us: float, candidate_us: float, *, slots: int, noise: random.Random) -> None:
         self.reference, self.candidate = Side(reference_us), Side(candidate_us)
         self.slots = slots
-        self.device_lock = SimpleNamespace(shared=nullcontext, wait_for_those_apart=lambda seconds: None)
+        self.device_lock = SimpleNamespace(shared=nullcontext, waits=Waits(), wait_for_those_apart=lambda seconds: None)
         self.exclusive = nullcontext
         self.bytes_per_call = 1 << 20
         self.draw_us = 40.0

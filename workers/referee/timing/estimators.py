@@ -62,10 +62,12 @@ def _factor(count: int) -> float:
     return FACTOR_OF_TWO if count == 2 else max(4 / count, 1.1 / math.sqrt(count))
 
 
-def widened(found: Interval, half_width: float) -> Interval:
-    """The interval, widened by an independent uncertainty in quadrature on each side."""
-    below = math.hypot(found.centre - found.low, half_width)
-    above = math.hypot(found.high - found.centre, half_width)
+def widened(found: Interval, below: float, above: float | None = None) -> Interval:
+    """The interval, widened by an independent uncertainty in quadrature on each side; `above`: as `below` if None."""
+    below, above = (
+        math.hypot(found.centre - found.low, below),
+        math.hypot(found.high - found.centre, below if above is None else above),
+    )
     return Interval(centre=found.centre, low=found.centre - below, high=found.centre + above)
 
 

@@ -88,13 +88,16 @@ def _wanted(score: Score) -> float:
 
 def _widened(score: Score, found: estimators.Interval) -> estimators.Interval:
     """The interval from the blocks, widened by errors that all blocks share: how far each side's process may be off,
-    and the hand-over, which cancels as far as both sides' blocks last equally long."""
+    and the hand-over, which cancels as far as both sides' blocks last equally long.  The shorter side's hand-over is
+    subtracted from both, so the other side may be faster than it seems by the difference."""
     walls = [
         estimators.median([block.wall_us for group in score.groups for block in group if block.side == side])
         for side in SIDES
     ]
     shares = [handover_share(score, wall) for wall in walls]
-    return estimators.widened(found, math.hypot(*map(process_off, walls), shares[0] - shares[1]))
+    both = math.hypot(*map(process_off, walls), shares[0] - shares[1])
+    slower = [(score.handover_us(side) - score.handover.us) / wall for side, wall in zip(SIDES, walls, strict=True)]
+    return estimators.widened(found, math.hypot(both, slower[0]), math.hypot(both, slower[1]))
 
 
 def process_off(wall_us: float) -> float:
