@@ -101,3 +101,11 @@ def test_views_of_the_inputs_are_outputs_like_any_other(host: Host, forward: str
     assert found.status is Status.PASSED, found.error
     assert found.correctness is not None
     assert found.correctness.failed_calls == 0
+
+
+@pytest.mark.parametrize("forward", ["return x[:0]", "return x[:0], {'y': y[:, :0]}", "return None"])
+def test_an_answer_without_elements_proves_nothing(host: Host, forward: str) -> None:
+    found = against_itself(host, reference(forward))
+    assert (found.status, found.error and found.error.kind) == (Status.INVALID, "reference_failed")
+    assert found.error is not None
+    assert "no elements" in found.error.message

@@ -5,15 +5,17 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from app.domain.evaluation import CaseOutcome, Environment, Evaluation, Status
+from app.domain.evaluation import CaseOutcome, Environment, Evaluation, Status, Trial
 from app.domain.evidence import Traces
 from app.domain.job import Job, JobOptions
+from tests.unit.measurements import EMPTY, PASSED, TRIAL, with_trial
 from workers.protocol import worker_socket
 from workers.referee import evaluate_cases
 from workers.referee.cancellation import Cancellation
@@ -30,6 +32,15 @@ def test_the_deadline_grows_with_the_number_of_cases() -> None:
     assert [evaluate_cases.allowed_s(120, cases) for cases in (1, 20, 40, 100)] == [120, 120, 240, 600]
     assert evaluate_cases.allowed_s(3000, 100) == evaluate_cases.LONGEST_S
     assert evaluate_cases.allowed_s(7000, 100) == 7000
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [(EMPTY, (Status.INVALID, "reference_failed")), (TRIAL, (Status.PASSED, None))]
+)
+def test_cases_of_which_none_has_an_answer_prove_nothing(other: Trial, expected: tuple[Status, str | None]) -> None:
+    found = [with_trial(replace(PASSED, timing=None), trial) for trial in (EMPTY, other)]
+    merged = evaluate_cases.merged(found, b"", 120)
+    assert (merged.status, merged.error and merged.error.kind) == expected
 
 
 def test_a_hundred_cases_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

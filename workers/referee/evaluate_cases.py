@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import prod
 
 from app.domain.evaluation import Correctness, Evaluation, EvaluationError, PeerRule, Status, Trial
 from app.domain.evidence import Ablation, Testimony, Traces
@@ -32,6 +33,8 @@ device (two cores), so 120 s for all of 100 cases were over after 63."""
 
 LONGEST_S = 3600.0
 """Limit for all cases, in seconds, unless a single evaluation's deadline is longer."""
+
+EMPTY = "in no case do the outputs have any elements: there is no answer that could be wrong"
 
 LEAST_S = 1.0
 """Remaining seconds below which no further case is begun."""
@@ -111,6 +114,8 @@ def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, Evalua
     if not bad and len(found) < of:
         message = f"{len(found)} of {of} cases in {deadline_s:g} s, and all of those right"
         return Status.TIMEOUT, EvaluationError(kind="deadline", message=message)
+    if not bad and not any(map(_has_elements, found)):
+        return Status.INVALID, EvaluationError(kind="reference_failed", message=EMPTY)
     if not bad:
         return Status.PASSED, None
     worst = next((each for each in bad if each.status is not Status.INCORRECT), bad[0])
@@ -121,6 +126,12 @@ def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, Evalua
     return worst.status, replace(
         worst.error, message=where + worst.error.message + (f" (failed, too: {others})" if others else "")
     )
+
+
+def _has_elements(evaluation: Evaluation) -> bool:
+    """Return whether any verified answer held something; also of one without a record."""
+    trials = evaluation.correctness.trials if evaluation.correctness else ()
+    return not trials or any(prod(check.shape) for trial in trials for check in trial.outputs)
 
 
 def _correctness(found: Sequence[tuple[Correctness, str]]) -> Correctness | None:

@@ -24,6 +24,9 @@ from workers.shims.reference_session import Draw, Session, call, keep_little, se
 WATCHED_S = 10.0
 """Time after which a call whose operators are watched is given up."""
 
+EMPTY = "the reference's outputs have no elements: there is no answer that could be wrong"
+"""Message about a problem that proves nothing."""
+
 TIMED_CALLS, TIMED_S = 5, 0.1
 """Calls by which the time of one is found, and the time after which no other begins, in seconds."""
 
@@ -125,6 +128,8 @@ class Problem:
         with memory_estimate.Peak(self.device) as calling:
             outputs = call(model, inputs)
         outputs = copy.deepcopy(outputs)
+        if case is None and not _has_elements(outputs):
+            raise ValueError(EMPTY)
         changed = [
             index
             for index, (old, new) in enumerate(zip(layout.values(before), layout.values(inputs), strict=True))
@@ -217,6 +222,11 @@ class Problem:
                 raise
             torch.cuda.empty_cache()
             return true_answer.Truth.OWN
+
+
+def _has_elements(outputs: Any) -> bool:
+    """Return whether an answer holds anything: a number, or a tensor that is not empty."""
+    return any(not isinstance(value, torch.Tensor) or value.numel() > 0 for value in layout.values(outputs))
 
 
 def _fastest_us(model: Any, given: Callable[[], list[Any]], device: torch.device) -> float:
