@@ -1,9 +1,10 @@
 """JUDGE: its source reaches into the process that says whose work it is (hacks 5e, 6d).
 
 Evidence: the source, parsed and never run (app/domain/process_reach.py): frames, live objects, loaded modules, dispatch
-modes, members of libraries that are assigned to, and text that is run.  Which kernels did the work is the account of
-the candidate's own process, and such a source could rewrite the account; so a candidate with kernels of its own has no
-credit for them.  In 170 published honest kernels and 150 of the zoo there is none.
+modes, members of libraries that are assigned to, text that is run, and native code beside interpreted kernels.  Which
+kernels did the work is the account of the candidate's own process, and such a source could rewrite the account, or work
+past it; so a candidate with kernels of its own has no credit for them.  In 170 published honest kernels and 150 of the
+zoo there is none.
 
 It guards against plain text.  A source that hides such a name is found by acts that cannot be hidden: it has to run
 text, or to take names apart and together (static_hints)."""
@@ -14,19 +15,20 @@ from collections.abc import Iterator
 
 from app.detectors import base
 from app.domain import process_reach
+from app.domain.backend import BACKENDS
 from app.domain.verdict import Finding, Label, Subject
 
 
 class ReachesProcess:
     """Ways out of the candidate's own code."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where it passed and its own kernels are credited by the process's account."""
         if not subject.candidate or not subject.evaluation.correct or not base.own_rows(subject.evaluation.profile):
             return
-        ways = process_reach.ways(subject.candidate)
+        ways = process_reach.ways(subject.candidate, native=_native(subject))
         if ways:
             yield Finding(
                 detector="reaches_process",
@@ -35,3 +37,9 @@ class ReachesProcess:
                 summary=f"its source reaches into the process that accounts for its work: {', '.join(ways)[:200]}",
                 evidence={"ways": list(ways[: base.LISTED])},
             )
+
+
+def _native(subject: Subject) -> frozenset[str]:
+    """Ways to native code, beside interpreted kernels; a GPU's work is in the driver's account."""
+    interpreted = subject.evaluation.environment.device_class == "cpu" and BACKENDS[subject.backend].interpreted_on_cpu
+    return process_reach.NATIVE if interpreted else frozenset()

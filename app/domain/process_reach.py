@@ -7,7 +7,7 @@ library's, or that makes code or names from text, could tell anything.  None of 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from app.domain.source_ablation import MAX_BYTES
 
@@ -20,7 +20,9 @@ MODULES = frozenset(
         "importlib",
         "multiprocessing",
         "subprocess",
+        "torch.multiprocessing",
         "torch.utils._python_dispatch",
+        "unittest",
     }
 )
 """Modules with a view of other code, or of other processes, whose work is in no account, by name or beginning."""
@@ -43,6 +45,10 @@ ATTRIBUTES = frozenset(
         "_disable_current_modes",
         "_DisablePythonDispatcher",
         "_DisableTorchDispatch",
+        "DisableTorchFunction",
+        "DisableTorchFunctionSubclass",
+        "_TensorBase",
+        "TensorBase",
         "_ExcludeDispatchKeyGuard",
         "_getframe",
         "_pop_mode_temporarily",
@@ -51,6 +57,10 @@ ATTRIBUTES = frozenset(
         "_is_profiler_enabled",
         "_len_torch_dispatch_stack",
         "_get_current_dispatch_mode",
+        "ag_frame",
+        "cr_frame",
+        "enable_onednn_fusion",
+        "execv",
         "f_back",
         "f_builtins",
         "f_globals",
@@ -61,40 +71,70 @@ ATTRIBUTES = frozenset(
         "gi_frame",
         "memmove",
         "meta_path",
-        "modules",
+        "optimize_for_inference",
+        "popen",
         "posix_spawn",
+        "posix_spawnp",
+        "ProcessPoolExecutor",
         "profiler",
         "pythonapi",
         "setprofile",
         "settrace",
+        "spawnv",
+        "spawnvp",
         "string_at",
+        "system",
         "tb_frame",
+        "_jit_set_llga_enabled",
+        "__array_interface__",
+        "__array_struct__",
+        "__base__",
+        "__bases__",
         "__builtins__",
         "__closure__",
         "__code__",
         "__globals__",
+        "__mro__",
         "__subclasses__",
     }
 )
-"""Attributes through which other code, or memory and processes past its account, are reached; `modules` of `sys`
-alone."""
+"""Attributes through which other code, or memory and processes past its account, are reached."""
+
+DOTTED = frozenset({"sys.modules", "torch.jit.freeze"})
+"""The same by their whole names."""
+
+TEXTS = frozenset({"__array_interface__", "__array_struct__"})
+"""Names that are looked up in an object, so that a text is as good as an attribute."""
+
+NATIVE = frozenset({"cffi", "cpp_extension", "ctypes", "load_inline", "load_library", "numba"})
+"""Modules and members that run native code; its work on the CPU device is in no account."""
+
+MEMBERS = frozenset({"__delattr__", "__dict__", "__setattr__"})
+"""Attributes of a module or class through which its members are replaced."""
 
 SWITCHES = frozenset({"backends", "config", "knobs"})
 """Parts of modules that are there to be assigned to."""
 
 TOO_LONG = "a text too long or too deep to be read"
 
+ABSENT = frozenset({"reference"})
+"""Modules that there are none of in a candidate's process: the problem, which some candidates test themselves by where
+they were written."""
+
 RUNNING_TEXT = frozenset({"__import__", "eval", "exec"})
 
 
-def ways(source: bytes) -> tuple[str, ...]:
-    """Names of the ways found, each once; none in one that is no Python of this version."""
+def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
+    """Names of the ways found, each once; none in one that is no Python of this version.
+
+    `native`: modules and members that are ways, too: NATIVE where native code has no account."""
     if len(source) > MAX_BYTES:
         return (TOO_LONG,)
     try:
         tree = ast.parse(source)
         imported = _imported(tree)
-        return tuple(dict.fromkeys(way for node in ast.walk(tree) for way in _ways(node, imported)))
+        found = (way for node in ast.walk(tree) for way in (*_ways(node, imported), *_native(node, native)))
+        return tuple(dict.fromkeys(found))
     except (RecursionError, MemoryError):
         return (TOO_LONG,)
     except (SyntaxError, ValueError):
@@ -102,13 +142,32 @@ def ways(source: bytes) -> tuple[str, ...]:
 
 
 def _imported(tree: ast.Module) -> frozenset[str]:
-    """Names by which modules and their members are known in the source."""
-    return frozenset(
+    """Names by which modules and their members are known in the source: those of imports, and other names for them."""
+    names = {
         (alias.asname or alias.name).split(".")[0]
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
-    )
+        if alias.name not in ABSENT
+    }
+    others = [each for node in ast.walk(tree) for each in _renamed(node) if not _is_switch(each[1])]
+    while more := {name for name, value in others if name not in names and _root(value, calls=False) in names}:
+        names |= more
+    return frozenset(names)
+
+
+def _renamed(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """`name = value`, and `for name in (value, …)`."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((each.id, value) for each in targets if isinstance(each, ast.Name))
+        case (
+            ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            | ast.NamedExpr(target=ast.Name(id=name), value=value)
+        ):
+            yield name, value
+        case ast.For(target=ast.Name(id=name), iter=ast.Tuple(elts=values) | ast.List(elts=values)):
+            yield from ((name, value) for value in values)
 
 
 def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
@@ -117,36 +176,59 @@ def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
             yield from (alias.name for alias in names if _is_beyond(alias.name) and alias.name not in ("gc", "inspect"))
         case ast.ImportFrom(module=str(module), names=names):
             found = (f"{module}.{alias.name}" for alias in names)
-            yield from (name for name in found if _is_beyond(name) or name.split(".")[-1] in ATTRIBUTES - {"modules"})
-        case ast.Attribute(attr=name):
-            dotted = _dotted(node)
-            if dotted.split(".")[0] in ("gc", "inspect") and dotted not in HARMLESS:
-                yield dotted
-            elif name in ATTRIBUTES and (name != "modules" or dotted == "sys.modules"):
-                yield dotted or name
+            yield from (name for name in found if _is_beyond(name) or name.split(".")[-1] in ATTRIBUTES)
+        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if _is_replaced(node, imported):
+            yield f"{ast.unparse(node)} ="
+        case ast.Attribute(attr=name) if _is_way(node, imported):
+            yield _dotted(node) or name
+        case ast.Constant(value=str(text)) | ast.FunctionDef(name=text) | ast.Name(id=text) if text in TEXTS:
+            yield text
         case ast.Call(func=ast.Name(id=name), args=[_, *_]) if name in RUNNING_TEXT:
             yield f"{name}()"
-        case ast.Call(func=ast.Name(id="setattr"), args=[ast.expr() as target, *_]) if _root(target) in imported:
-            yield f"setattr({ast.unparse(target)})"
-        case ast.Assign(targets=targets):
-            yield from (f"{ast.unparse(each)} =" for each in targets if _is_replaced(each, imported))
+        case ast.Call(func=ast.Name(id="setattr" | "delattr" | "vars" | "super" as name), args=[target, *_]):
+            if _root(target, calls=False) in imported:
+                yield f"{name}({ast.unparse(target)})"
+
+
+def _is_way(node: ast.Attribute, imported: frozenset[str]) -> bool:
+    dotted = _dotted(node)
+    if dotted.split(".")[0] in ("gc", "inspect"):
+        return dotted not in HARMLESS
+    if node.attr in MEMBERS:
+        return _root(node, calls=False) in imported
+    return dotted in DOTTED or node.attr in ATTRIBUTES
+
+
+def _native(node: ast.AST, ways: Collection[str]) -> Iterator[str]:
+    """Ways to native code."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names if set(alias.name.split(".")) & set(ways))
+        case ast.ImportFrom(module=str(module), names=names):
+            found = (f"{module}.{alias.name}" for alias in names)
+            yield from (name for name in found if set(name.split(".")) & set(ways))
+        case ast.Attribute(attr=name) if name in ways:
+            yield _dotted(node) or name
 
 
 def _is_beyond(name: str) -> bool:
     return name not in HARMLESS and any(name == module or name.startswith(f"{module}.") for module in MODULES)
 
 
-def _is_replaced(target: ast.expr, imported: frozenset[str]) -> bool:
+def _is_replaced(target: ast.Attribute, imported: frozenset[str]) -> bool:
     """Test whether a member of an imported module is assigned to, other than a switch."""
-    return (
-        isinstance(target, ast.Attribute)
-        and _root(target) in imported
-        and not SWITCHES & set(_dotted(target).split("."))
-    )
+    return _root(target) in imported and not _is_switch(target)
 
 
-def _root(node: ast.expr) -> str:
+def _is_switch(node: ast.expr) -> bool:
+    return bool(SWITCHES & set(_dotted(node).split(".")))
+
+
+def _root(node: ast.expr, *, calls: bool = True) -> str:
+    """The name that an expression begins with; of a call's result only with `calls`."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(node, ast.Call) and not calls:
+            return ""
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 

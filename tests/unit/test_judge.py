@@ -13,7 +13,7 @@ from app.domain.evaluation import (
 )
 from app.domain.verdict import Finding, Label, Subject, Verdict
 from tests.unit.judged_cases import CASES
-from tests.unit.measurements import INCORRECT, PASSED, TIMING, WRONG, kernels
+from tests.unit.measurements import HERE, INCORRECT, PASSED, TIMING, WRONG, kernels
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_kernels_that_the_source_does_not_show_are_suspect(source: bytes, found:
         ),
         (b"exec('x' + y)", ["exec()"]),
         (b"import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\nimport gc, inspect\ngc.collect()", []),
-        (b"import torch, math, os, functools, ctypes\nclass A:\n  def f(self):\n    self.modules = torch.ones(1)", []),
+        (b"import torch, math, os, functools\nclass A:\n  def f(self):\n    self.modules = torch.ones(1)", []),
     ],
 )
 def test_a_source_that_reaches_into_its_process_is_suspect(source: bytes, ways: list[str]) -> None:
@@ -54,6 +54,22 @@ def test_a_source_that_reaches_into_its_process_is_suspect(source: bytes, ways: 
     assert all(way in said for way in ways)
     without = judge.judge(Subject(evaluation=kernels(0, 90), backend="torch", candidate=source))
     assert "reaches_process" not in [finding.detector for finding in without.findings]
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "backend", "found"),
+    [
+        (kernels(90, 0), "triton", ["reaches_process"]),
+        (replace(kernels(90, 0), environment=replace(HERE, device_class="h200")), "triton", []),
+        (kernels(90, 0), "cuda", []),
+    ],
+)
+def test_native_code_beside_interpreted_kernels_is_suspect(
+    evaluation: Evaluation, backend: str, found: list[str]
+) -> None:
+    source = b"import ctypes, triton\n@triton.jit\ndef own(x): pass"
+    verdict = judge.judge(Subject(evaluation=evaluation, backend=backend, candidate=source))
+    assert [each.detector for each in verdict.findings if each.detector == "reaches_process"] == found
 
 
 def _judged(evaluation: Evaluation, backend: str = "triton", policy: str = "kernelbench") -> Verdict:

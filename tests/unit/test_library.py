@@ -1,5 +1,10 @@
 """The library's work in a call on the CPU device, as it is modelled."""
 
+import pickle
+from collections.abc import Callable
+
+import numpy
+import pytest
 import torch
 
 from workers.backends.support import library_work
@@ -34,6 +39,47 @@ def test_memory_that_numpy_is_given_is_charged() -> None:
     x = torch.ones(1000)
     assert _operators(lambda: x.numpy()) == {"numpy": library_work.HANDED_OUT * 4000}
     assert isinstance(x.numpy().sum(), object)
+
+
+library_work.watch_handing_out()
+BOUND_EARLY = torch.Tensor.numpy
+"""As a candidate binds it that is loaded later."""
+
+
+@pytest.mark.parametrize(
+    "hand_out",
+    [
+        BOUND_EARLY,
+        torch.utils.dlpack.to_dlpack,
+        pickle.dumps,
+        lambda x: torch.from_numpy(numpy.empty(1000, numpy.float32)).copy_(x),
+        lambda x: torch.add(x, 1, out=torch.frombuffer(bytearray(4000), dtype=torch.float32)),
+        lambda x: torch.empty(1000).share_memory_().copy_(x),
+    ],
+)
+def test_elements_that_leave_torch_are_charged_on_every_way(hand_out: Callable[[torch.Tensor], object]) -> None:
+    x = torch.ones(1000)
+    assert _operators(lambda: hand_out(x)).get("numpy", 0) >= library_work.HANDED_OUT * 4000
+
+
+def test_memory_of_others_that_is_only_read_or_was_given_is_not_charged() -> None:
+    table, x = torch.from_numpy(numpy.ones(1000, numpy.float32)), torch.ones(1000)
+    assert "numpy" not in _operators(lambda: x.mul_(table))
+    with Account(arena=range(table.data_ptr(), table.data_ptr() + 4000)) as account:
+        table.copy_(x)
+    assert [each.name for each in account.operators] == ["aten::copy_"]
+
+
+def test_a_kernel_that_writes_into_memory_of_others_hands_it_out() -> None:
+    table, read = (torch.from_numpy(numpy.ones(1000, numpy.float32)) for _ in range(2))
+    with Account() as account, account.launching([table, read, torch.ones(1000), 3]), library_work.unseen():
+        table.add_(1)
+    assert "numpy" in [each.name for each in account.operators]
+
+
+def test_tensors_without_a_storage_have_a_size() -> None:
+    x = torch.eye(10).to_sparse()
+    assert _operators(lambda: torch.sparse.mm(x, torch.ones(10, 10)))
 
 
 def test_what_the_interpreter_does_for_a_launch_is_nobodys() -> None:

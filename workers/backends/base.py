@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -101,6 +102,10 @@ class Recorder:
     """Device, while a call is being profiled."""
     work: library_work.Work = field(default_factory=library_work.Work)
     """Work of interpreted kernels, while a call is being profiled."""
+    arena: range = range(0)
+    """Addresses of the memory that inputs are given in, on the CPU device."""
+    _account: library_work.Account | None = None
+    """Account of the profiled call, on the CPU device."""
     _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
     _kept: list[Written] = field(default_factory=list)
     """Per launch of the call in which they were kept."""
@@ -137,7 +142,18 @@ class Recorder:
             return self._pretended(run, [each for each in arguments if isinstance(each, torch.Tensor)])
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # into a graph: it does not run now, and its events would have no time
-        outer, clock, before = self._clock, Clock(self.profiled), self.work
+        with self._account.launching(arguments) if self._account else nullcontext():
+            before = self.work
+            result, clock = self._timed(run, self.profiled)
+        if len(self._spans) < MOST:
+            self._spans.append((described(result)._replace(work_bytes=self.work.since(before)), clock))
+            self._note_code(result)
+        if signature is not None and len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
+            self.signatures.append(signature)
+        return result
+
+    def _timed(self, run: Callable[[], Any], device: torch.device) -> tuple[Any, Clock]:
+        outer, clock = self._clock, Clock(device)
         self._clock = clock
         clock.mark()
         try:
@@ -145,12 +161,7 @@ class Recorder:
         finally:
             self._clock = outer
         clock.mark()
-        if len(self._spans) < MOST:
-            self._spans.append((described(result)._replace(work_bytes=self.work.since(before)), clock))
-            self._note_code(result)
-        if signature is not None and len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
-            self.signatures.append(signature)
-        return result
+        return result, clock
 
     def _note_code(self, result: Any) -> None:
         """Keep the compiled kernel of a launch of Triton's; the interpreter has none."""
@@ -205,12 +216,13 @@ class Recorder:
                 if LEAD_NS < host_ns < LONGEST_LEAD_NS:
                     whole, _ = self._queued(device, call, 2 * host_ns)
             else:
-                with library_work.Account(beyond=bool(self.names)) as account:
+                with library_work.Account(beyond=bool(self.names), arena=self.arena) as account:
+                    self._account = account
                     whole, _ = self._queued(device, call, LEAD_NS)
                 deliver()
                 operators = account.operators
         finally:
-            self.profiled = None
+            self.profiled = self._account = None
         # First of all, because it waits for the device: on a stream that waits for no other a kernel can be done before
         # the call's own beginning, from which its start is counted.
         total_ns = whole.nanoseconds()

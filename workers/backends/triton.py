@@ -66,6 +66,7 @@ class TritonBackend:
             libdevice.supply()
             block_logic.supply()
             _count_work(recorder)
+            library_work.watch_handing_out()
         else:
             _record_compiled(recorder)
             once_imported(INDUCTOR, partial(_record_inlined, recorder))

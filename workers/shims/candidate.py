@@ -162,6 +162,8 @@ class Shim:
         assert self._mailbox is not None
         self._place = place = problem_spec.arena(self._spec, slots)
         self._arena = arena = shared_memory.attach(self._device, fd, place.candidate_bytes)
+        if self._device.type == "cpu":
+            self._recorder.arena = range(arena.whole.data_ptr(), arena.whole.data_ptr() + place.candidate_bytes)
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         self._build(seed)
         given = self._fit()

@@ -6,15 +6,16 @@ same time: of an operator, the bytes that it reads and writes, or its arithmetic
 of its loads, stores and products.  Operators are seen wherever they are called: in the host's code, in a launch's hook
 or grid, in the body of an interpreted kernel.
 
-It does not see other threads, nor work done without torch: numpy over a tensor's memory, and Python over a list of its
-elements, is charged when they are handed out."""
+Work that is done without torch is not seen: numpy over a tensor's memory, and Python over a list of its elements, is
+charged when they are handed out, and so is what an operator or a kernel writes into memory that torch did not allocate.
+It does not guard against another thread, or a custom operator's body, that writes there."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch.utils.flop_counter import flop_registry
@@ -29,8 +30,17 @@ HANDED_OUT = 30
 """Passes over a tensor that is handed out to numpy: its use there is not seen, and a kernel that reads and writes as
 much once is a token beside it (app/detectors/lazy_optimisation.py)."""
 
-HANDING_OUT = ("numpy", "__dlpack__", "tolist")
-"""Methods that hand out a tensor's memory, or its elements."""
+HANDING_OUT = (
+    (torch.Tensor, "numpy"),
+    (torch.Tensor, "tolist"),
+    (torch.Tensor, "__dlpack__"),
+    (torch.Tensor, "__reduce_ex__"),
+    (torch._C, "_to_dlpack"),
+    (torch._C, "_to_dlpack_versioned"),
+    (torch.utils.dlpack, "to_dlpack"),
+    (torch, "to_dlpack"),
+)
+"""Functions that hand out a tensor's memory, or its elements."""
 
 MOST_OPERATORS = 4000
 """Rows that are kept; later rows are added to the last."""
@@ -98,6 +108,9 @@ def modelled(moved_bytes: int, flops: int) -> int:
     return max(moved_bytes, flops // FLOPS_PER_BYTE)
 
 
+_storage = torch.Tensor.untyped_storage
+"""Bound before a candidate can put something else into its place."""
+
 _unseen: list[frozenset[str] | None] = []
 """Names of operators that are not charged, None: of all, while the interpreter does something of its own."""
 
@@ -124,21 +137,52 @@ def copying() -> Iterator[None]:
         _unseen.pop()
 
 
+_entered: list[Account] = []
+"""Accounts that look at present."""
+
+_watched: list[str] = []
+"""Functions of HANDING_OUT that tell the accounts."""
+
+
+def watch_handing_out() -> None:
+    """Have the functions that hand out a tensor's memory charge it to the account that looks, under whichever name a
+    candidate knows them: called before its source is run."""
+    for place, name in HANDING_OUT:
+        if hasattr(place, name) and f"{place} {name}" not in _watched:
+            _watched.append(f"{place} {name}")
+            setattr(place, name, _charged(getattr(place, name)))
+
+
+def _charged(original: Callable[..., Any]) -> Callable[..., Any]:
+    def handed_out(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _entered or not isinstance(tensor, torch.Tensor):
+            return original(tensor, *args, **kwargs)
+        account = _entered.pop()  # one such function calls another
+        try:
+            account.hand_out(tensor)
+            return original(tensor, *args, **kwargs)
+        finally:
+            _entered.append(account)
+
+    return handed_out
+
+
 class Account(Watching):  # type: ignore[no-untyped-call]
     """Every operator while it is entered."""
 
-    def __init__(self, *, beyond: bool = True) -> None:
+    def __init__(self, *, beyond: bool = True, arena: range = range(0)) -> None:
         """Nothing seen.  `beyond`: look beyond this mode, too, which costs 2 ms for each operator: not worth it where
-        no kernel has a share."""
+        no kernel has a share.  `arena`: addresses of memory that was given to the candidate."""
         super().__init__()
         self._beyond = beyond
+        self._arena = arena
         self.operators: list[Operator] = []
         self._within = ExitStack()
 
     def __enter__(self) -> Account:
         """Begin to look."""
-        for method in HANDING_OUT:
-            self._within.enter_context(self._charged(method))
+        watch_handing_out()
+        _entered.append(self)
         if self._beyond:
             self._within.enter_context(self._traced())
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -148,21 +192,34 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         """Look no more."""
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._within.close()
+        _entered.remove(self)
+
+    def hand_out(self, tensor: torch.Tensor) -> None:
+        """Charge a tensor whose elements are known to something else than torch from here on."""
+        self._note("numpy", time.perf_counter_ns(), HANDED_OUT * tensor.numel() * tensor.element_size())
 
     @contextmanager
-    def _charged(self, method: str) -> Iterator[None]:
-        """A method of tensors that hands out their memory."""
-        original = getattr(torch.Tensor, method)
+    def launching(self, tensors: Iterable[object]) -> Iterator[None]:
+        """A launch of a kernel that is given these: what it writes into memory of others is handed out."""
+        with unseen():
+            others = [(each, _copied(each)) for each in tensors if self._is_of_others(each)]
+        yield
+        for tensor, before in others:
+            with unseen():
+                is_changed = not torch.equal(before, _copied(tensor))
+            if is_changed:
+                self.hand_out(tensor)
 
-        def handed_out(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            self._note("numpy", time.perf_counter_ns(), HANDED_OUT * tensor.numel() * tensor.element_size())
-            return original(tensor, *args, **kwargs)
-
-        setattr(torch.Tensor, method, handed_out)
+    def _is_of_others(self, value: object) -> TypeGuard[torch.Tensor]:
+        """Return whether a tensor's memory was not allocated by torch for this process alone, nor given to it."""
+        if not isinstance(value, torch.Tensor) or not value.numel():
+            return False
         try:
-            yield
-        finally:
-            setattr(torch.Tensor, method, original)
+            storage = _storage(value)
+            private = storage.resizable() and not storage.is_shared()
+        except (RuntimeError, NotImplementedError):  # sparse, opaque: without a storage
+            return False
+        return not private and value.data_ptr() not in self._arena
 
     @contextmanager
     def _traced(self) -> Iterator[None]:
@@ -180,14 +237,20 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         began = time.perf_counter_ns()
         with execution_trace.accounted():
             result = func(*args, **kwargs)
+        if func._schema.is_mutable and not self._is_hidden(func._schema.name):
+            for tensor in filter(self._is_of_others, _written(func, args, kwargs)):
+                self.hand_out(tensor)
         if func._schema.name not in FREE:
             work = _work(func, args, kwargs, result)
             if work:
                 self._note(func._schema.name, began, work)
         return result
 
+    def _is_hidden(self, name: str) -> bool:
+        return bool(_unseen) and (_unseen[-1] is None or name in _unseen[-1])
+
     def _note(self, name: str, began: int, work: int) -> None:
-        if _unseen and (_unseen[-1] is None or name in _unseen[-1]):
+        if self._is_hidden(name):
             return
         if len(self.operators) < MOST_OPERATORS:
             self.operators.append(Operator(name, began, time.perf_counter_ns() - began, work))
@@ -196,11 +259,26 @@ class Account(Watching):  # type: ignore[no-untyped-call]
             self.operators[-1] = last._replace(name="…", work_bytes=last.work_bytes + work)
 
 
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    """Bytes of a tensor, safe from what is written to it."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Tensors that an operator writes to, by its schema."""
+    values = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | kwargs
+    return _tensors(
+        values.get(argument.name)
+        for argument in func._schema.arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+
+
 def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     """Modelled bytes of one operator; 0 of one that only looks at memory in another way."""
     given, returned = _tensors([*args, *kwargs.values()]), _tensors([result])
-    places = {tensor.untyped_storage().data_ptr() for tensor in given}
-    new = [tensor for tensor in returned if tensor.untyped_storage().data_ptr() not in places]
+    places = set(map(_place, given))
+    new = [tensor for tensor in returned if _place(tensor) not in places]
     if not new and returned and not func._schema.is_mutable:
         return 0
     # A tensor that is written in place is among the arguments: it is read and written.
@@ -227,4 +305,16 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 def _bytes(tensor: torch.Tensor) -> int:
     """Bytes of the distinct elements: a tensor that is expanded is read once."""
-    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+    size = int(tensor.numel() * tensor.element_size())
+    try:
+        return min(size, _storage(tensor).nbytes())
+    except (RuntimeError, NotImplementedError):  # sparse, or opaque
+        return size
+
+
+def _place(tensor: torch.Tensor) -> int:
+    """A number that tensors over the same memory have in common."""
+    try:
+        return _storage(tensor).data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return id(tensor)

@@ -1,0 +1,75 @@
+"""Ways out of a candidate's own code, as they stand in its source."""
+
+import pytest
+
+from app.domain import process_reach
+
+HEAD = "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom torch.nn import functional as F\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "way"),
+    [
+        ("tl.load = f", "tl.load ="),
+        ("tl.load: object = f", "tl.load ="),
+        ("tl.load, x = f, 1", "tl.load ="),
+        ("for tl.load in (f,): pass", "tl.load ="),
+        ("with f() as tl.load: pass", "tl.load ="),
+        ("tl.load += f", "tl.load ="),
+        ("del torch.Tensor.numpy", "torch.Tensor.numpy ="),
+        ("t = tl.core\nt.load = f", "t.load ="),
+        ("t = u = tl\nv = u\nv.load = f", "v.load ="),
+        ("(t := tl).load\nt.load = f", "t.load ="),
+        ("for t in (tl, F): t.load = f", "t.load ="),
+        ("vars(tl)['load'] = f", "vars(tl)"),
+        ("tl.__dict__['load'] = f", "tl.__dict__"),
+        ("torch.Tensor.__setattr__(tl, 'load', f)", "torch.Tensor.__setattr__"),
+        ("setattr(tl, 'load', f)", "setattr(tl)"),
+        ("super(torch.Tensor, x).numpy()", "super(torch.Tensor)"),
+        ("torch._C.TensorBase.numpy(x)", "torch._C.TensorBase"),
+        ("torch.Tensor.__mro__[1].numpy(x)", "torch.Tensor.__mro__"),
+        ("class A: __array_interface__ = {}", "__array_interface__"),
+        ("class A:\n  @property\n  def __array_interface__(self): return {}", "__array_interface__"),
+        ("setattr(a, '__array_interface__', {})", "__array_interface__"),
+        ("from unittest import mock", "unittest.mock"),
+        ("import os\nos.system('true')", "os.system"),
+        ("from concurrent.futures import ProcessPoolExecutor", "concurrent.futures.ProcessPoolExecutor"),
+        ("import torch.multiprocessing as mp", "torch.multiprocessing"),
+        ("async def f(): pass\nf().cr_frame", "cr_frame"),
+        ("torch.jit.optimize_for_inference(m)", "torch.jit.optimize_for_inference"),
+        ("torch.jit.freeze(m)", "torch.jit.freeze"),
+    ],
+)
+def test_a_way_is_named(source: str, way: str) -> None:
+    assert way in process_reach.ways((HEAD + source).encode())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class M(torch.nn.Module):\n  def f(self):\n    super().__init__()\n    self.__dict__['y'] = self.x = 1",
+        "import reference as r\nr.M = 4",
+        "conv = torch.nn.Conv2d(1, 1, 1)\nconv.weight = torch.nn.Parameter(conv.weight)",
+        "torch.backends.cuda.matmul.allow_tf32 = True\nb = torch.backends.cudnn\nb.benchmark = True",
+        "embedding.freeze()\nmodel.modules()\nsys.path.append('')",
+        "ctx = tl\nx = tl.load\nF = torch.nn.functional",
+        "setattr(self, 'x', 1)\nvars(self)",
+        "import ctypes\nfrom torch.utils.cpp_extension import load_inline",
+    ],
+)
+def test_what_honest_sources_do_is_no_way(source: str) -> None:
+    assert process_reach.ways((HEAD + source).encode()) == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "way"),
+    [
+        ("import ctypes.util", "ctypes.util"),
+        ("from ctypes import CDLL", "ctypes.CDLL"),
+        ("from torch.utils.cpp_extension import load_inline", "torch.utils.cpp_extension.load_inline"),
+        ("torch.ops.load_library('x.so')", "torch.ops.load_library"),
+    ],
+)
+def test_native_code_is_a_way_where_it_has_no_account(source: str, way: str) -> None:
+    assert process_reach.ways((HEAD + source).encode(), native=process_reach.NATIVE) == (way,)
+    assert process_reach.ways((HEAD + source).encode()) == ()
