@@ -7,7 +7,7 @@ of its loads, stores and products.  Operators are seen wherever they are called:
 or grid, in the body of an interpreted kernel.
 
 Work that is done without torch is not seen: numpy over a tensor's memory, and Python over a list of its elements, is
-charged when they are handed out, and so is what an operator or a kernel writes into memory that torch did not allocate.
+charged when they are handed out, and so are writes of an operator or a kernel into memory that torch did not allocate.
 It does not guard against another thread, or a custom operator's body, that writes there."""
 
 from __future__ import annotations
@@ -195,12 +195,12 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         _entered.remove(self)
 
     def hand_out(self, tensor: torch.Tensor) -> None:
-        """Charge a tensor whose elements are known to something else than torch from here on."""
+        """Charge a tensor with elements that are known outside of torch from here on."""
         self._note("numpy", time.perf_counter_ns(), HANDED_OUT * tensor.numel() * tensor.element_size())
 
     @contextmanager
     def launching(self, tensors: Iterable[object]) -> Iterator[None]:
-        """A launch of a kernel that is given these: what it writes into memory of others is handed out."""
+        """A launch of a kernel that is given these: those of them in memory of others that it writes to are handed out."""
         with unseen():
             others = [(each, _copied(each)) for each in tensors if self._is_of_others(each)]
         yield
@@ -260,7 +260,7 @@ class Account(Watching):  # type: ignore[no-untyped-call]
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    """Bytes of a tensor, safe from what is written to it."""
+    """Bytes of a tensor, safe from later writes to it."""
     return tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
 
