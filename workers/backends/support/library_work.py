@@ -200,7 +200,7 @@ class Account(Watching):  # type: ignore[no-untyped-call]
 
     @contextmanager
     def launching(self, tensors: Iterable[object]) -> Iterator[None]:
-        """A launch of a kernel that is given these: those of them in memory of others that it writes to are handed out."""
+        """A launch of a kernel that is given these: those in memory of others that it writes to are handed out."""
         with unseen():
             others = [(each, _copied(each)) for each in tensors if self._is_of_others(each)]
         yield
