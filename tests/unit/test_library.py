@@ -50,7 +50,7 @@ BOUND_EARLY = torch.Tensor.numpy
     "hand_out",
     [
         BOUND_EARLY,
-        torch.utils.dlpack.to_dlpack,
+        torch._C._to_dlpack,
         pickle.dumps,
         lambda x: torch.from_numpy(numpy.empty(1000, numpy.float32)).copy_(x),
         lambda x: torch.add(x, 1, out=torch.frombuffer(bytearray(4000), dtype=torch.float32)),
