@@ -40,7 +40,7 @@ from app.endpoints.dialects.base import (
     decoded,
     stated_error,
 )
-from app.endpoints.sse import Decoder, MalformedStreamError
+from app.endpoints.sse import Decoder, Event, MalformedStreamError
 
 LONGEST_ANSWER = 8 << 20
 """Characters of text and reasoning; the connection is closed at this length."""
@@ -48,6 +48,12 @@ LONGEST_BODY_BYTES = 64 << 20
 """A body with ids and logprobs of 100,000 tokens takes 10 MB."""
 LONGEST_TEXT = 2000
 """Bytes of a refusal that is no JSON, such as a proxy's page."""
+LONGEST_HEAD_BYTES = 64 << 10
+"""Bytes of a stream that are kept until its first event: some servers send an error there as a whole body."""
+EVENTS = (b"data:", b"event:", b": ")
+"""Beginnings of a stream of events, which some servers send under another content type."""
+PING = "ping"
+"""Name of Anthropic's events that keep a connection open."""
 CALL_S = 3600.0
 """Longest call, whatever its server sends."""
 TRAILER_S = 0.5
@@ -102,6 +108,8 @@ class _Call:
     sent_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started_s: float = field(default_factory=time.monotonic)
     first_token_at: datetime | None = None
+    heard_s: float = 0.0
+    """Time (time.monotonic) of the last event that is more than a sign of life."""
     status: int | None = None
     advice: headers.Advice = field(default_factory=headers.Advice)
     request_id: str | None = None
@@ -146,16 +154,29 @@ class _Call:
         data = self._whole(response)
         if response.status != 200:
             return self._refused(response, data)
+        if data.lstrip().startswith(EVENTS):
+            return self._read_events(data)
         return self._done(self.dialect.read(decoded(data)))
+
+    def _read_events(self, data: bytes) -> ModelAnswer:
+        """Read a stream that came as a whole body."""
+        assembly = self.dialect.assembly()
+        try:
+            for event in Decoder().feed(data):
+                assembly.feed(event)
+        except MalformedStreamError as error:
+            return self._done(assembly.reading(), self._broken(error))
+        return self._concluded(assembly.reading())
 
     def _read_stream(self, response: urllib3.BaseHTTPResponse) -> ModelAnswer:
         """Read to the end, an error, or the longest answer.  A broken stream keeps the part that arrived."""
-        decoder, assembly = Decoder(), self.dialect.assembly()
+        decoder, assembly, head = Decoder(), self.dialect.assembly(), bytearray()
         try:
             for piece in connection.pieces(response):
                 for event in decoder.feed(piece):
-                    if assembly.feed(event) and self.first_token_at is None:
-                        self.first_token_at = self._now()
+                    self._hear(event, told=assembly.feed(event))
+                if not self.heard_s and len(head) < LONGEST_HEAD_BYTES:
+                    head += piece
                 if assembly.length > LONGEST_ANSWER:
                     response.close()
                     cut = replace(assembly.reading(), finish_reason=finish.CUT_BY_CLIENT)
@@ -165,7 +186,17 @@ class _Call:
             response.close()
             if not assembly.over:
                 return self._done(assembly.reading(), self._broken(error))
-        reading = assembly.reading()
+        return self._concluded(_whole_in(self.dialect, head) or assembly.reading())
+
+    def _hear(self, event: Event, *, told: bool) -> None:
+        """Note an event.  `told`: it brought a part of the answer."""
+        if event.name != PING:
+            self.heard_s = time.monotonic()
+        if told and self.first_token_at is None:
+            self.first_token_at = self._now()
+
+    def _concluded(self, reading: Reading) -> ModelAnswer:
+        """The answer of a stream that is over."""
         if reading.complete or reading.error:
             return self._done(reading)
         message = "the stream ended without a finish reason"
@@ -187,7 +218,7 @@ class _Call:
         if over:
             return TRAILER_S
         if self.first_token_at is not None:
-            return min(self.endpoint.idle_s, self._left_s())
+            return min(self.endpoint.idle_s - (time.monotonic() - self.heard_s), self._left_s())
         waited_s = time.monotonic() - self.started_s
         return min(self.endpoint.first_token_s - waited_s, self._left_s())
 
@@ -262,6 +293,16 @@ class _Call:
             template_sha256=self.endpoint.capabilities.get("template_sha256"),
             rate=self.advice.rate,
         )
+
+
+def _whole_in(dialect: Dialect, head: bytes | bytearray) -> Reading | None:
+    """The whole body that a server sent in place of events; None where there is none."""
+    if not head.lstrip().startswith(b"{"):
+        return None
+    try:
+        return dialect.read(decoded(bytes(head)))
+    except MalformedAnswerError:
+        return None
 
 
 def _stated(data: bytes) -> StatedError:

@@ -84,11 +84,17 @@ def without(secret: str | None, error: CallError) -> CallError:
 
 
 def _status(status: int, stated: StatedError) -> int:
-    """The status that counts: of an error inside HTTP 200 the one that it states."""
+    """The status that counts: of an error inside HTTP 200 the one that it states, else the one that its words have
+    elsewhere."""
     if status != 200:
         return status
     if stated.status is not None:
         return stated.status
+    text = f"{stated.kind} {stated.message}"
+    if _QUOTA.search(text):
+        return 402
+    if _OVERFLOW.search(text) or _POLICY.search(text):
+        return 400
     return next((code for word, code in _WORDS.items() if word in stated.kind), 500)
 
 

@@ -12,6 +12,9 @@ from app.domain.collection.call import RateHeaders
 
 LONGEST_WAIT_S = 3600.0
 """A wait asked for beyond this is cut: a provider's clock may be wrong."""
+EPOCH_S = 1e9
+"""A number of seconds beyond this is a time of day: seconds since 1970, or milliseconds where it is a thousand times
+as much."""
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -69,14 +72,18 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 
 def seconds(text: str, now: datetime) -> float | None:
-    """A span of time (`6m0s`, `12ms`, `1.5`), or the time until a date (RFC 3339, HTTP); None for
-    anything else, and for a negative number, with which Azure says that it does not know."""
+    """A span of time (`6m0s`, `12ms`, `1.5`), or the time until a date (RFC 3339, HTTP, seconds or milliseconds since
+    1970); None for anything else, and for a negative number, with which Azure says that it does not know."""
     try:
         number = float(text)
     except ValueError:
         pass
     else:
-        return number if 0 <= number < float("inf") else None
+        if not 0 <= number < float("inf"):
+            return None
+        if number < EPOCH_S:
+            return number
+        return max(0.0, number / (1 if number < 1000 * EPOCH_S else 1000) - now.timestamp())
     if text and re.fullmatch(rf"(?:{_SPAN.pattern})+", text):
         return sum(float(count) * _UNITS_S[unit] for count, unit in _SPAN.findall(text))
     for parse in (datetime.fromisoformat, parsedate_to_datetime):

@@ -31,7 +31,10 @@ class Decoder:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        """Pieces of a line that has not ended."""
+        self._held = 0
+        """Bytes of these pieces."""
         self._data: list[str] = []
         self._size = 0
         self._name = ""
@@ -44,14 +47,15 @@ class Decoder:
         if self._after_cr and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
-        text = self._rest + chunk
-        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop()
-        for line in lines:
-            event = self._line(line.decode("utf-8", "replace"))
+        first, *later = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest.append(first)
+        self._held += len(first)
+        for piece in later:
+            event = self._line(b"".join(self._rest).decode("utf-8", "replace"))
+            self._rest, self._held = [piece], len(piece)
             if event is not None:
                 yield event
-        if len(self._rest) + self._size > LONGEST_EVENT_BYTES:
+        if self._held + self._size > LONGEST_EVENT_BYTES:
             raise MalformedStreamError(f"event: expected at most {LONGEST_EVENT_BYTES} bytes, got more")
 
     def _line(self, line: str) -> Event | None:

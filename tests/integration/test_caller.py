@@ -213,6 +213,27 @@ def test_comments_do_not_count_as_a_first_token():
     assert answer.error.kind is ErrorKind.TIMEOUT_START
 
 
+def test_comments_do_not_count_between_two_pieces_either():
+    comment = b": keep-alive\n\n"
+    with raw(HEAD, EVENT, *[comment] * 20, pause_s=0.1) as address:
+        answer = caller.call(endpoint(address, first_token_s=5, idle_s=0.6), request())
+    assert (answer.error.kind, answer.text) == (ErrorKind.TIMEOUT_IDLE, "a")
+
+
+def test_an_error_in_place_of_a_stream_keeps_its_message():
+    with raw(HEAD, b'{"error": {"message": "model is loading", "code": 503}}') as address:
+        answer = caller.call(endpoint(address), request())
+    assert answer.error.kind is ErrorKind.OVERLOADED
+    assert "model is loading" in answer.error.message
+
+
+def test_a_stream_under_another_content_type_is_read():
+    end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    with raw(HEAD.replace(b"text/event-stream", b"text/plain"), EVENT, EVENT, end) as address:
+        answer = caller.call(endpoint(address), request())
+    assert (answer.error, answer.text, answer.end) == (None, "aa", End.STOP)
+
+
 def test_faults_of_a_request_end_and_counts_tell(address):
     with running(SCRIPT, Behaviour(faults={"server_error": 1.0}, most_faults=2)) as flaky:
         answers = [caller.call(endpoint(flaky), request()) for _ in range(3)]

@@ -118,16 +118,16 @@ class MessageAssembly:
 
     def _add(self, part: Mapping[str, Any]) -> None:
         for name, texts in self._texts.items():
-            text = base.text_of(part.get(name))
+            text = base.piece_of(part.get(name))
             texts.append(text)
             self._length += len(text)
 
     def reading(self) -> Reading:
         """See Assembly."""
-        thought = "".join(self._texts["thinking"]) or None
+        thought = base.joined(self._texts["thinking"]) or None
         reason = self._told.get("stop_reason")
         return Reading(
-            text="".join(self._texts["text"]),
+            text=base.joined(self._texts["text"]),
             reasoning=thought,
             reasoning_field="thinking" if thought else None,
             finish_reason=reason,

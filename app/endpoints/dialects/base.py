@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 
+from app.domain import source_text
 from app.domain.collection.call import EndpointConfig, ModelRequest, Usage
 from app.domain.request import RequestError
 from app.endpoints.sse import Event
+
+MOST_TOKENS = 1 << 40
+"""Tokens that a server may report for one answer; a larger number is no count."""
+MOST_ID = (1 << 31) - 1
+"""Largest token id: they are stored as int32."""
+LARGEST_FLOAT32 = 3.4e38
+MOST_USD = 1e6
+"""Cost that a server may report for one answer."""
+BEGINNING = 60
+"""Characters of a body that is no JSON, as an error quotes it."""
 
 
 class MalformedAnswerError(ValueError):
@@ -114,23 +127,46 @@ _decoder = msgspec.json.Decoder()
 
 
 def decoded(data: str | bytes) -> Mapping[str, Any]:
-    """The JSON object that a server sends.  Raises MalformedAnswerError."""
+    """The JSON object that a server sends, also with lone surrogates and NaN, which JSON does not have and some
+    servers write.  Raises MalformedAnswerError."""
     try:
         value = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedAnswerError(f"expected JSON: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = _leniently(data)
     if not isinstance(value, dict):
         raise MalformedAnswerError(f"expected a JSON object, got {type(value).__name__}")
     return value
 
 
-def text_of(value: Any) -> str:
-    """Text out of JSON, with lone surrogates replaced: they are no text in UTF-8."""
+def _leniently(data: str | bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        text = data if isinstance(data, str) else data[: 4 * BEGINNING].decode("utf-8", "replace")
+        shown = source_text.printable(" ".join(text.split()))[:BEGINNING]
+        raise MalformedAnswerError(f"expected JSON, got {shown!r}: {error}"[:300]) from error
+
+
+def piece_of(value: Any) -> str:
+    """A piece of text out of JSON, to be joined: half of a surrogate pair may end it."""
     if value is None:
         return ""
     if not isinstance(value, str):
         raise MalformedAnswerError(f"expected text, got {type(value).__name__}")
-    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    return value
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """The text of the pieces, with lone surrogates replaced: they are no text in UTF-8."""
+    text = "".join(pieces)
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def text_of(value: Any) -> str:
+    """A whole text out of JSON."""
+    return joined([piece_of(value)])
 
 
 def optional_text(value: Any) -> str | None:
@@ -139,8 +175,24 @@ def optional_text(value: Any) -> str | None:
 
 
 def count_of(value: Any) -> int | None:
-    """A count, or None for a value of another type."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A count of tokens, also as `50.0`; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def logprob_of(value: Any) -> float:
+    """A logarithm of a probability.  Raises MalformedAnswerError."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    if not known or not abs(value) <= LARGEST_FLOAT32:
+        raise MalformedAnswerError(f"logprob: expected a finite number, got {value!r:.40}")
+    return float(value)
+
+
+def cost_of(value: Any) -> float | None:
+    """A cost in USD; None for a value that is none."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known and math.isfinite(value) and 0 <= value <= MOST_USD else None
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
@@ -152,8 +204,8 @@ def ids_of(value: Any) -> list[int] | None:
     """Token ids, or None where there are none."""
     if not isinstance(value, list):
         return None
-    if not all(isinstance(one, int) for one in value):
-        raise MalformedAnswerError("token ids: expected whole numbers")
+    if not all(isinstance(one, int) and 0 <= one <= MOST_ID for one in value):
+        raise MalformedAnswerError(f"token ids: expected whole numbers from 0 to {MOST_ID}")
     return value
 
 
@@ -171,6 +223,13 @@ def stated_error(value: Any) -> StatedError | None:
     return StatedError(
         message=f"{message}: {detail}" if detail else message,
         kind=" ".join(kinds),
-        status=code if isinstance(code, int) and 100 <= code < 600 else None,
+        status=_status_of(code) or _status_of(told.get("status")),
         moderated="reasons" in mapping_of(told.get("metadata")),
     )
+
+
+def _status_of(value: Any) -> int | None:
+    """An HTTP status, also as text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:4])
+    return value if isinstance(value, int) and 100 <= value < 600 else None

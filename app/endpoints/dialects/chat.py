@@ -128,7 +128,7 @@ class ChatAssembly:
         choices = body.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             chosen = base.mapping_of(choice)
-            if chosen.get("index", 0) == 0:
+            if chosen.get("index") in (0, None):
                 self.chosen = True
                 self._add_choice(chosen, part)
 
@@ -151,15 +151,15 @@ class ChatAssembly:
             if isinstance(message.get(name), str) and message[name]:
                 self._add_reasoning(name, message[name])
                 break
-        self._refusal.append(base.text_of(message.get("refusal")))
+        self._refusal.append(base.piece_of(message.get("refusal")))
 
     def _add_text(self, value: Any) -> None:
-        text = base.text_of(value)
+        text = base.piece_of(value)
         self._text.append(text)
         self._length += len(text)
 
     def _add_reasoning(self, name: str, value: Any) -> None:
-        text = base.text_of(value)
+        text = base.piece_of(value)
         self._field = self._field or name
         self._reasoning.append(text)
         self._length += len(text)
@@ -167,11 +167,9 @@ class ChatAssembly:
     def _add_logprobs(self, content: Any) -> None:
         for one in content if isinstance(content, list) else []:
             token = base.mapping_of(one)
-            value = token.get("logprob")
-            if not isinstance(value, int | float):
-                raise MalformedAnswerError(f"logprob: expected a number, got {value!r:.40}")
+            value = base.logprob_of(token.get("logprob"))
             self._logprobs = self._logprobs or []
-            self._logprobs.append(float(value))
+            self._logprobs.append(value)
             spelt = _TOKEN_ID.fullmatch(str(token.get("token")))
             if spelt is None:
                 self._spelt_ids = None
@@ -184,20 +182,20 @@ class ChatAssembly:
         if not isinstance(rows, list) or not rows:
             return
         try:
-            self._logprobs = [float(row[0]) for row in rows]
-            self._ids = self._ids or [int(row[1]) for row in rows]
+            self._logprobs = [base.logprob_of(row[0]) for row in rows]
+            self._ids = self._ids or base.ids_of([int(row[1]) for row in rows])
             self._told["weight_version"] = base.optional_text(meta.get("weight_version"))
         except (TypeError, ValueError, IndexError) as error:
             raise MalformedAnswerError(f"output_token_logprobs: {error}") from error
 
     def reading(self) -> Reading:
         """See Assembly."""
-        text, refusal = "".join(self._text), "".join(self._refusal)
+        text, refusal = base.joined(self._text), base.joined(self._refusal)
         ids = self._ids if self._ids is not None else self._spelt_ids or None
         finish_reason = self._told.get("finish_reason")
         return Reading(
             text=text or refusal,
-            reasoning="".join(self._reasoning) or None,
+            reasoning=base.joined(self._reasoning) or None,
             reasoning_field=self._field,
             finish_reason=finish_reason,
             refused=bool(refusal) and not text,
@@ -206,7 +204,7 @@ class ChatAssembly:
             fingerprint=self._told.get("system_fingerprint"),
             weight_version=self._told.get("weight_version"),
             usage=usage_of(self._usage, ids, self._prompt_ids),
-            cost_usd=_cost(self._usage),
+            cost_usd=base.cost_of(self._usage.get("cost")),
             prompt_token_ids=_tuple(self._prompt_ids),
             token_ids=_tuple(ids),
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
@@ -235,13 +233,6 @@ def usage_of(told: Mapping[str, Any], ids: list[int] | None, prompt_ids: list[in
     )
 
 
-def _cost(usage: Mapping[str, Any]) -> float | None:
-    cost = usage.get("cost")
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or cost < 0:
-        return None
-    return float(cost)
-
-
 def _parts(content: list[Any]) -> list[tuple[str, str]]:
     """Parts of a content in parts: text, and thoughts as some servers nest them."""
     found = []
@@ -249,10 +240,10 @@ def _parts(content: list[Any]) -> list[tuple[str, str]]:
         told = base.mapping_of(part)
         if told.get("type") in ("thinking", "reasoning"):
             inner = told.get("thinking", told.get("text"))
-            nested = _parts(inner) if isinstance(inner, list) else [("", base.text_of(inner))]
+            nested = _parts(inner) if isinstance(inner, list) else [("", base.piece_of(inner))]
             found.append(("thinking", "".join(text for _, text in nested)))
         elif told.get("type") in ("text", "output_text", None):
-            found.append(("text", base.text_of(told.get("text"))))
+            found.append(("text", base.piece_of(told.get("text"))))
     return found
 
 

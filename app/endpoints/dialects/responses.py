@@ -91,7 +91,7 @@ class ResponseAssembly:
         body = decoded(event.data)
         name = base.optional_text(body.get("type"))
         if name in _DELTAS:
-            text = base.text_of(body.get("delta"))
+            text = base.piece_of(body.get("delta"))
             self._pieces[_DELTAS[name]].append(text)
             self._length += len(text)
             return bool(text)
@@ -109,7 +109,7 @@ class ResponseAssembly:
         """See Assembly."""
         if self._whole is not None and self._error is None and isinstance(self._whole.get("output"), list):
             return _reading(self._whole)
-        told = {name: "".join(pieces) for name, pieces in self._pieces.items()}
+        told = {name: base.joined(pieces) for name, pieces in self._pieces.items()}
         reasoning = next((name for name in _REASONING if told[name]), None)
         return Reading(
             text=told["text"] or told["refusal"],
@@ -153,10 +153,7 @@ def _message(item: Mapping[str, Any], told: dict[str, list[str]], logprobs: list
         told["text"].append(base.text_of(part.get("text")) if part.get("type") == "output_text" else "")
         told["refusal"].append(base.text_of(part.get("refusal")))
         for token in _parts(part.get("logprobs")):
-            value = token.get("logprob")
-            if not isinstance(value, int | float):
-                raise MalformedAnswerError(f"logprob: expected a number, got {value!r:.40}")
-            logprobs.append(float(value))
+            logprobs.append(base.logprob_of(token.get("logprob")))
 
 
 def _thought(item: Mapping[str, Any], told: dict[str, list[str]], _logprobs: list[float]) -> None:
