@@ -201,6 +201,18 @@ def test_larger_problems_have_more_calls_in_a_block_by_making_what_is_expected_w
     assert more.inputs > slots.inputs if slots.together else more == slots
 
 
+@pytest.mark.parametrize(("call_us", "inputs"), [(100.0, 9), (3_400.0, 4), (60_000.0, 2)])
+def test_long_calls_reserve_few_slots(monkeypatch: pytest.MonkeyPatch, call_us: float, inputs: int) -> None:
+    class Properties:
+        total_memory = 139 << 30
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    host = SimpleNamespace(device=open_device("h200", 0, 8), bytes_per_s=4e12)
+    problem = replace(agreed(1 << 25), call_us=call_us)
+    assert setup.lay_out(host, problem, 0.08).slots.inputs == inputs  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("among_others", "ends", "tries"),
     [

@@ -27,9 +27,11 @@ EXPECTED_SHARE = 0.45
 """Share of an arena for expected outputs, in addition to the calls' memory, if they are made when outputs are
 verified."""
 
-FASTEST = 16.0
-"""Speedup up to which the candidate's blocks reach their full duration.  Memory for faster candidates would lie idle
-for all others: a matrix product of 2.8 ms would take 23 GB, for 41 calls a block where one is enough."""
+FASTEST = 5.0
+"""Speedup up to which the candidate's blocks reach their full duration; those of one that is 16 times as fast last a
+third of it.  Memory for faster candidates lies idle for all others: at 16, a transposed convolution of 3.4 ms with
+0.5 GB a call would reserve 13 calls a side where one makes a block, and eight such problems would wait for each
+other's memory for a third of a sweep (KernelBench 2/61, H200)."""
 
 LARGEST_SHARE = 0.6
 """Share of the memory for evaluations that a single one may take; an evaluation that needs more streams its calls."""
@@ -61,14 +63,14 @@ def lay_out(host: Host, agreed: problem_spec.Spec, budget_s: float, least_slots:
     if agreed.case is None and agreed.slot_bytes > device.together_bytes:
         block_us = sizing.block_us(budget_s, device.block_us)
         floor_us = max(bandwidth.floor_us(agreed.bytes_moved, host.bytes_per_s), agreed.call_us / FASTEST)
-        return _apart(agreed, device, min(most // 2, sizing.calls(block_us, floor_us)))
+        return _apart(agreed, device, max(2, min(most // 2, sizing.calls(block_us, floor_us))))
     slots = max(2, min(max(most, least_slots), device.arena_bytes // max(1, agreed.slot_bytes)))
     return problem_spec.arena(agreed, problem_spec.Slots(slots, slots))
 
 
 def _apart(agreed: problem_spec.Spec, device: Device, most: int) -> problem_spec.Arena:
     """The layout of a problem whose expected outputs are made when outputs are verified: a call's memory holds its
-    inputs and outputs only.  Calls are streamed if a block is a single call, or if memory holds no more."""
+    inputs and outputs only.  Calls are streamed if memory holds no more than one."""
     inputs = min(most, device.arena_bytes // (agreed.input_bytes + agreed.output_bytes))
     expected = int(device.arena_bytes * EXPECTED_SHARE) // agreed.expected_bytes
     if inputs >= 2:
