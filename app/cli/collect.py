@@ -15,9 +15,9 @@ from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from app import embedded
+from app.cli import collection_tables as tables
 from app.cli import credit_options, endpoint_workers, output, services
 from app.cli import errors as failures
 from app.cli.group import Group
@@ -70,7 +70,9 @@ def start(
     """Start a collection and watch it until it is over.  Ctrl-C stops watching, not the collection.
 
     Where no server is given, the services of this machine are started, with a worker for the endpoint and one for the
-    CPU; the endpoint's key is read from the environment here."""
+    CPU; the endpoint's key is read from the environment here.
+
+    Exit code 3: every rollout ended with a fault of the endpoint or the evaluator, or an endpoint paused it."""
     spec = read(path, changes)
     with services.client(settings) as client:
         if check_only:
@@ -82,7 +84,10 @@ def start(
                 _show(client.collection(name), as_json)
                 return
             watch(client, name, workers.check, quiet=as_json)
-        _ended(client.collection(name, full=True), as_json)
+        found = client.collection(name, full=True)
+    tables.shown_in_full(found, as_json)
+    if tables.at_fault(found):
+        click.get_current_context().exit(failures.INFRASTRUCTURE)
 
 
 @command.command("serve")
@@ -115,11 +120,11 @@ def status(settings: Settings, name: str | None, watching: bool, as_json: bool) 
     with services.client(settings) as client:
         if name is None:
             found = client.collections()
-            output.json_out(found) if as_json else output.table_out(_overview(found))
+            output.json_out(found) if as_json else output.table_out(tables.overview(found))
             return
         if watching:
             watch(client, name, lambda: None, quiet=as_json)
-        _ended(client.collection(name, full=True), as_json)
+        tables.shown_in_full(client.collection(name, full=True), as_json)
 
 
 @command.command("cost")
@@ -133,7 +138,7 @@ def cost(settings: Settings, name: str, as_json: bool) -> None:
     if as_json:
         output.json_out({key: found[key] for key in ("name", "spent", "reserved", "caps", "calls", "usd_per_solved")})
         return
-    output.table_out(_costs(found))
+    output.table_out(tables.costs(found))
 
 
 @command.command("tokens")
@@ -246,21 +251,12 @@ def watch(client: Client, name: str, check: Callable[[], None], *, quiet: bool) 
                 task,
                 total=found["rollouts"],
                 completed=found["rollouts_stopped"],
-                state=found["state"],
-                figures=_short(found),
+                state=found["state"] + tables.waits(found),
+                figures=tables.short(found),
             )
             if found["state"] != "running":
                 return
             time.sleep(POLL_S)
-
-
-def _short(found: dict[str, Any]) -> str:
-    spent = found["spent"]
-    on_their_way = {key: found["attempts"].get(key, 0) for key in ("calling", "evaluating")}
-    return (
-        f"{spent['calls']} calls, {spent['tokens']:,} tokens, ${spent['usd']:.2f}, "
-        f"{on_their_way['calling']} calling, {on_their_way['evaluating']} evaluating"
-    )
 
 
 def _planned(client: Client, spec: Spec, path: Path, as_json: bool) -> None:
@@ -279,101 +275,3 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
         output.json_out(found)
     else:
         click.echo(f"{output.safe(found['name'])} ({found['collection_id']}): {found['rollouts']} rollouts")
-
-
-def _ended(found: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        output.json_out(found)
-        return
-    quality = found["quality"]
-    table = Table(box=None, pad_edge=False, show_header=False)
-    state = found["state"] + (f": {output.safe(found['reason'])}" if found["reason"] else "")
-    ends = ", ".join(f"{reason} {count}" for reason, count in sorted(found["ends"].items())) or "none yet"
-    fast = ", ".join(f"fast_{p} {_share(value)}" for p, value in quality["fast_problems"].items())
-    rows = [
-        ("collection", f"{output.safe(found['name'])}, {state}, {found['seconds']:.0f} s"),
-        ("rollouts", f"{found['rollouts_stopped']} of {found['rollouts']}: {ends}"),
-        ("solved", f"{quality['solved']} of {found['problems']} problems; {fast}"),
-        ("answers", _answers(quality)),
-        ("by turn", " ".join(str(count) for count in quality["solved_by_turn"]) or "–"),
-        ("calls", _calls(found)),
-        ("tokens", _of_cap(found, "tokens", "{:,}")),
-        ("money", _money(found)),
-        ("evaluations", f"{_of_cap(found, 'evaluations', '{:,}')}, {_of_cap(found, 'gpu_s', '{:.1f}')} GPU seconds"),
-    ]
-    for name, text in rows:
-        table.add_row(name, text)
-    output.table_out(table)
-
-
-def _answers(quality: dict[str, Any]) -> str:
-    told = f"{quality['answers']}: {quality['correct']} correct, {quality['hacks']} hacks"
-    return f"{told}, {quality['without_code']} without code"
-
-
-def _calls(found: dict[str, Any]) -> str:
-    total = {key: sum(each[key] for each in found["calls"]) for key in ("calls", "answered", "failed", "lost")}
-    errors: dict[str, int] = {}
-    for each in found["calls"]:
-        for kind, count in each["errors"].items():
-            errors[kind] = errors.get(kind, 0) + count
-    told = ", ".join(f"{kind} {count}" for kind, count in sorted(errors.items()))
-    text = f"{total['calls']}: {total['answered']} answered, {total['failed']} failed, {total['lost']} lost"
-    return f"{text} ({told})" if told else text
-
-
-def _money(found: dict[str, Any]) -> str:
-    text = "$" + _of_cap(found, "usd", "{:.4f}")
-    unknown = sum(each["unknown_cost"] for each in found["calls"])
-    if found["usd_per_solved"] is not None:
-        text += f", ${found['usd_per_solved']:.4f} a solved problem"
-    return text + (f"; {unknown} calls of unknown cost" if unknown else "")
-
-
-def _of_cap(found: dict[str, Any], name: str, form: str) -> str:
-    spent, cap = found["spent"][name], found["caps"][name]
-    return form.format(spent) + ("" if cap is None else f" of {form.format(cap)}")
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _overview(found: list[dict[str, Any]]) -> Table:
-    columns = ("name", "state", "strategy", "rollouts", "calls", "tokens", "usd", "since")
-    table = Table(*columns, box=None, pad_edge=False, header_style="dim")
-    for each in found:
-        table.add_row(
-            output.safe(each["name"]),
-            each["state"],
-            each["strategy"]["name"],
-            f"{each['rollouts_stopped']}/{each['rollouts']}",
-            f"{each['spent']['calls']:,}",
-            f"{each['spent']['tokens']:,}",
-            f"{each['spent']['usd']:.2f}",
-            each["created_at"][:16],
-        )
-    return table
-
-
-def _costs(found: dict[str, Any]) -> Table:
-    table = Table(*_COST_COLUMNS, "usd", "first token", box=None, pad_edge=False, header_style="dim")
-    for each in found["calls"]:
-        first, unknown = each["first_token_ms"], each["unknown_cost"]
-        counts = (f"{each[name]:,}" for name in list(_COST_COLUMNS.values())[1:])
-        usd = f"{each['usd']:.4f}" + (f" (+{unknown} unknown)" if unknown else "")
-        table.add_row(output.safe(each["endpoint"]), *counts, usd, "–" if first is None else f"{first:.0f} ms")
-    return table
-
-
-_COST_COLUMNS = {
-    "endpoint": "endpoint",
-    "calls": "calls",
-    "failed": "failed",
-    "lost": "lost",
-    "input": "input_tokens",
-    "cached": "cached_input_tokens",
-    "output": "output_tokens",
-    "reasoning": "reasoning_tokens",
-}
-"""Heading → key."""

@@ -63,4 +63,5 @@ def stop(database: Database, name: str, by: str) -> None:
 
 def _expect(state: CollectionState, wanted: CollectionState, name: str) -> None:
     if state is not wanted:
-        raise ConflictError(f"collection {name!r}: expected one that can be {wanted}, got one that is {state}")
+        done = "resumed" if wanted is CollectionState.RUNNING else wanted
+        raise ConflictError(f"collection {name!r}: expected one that can be {done}, got one that is {state}")

@@ -140,7 +140,7 @@ def test_the_client_stores_the_files_that_a_specification_names(
     with pytest.raises(MissingError):
         client.collection("nothing")
     assert client.change_collection("http", "stop")["state"] == "stopped"
-    with pytest.raises(ConflictError, match="can be running, got one that is stopped"):
+    with pytest.raises(ConflictError, match="can be resumed, got one that is stopped"):
         client.change_collection("http", "resume")
 
 

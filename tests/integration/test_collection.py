@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
 from celery import Celery
 
-from app.collect import calls
+from app.collect import calls, report
 from app.domain.collection import feedback
 from app.domain.collection.call import (
     ErrorKind,
@@ -270,3 +271,18 @@ def test_token_rows_hold_what_the_server_gave(site: Site) -> None:
     for row in found:
         assert (row["ids"], row["mask"], row["logprobs"]) == ([1, 2, 3, 4], [0, 0, 1, 1], [0.0, 0.0, -0.5, -0.25])
         assert row["turn_rewards"][0] > 1
+
+
+def test_status_tells_the_last_error_and_until_when_an_endpoint_is_waited_for(site: Site) -> None:
+    site.model = lambda _: refused(ErrorKind.RATE_LIMITED, retry=Retry.WAIT, retry_after_s=900.0)
+    site.start(specification())
+    while site.decide() or site.call():
+        pass
+    with site.database.begin() as connection:
+        told = report.summary(connection, "a")
+    waits = datetime.fromisoformat(told["waits_until"]) - datetime.now(UTC)
+    assert 600 < waits.total_seconds() <= 900
+    assert told["calls"][0]["last_error"] == "no"
+    site.hurry()
+    with site.database.begin() as connection:
+        assert report.progress(connection, "a")["waits_until"] is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from app.domain import metrics, turn_metrics
 from app.domain.collection.budgets import as_mapping
-from app.domain.collection.states import CollectionState
+from app.domain.collection.states import CollectionState, NodeState
 from app.domain.filter_language import Compare
 from app.domain.metrics import Operator, Outcome
 from app.store import metric_inputs, tables
@@ -46,6 +46,8 @@ class Progress:
     created_at: datetime
     deadline_at: datetime | None
     finished_at: datetime | None
+    waits_until: datetime | None
+    """Time of the next call, where nothing else is on its way: an endpoint has asked to wait."""
 
     @property
     def over(self) -> bool:
@@ -78,6 +80,8 @@ class Spending:
     first_token_ms: float | None
     """Median."""
     errors: Mapping[str, int]
+    last_error: str | None
+    """Message of the last failed call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +124,16 @@ def progress(connection: sa.Connection, collection: Collection) -> Progress:
         created_at=collection.created_at,
         deadline_at=collection.deadline_at,
         finished_at=collection.finished_at,
+        waits_until=_waits_until(collection.state, states),
     )
+
+
+def _waits_until(state: CollectionState, states: Sequence[sa.Row[Any]]) -> datetime | None:
+    """See Progress.  `states`: rows of the attempts by state."""
+    first_due = {row.state: row.first_due for row in states}
+    if state is not CollectionState.RUNNING or first_due.keys() & {NodeState.CALLING, NodeState.EVALUATING}:
+        return None
+    return first_due.get(NodeState.READY)
 
 
 def spending(connection: sa.Connection, collection_id: UUID) -> list[Spending]:
@@ -175,7 +188,14 @@ SELECT stop_reason, count(*) AS rows_ FROM collection_rollouts WHERE collection_
 """
 )
 _PROBLEMS = sa.text("SELECT count(DISTINCT problem_id) FROM collection_rollouts WHERE collection_id = :collection_id")
-_ATTEMPTS = sa.text("SELECT state, count(*) AS rows_ FROM nodes WHERE collection_id = :collection_id GROUP BY 1")
+_ATTEMPTS = sa.text(
+    """
+SELECT state, count(*) AS rows_, nullif(greatest(min(due_at), now() + interval '1 s'), now() + interval '1 s')
+  AS first_due
+FROM nodes WHERE collection_id = :collection_id GROUP BY 1
+"""
+)
+"""`first_due` is null where an attempt is due within a second."""
 _SPENDING = sa.text(
     """
 SELECT k.endpoint, count(*) AS calls,
@@ -188,7 +208,9 @@ SELECT k.endpoint, count(*) AS calls,
   coalesce(sum(k.cost_usd), 0) AS usd,
   count(*) FILTER (WHERE k.state = 'answered' AND k.cost_usd IS NULL) AS unknown_cost,
   percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM k.first_token_at - k.sent_at) * 1000)
-    AS first_token_ms
+    AS first_token_ms,
+  (array_agg(k.error_message ORDER BY k.last_at DESC NULLS LAST) FILTER (WHERE k.error_message IS NOT NULL))[1]
+    AS last_error
 FROM model_calls k JOIN nodes n USING (node_id) WHERE n.collection_id = :collection_id
 GROUP BY k.endpoint ORDER BY usd DESC, calls DESC, k.endpoint
 """

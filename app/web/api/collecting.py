@@ -61,6 +61,8 @@ class CollectionAnswer(Struct, kw_only=True):
     created_at: str
     deadline_at: str | None
     finished_at: str | None
+    waits_until: str | None
+    """Time of the next call, where an endpoint has asked to wait and nothing else is on its way."""
     seconds: float
     spec_sha256: str
 
