@@ -1,6 +1,7 @@
 """What is left of many jobs when everything that runs them is killed at random, every few seconds.
 
     python -m tests.bench.chaos [--jobs 300] [--seed 1] [--every 5] [--workers 2] [--pretend]
+    python -m tests.bench.chaos --device h200 --slots 8 --workers 1 --jobs 400 --storm 300
 
 Killed with SIGKILL: workers, pool processes, referees, all that a referee has started (zygotes of candidates and of
 builders, stopwatch, the process that keeps cores awake, wardens, and the confined processes of candidates and
@@ -10,13 +11,15 @@ at once, as `assay up` does; the rest is for the workers to start again.  Limits
 Starts servers of its own on this machine and prints one line of JSON; ends with 1 where a job was lost, stored twice,
 failed, or scored otherwise than it should be.
 
-The evaluations are real (a small problem, half of the candidates wrong); with `--pretend` the workers only wait."""
+The evaluations are real (a small problem, half of the candidates wrong); with `--pretend` the workers only wait.  With
+`--storm` the kills end after so many seconds, and what is left of the jobs is done in peace."""
 
 from __future__ import annotations
 
 import argparse
 import http.client
 import json
+import math
 import os
 import random
 import shutil
@@ -79,7 +82,7 @@ def storm(plan: Plan, folder: Path) -> Report:
     """Kill until every job is over; the figures."""
     report = Report(jobs=plan.jobs, seed=plan.seed, pretend=plan.pretend, cpus=os.cpu_count())
     began = time.monotonic()
-    settings = Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5)
+    settings = Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5, slots=plan.slots)
     with Services(settings) as services, Client(services.settings) as client, site(services.settings, plan) as running:
         job_ids: list[UUID] = []
         submitter = threading.Thread(target=submit, args=(client, running.port, plan, job_ids), daemon=True)
@@ -96,11 +99,13 @@ def storm(plan: Plan, folder: Path) -> Report:
 def kills_until_over(running: Site, client: Client, plan: Plan, submitter: threading.Thread) -> None:
     """Returns once every job is over, or none has been for too long."""
     rng = random.Random(plan.seed)
+    peace = time.monotonic() + plan.storm_s
     next_kill = time.monotonic() + plan.every_s
     over, last_progress = 0, time.monotonic()
     while over < plan.jobs and time.monotonic() < last_progress + PATIENCE_S:
         running.supervise()
-        if time.monotonic() > next_kill and (plan.kills is None or running.kills.total() < plan.kills):
+        enough = plan.kills is not None and running.kills.total() >= plan.kills
+        if next_kill < time.monotonic() < peace and not enough:
             running.kill_something()
             next_kill = time.monotonic() + plan.every_s * rng.uniform(0.5, 1.5)
         now_over = count_over(client, before=over)
@@ -130,10 +135,8 @@ def submit(client: Client, port: int, plan: Plan, job_ids: list[UUID]) -> None:
 
 def over_http(port: int, chunk: list[Submission]) -> list[UUID]:
     """Ids of the jobs.  Raises OSError (URLError is one) where the web server is away or cannot serve."""
-    items = [
-        {"reference": one.reference, "candidate": one.candidate, "backend": one.backend, "options": one.options}
-        for one in chunk
-    ]
+    names = ("reference", "candidate", "backend", "gpu", "options")
+    items = [{name: getattr(one, name) for name in names} for one in chunk]
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/evaluations:batch",
         data=json.dumps({"items": items}).encode(),
@@ -193,8 +196,20 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=5.0, help="mean seconds between two kills")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--pretend", action="store_true")
+    parser.add_argument("--device", default="cpu", help="class of the workers' devices")
+    parser.add_argument("--slots", type=int, help="of each worker; by default as many as its device is worth")
+    parser.add_argument("--storm", type=float, default=math.inf, help="seconds of kills; by default until all is over")
     given = parser.parse_args()
-    plan = Plan(jobs=given.jobs, seed=given.seed, every_s=given.every, workers=given.workers, pretend=given.pretend)
+    plan = Plan(
+        jobs=given.jobs,
+        seed=given.seed,
+        every_s=given.every,
+        storm_s=given.storm,
+        workers=given.workers,
+        pretend=given.pretend,
+        device_class=given.device,
+        slots=given.slots,
+    )
     signal.signal(signal.SIGTERM, leave)
     folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
     folder.chmod(0o711)

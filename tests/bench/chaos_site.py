@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -64,8 +65,14 @@ class Plan:
     """Mean time between two kills."""
     kills: int | None = None
     """Enough of them; None goes on until every job is over."""
+    storm_s: float = math.inf
+    """Seconds of kills, after which all is left in peace."""
     workers: int = 2
     pretend: bool = False
+    device_class: str = "cpu"
+    """Class of the devices, one for each worker, that evaluate."""
+    slots: int | None = None
+    """Evaluations in flight on each; None: as many as a device of the class is worth."""
 
     def submissions(self) -> list[Submission]:
         if self.pretend:
@@ -73,7 +80,9 @@ class Plan:
         else:
             each = [(f"{WRONG if number % 2 else HONEST}# {number}\n", REFERENCE) for number in range(self.jobs)]
         return [
-            Submission(reference=reference, candidate=candidate, backend="torch", options=OPTIONS)
+            Submission(
+                reference=reference, candidate=candidate, backend="torch", gpu=self.device_class, options=OPTIONS
+            )
             for candidate, reference in each
         ]
 
@@ -184,7 +193,8 @@ class Site:
 
     def _start_worker(self, index: int) -> Popen[bytes]:
         module = fakes.WORKER if self._plan.pretend else "workers.worker.celery_app"
-        return embedded.start_worker(self.settings, device_index=index, module=module)
+        device_class = self._plan.device_class
+        return embedded.start_worker(self.settings, device_class=device_class, device_index=index, module=module)
 
     def _start_web(self) -> Popen[bytes]:
         return embedded.start_web(self.settings, port=self.port)
