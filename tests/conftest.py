@@ -44,6 +44,44 @@ properties.register_profile(
 properties.load_profile("untimed")
 
 
+LONGEST = (
+    "test_zoo_runs",
+    "test_bad_input",
+    "test_sandbox_hosts",
+    "test_slots",
+    "test_every_page",
+    "test_isolation",
+    "test_cli_servers",
+    "test_cli",
+    "test_worker",
+    "test_problem_checks",
+    "test_journeys",
+    "test_web",
+    "test_kernelgym_client",
+    "test_identity",
+    "test_deaths",
+    "test_rewrites",
+    "test_compiled_baselines",
+    "test_device_time",
+    "test_browser_controls",
+    "test_isolation_attacks",
+    "test_dashboards",
+    "test_kernelgym_failures",
+    "test_client_http",
+    "test_libdevice",
+    "test_imported",
+    "test_trajectory",
+    "test_trainers",
+)
+"""Files that take more than ten seconds, longest first.  They are begun first: a long one that one process begins last
+leaves the other without work."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
 SHARED_MEMORY = Path("/dev/shm")
 SERVERS_BYTES = 2 << 30
 """Free bytes that the servers' data may need."""

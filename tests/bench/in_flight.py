@@ -99,7 +99,7 @@ def measure(client: Client, call: Caller, given: argparse.Namespace) -> None:
 
     def in_process(one: Asked) -> None:
         job = client.submit(
-            reference=one.reference, candidate=one.candidate, backend=one.backend, gpu=gpu, options=options(gpu)
+            reference=one.reference, candidate=one.candidate, backend=one.backend, gpu=gpu, **options(gpu)
         )
         assert job.wait(timeout_s=PATIENCE_S)["status"] == one.status
 

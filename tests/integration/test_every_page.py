@@ -15,8 +15,11 @@ from tests.integration.browser_site import serving
 from tests.integration.every_page import Everything
 from tests.integration.web_app import opened
 
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
-COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
+RULES = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "resultTypes": ["violations"],
+}
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"], "resultTypes": ["violations"]}
 """Rules whose answer depends on the theme."""
 EXPECTED = ("responded with a status of 400", "verbose: [DOM]")
 """Console lines of pages that show what is wrong with a filter, and advice of Chromium."""
