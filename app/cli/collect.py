@@ -139,6 +139,7 @@ def cost(settings: Settings, name: str, as_json: bool) -> None:
         output.json_out({key: found[key] for key in ("name", "spent", "reserved", "caps", "calls", "usd_per_solved")})
         return
     output.table_out(tables.costs(found))
+    click.echo(tables.counted(found))
 
 
 @command.command("tokens")

@@ -31,6 +31,8 @@ def shown_in_full(found: dict[str, Any], as_json: bool) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     state = found["state"] + (f": {output.safe(found['reason'])}" if found["reason"] else "") + waits(found)
     ends = ", ".join(f"{reason} {count}" for reason, count in sorted(found["ends"].items())) or "none yet"
+    if found["budgets_reached"]:
+        ends += f" ({', '.join(found['budgets_reached'])})"
     fast = ", ".join(f"fast_{p} {_share(value)}" for p, value in quality["fast_problems"].items())
     rows = [
         ("collection", f"{output.safe(found['name'])}, {state}, {found['seconds']:.0f} s"),
@@ -117,6 +119,12 @@ def overview(found: list[dict[str, Any]]) -> Table:
             each["created_at"][:16],
         )
     return table
+
+
+def counted(found: dict[str, Any]) -> str:
+    """Amounts that count against the budgets: calls of unknown cost or usage count at their maximum."""
+    spent = found["spent"]
+    return f"against budgets: {spent['calls']:,} calls, {spent['tokens']:,} tokens, ${spent['usd']:.4f}"
 
 
 def costs(found: dict[str, Any]) -> Table:

@@ -53,6 +53,7 @@ def _told(connection: Connection, collection: Collection) -> dict[str, Any]:
         "rollouts": found.rollouts,
         "rollouts_stopped": found.stopped,
         "ends": dict(found.ends),
+        "budgets_reached": dict(found.budgets_reached),
         "attempts": dict(found.attempts),
         "spent": dict(found.spent),
         "reserved": dict(found.reserved),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from celery import Celery
@@ -12,7 +12,8 @@ from celery import Celery
 from app import routing
 from app.collect import send
 from app.domain.collection import feedback, texts
-from app.domain.collection.call import EndpointConfig
+from app.domain.collection.budgets import Amounts, Fit, fits, maximum
+from app.domain.collection.call import EndpointConfig, ModelRequest
 from app.domain.collection.spec import MOST_ROLLOUTS, Spec
 from app.domain.request import ConflictError, RequestError
 from app.domain.trajectory import Run
@@ -47,6 +48,7 @@ def plan(connection: Connection, spec: Spec) -> Plan:
     configs = [endpoints.get(connection, name) for name in spec.models]
     for config in configs:
         _check(spec, config)
+        _check_room(spec, config)
         _check_key(connection, config)
     used = {kind: prompt_templates.find(connection, ref, kind) for kind, ref in texts.refs(spec).items()}
     planned = Plan(
@@ -112,6 +114,28 @@ def _check_key(connection: Connection, config: EndpointConfig) -> None:
             f"endpoint {config.name!r}: expected its key in the environment variable {config.key_env} of its worker, "
             "which is not set"
         )
+
+
+def _check_room(spec: Spec, config: EndpointConfig) -> None:
+    """Every budget has room for one attempt, whose maximum is reserved before its call; the prompt comes on top."""
+    asked = ModelRequest(model="", messages=(), max_tokens=spec.longest_answer(config.max_output_tokens))
+    most = maximum(config, asked, deadline_s=spec.job_options.deadline_s)
+    budgets = spec.budgets
+    for level, caps in (("collection", budgets.collection), ("rollout", budgets.rollout)):
+        fit, what = fits(caps, Amounts(), Amounts(), most)
+        if fit is not Fit.YES:
+            _too_small(f"budgets.{level}.{what}", getattr(most, what), getattr(caps, what), _SET_BY.get(what))
+    if budgets.call.usd is not None and most.usd > budgets.call.usd:
+        _too_small("budgets.call.usd", most.usd, budgets.call.usd, _SET_BY["usd"])
+
+
+_SET_BY = {"tokens": "sampling.max_tokens", "usd": "sampling.max_tokens and prices", "gpu_s": "options.deadline_s"}
+"""Quantity → setting that decides the most that one attempt may take of it."""
+
+
+def _too_small(key: str, most: float, cap: float, set_by: str | None) -> NoReturn:
+    reason = f" ({set_by})" if set_by else ""
+    raise RequestError(f"{key}: expected at least the {most:g} that one attempt may take{reason}, got {cap:g}")
 
 
 def _check(spec: Spec, config: EndpointConfig) -> None:

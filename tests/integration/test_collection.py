@@ -137,6 +137,26 @@ def test_no_call_passes_a_budget_of_the_collection(site: Site, caps: dict[str, f
         assert getattr(found.spent, name) <= cap
     assert len(site.asked) == calls_made
     assert found.state is CollectionState.FINISHED
+    with site.database.begin() as connection:
+        assert report.progress(connection, "a")["budgets_reached"] == {f"collection: {next(iter(caps))}": 1}
+
+
+@pytest.mark.parametrize(
+    ("budgets", "named"),
+    [
+        (
+            {"collection": {"gpu_s": 0.5}},
+            r"budgets.collection.gpu_s: expected at least the 120 .*\(options.deadline_s\)",
+        ),
+        ({"rollout": {"tokens": 99}}, r"budgets.rollout.tokens: expected at least the 100 .*sampling.max_tokens"),
+        ({"collection": {"usd": 1e-5}}, "budgets.collection.usd: expected at least the 0.0002 that one attempt"),
+        ({"call": {"usd": 1e-5}}, "budgets.call.usd: expected at least the 0.0002 that one attempt"),
+    ],
+)
+def test_a_budget_without_room_for_one_attempt_is_refused(site: Site, budgets: dict[str, Any], named: str) -> None:
+    with pytest.raises(RequestError, match=named):
+        site.start(specification(budgets=budgets))
+    assert site.rows("collections") == []
 
 
 def test_a_budget_of_one_rollout_ends_it(site: Site) -> None:

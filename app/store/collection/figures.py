@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -38,6 +38,8 @@ class Progress:
     rollouts: int
     ends: Mapping[str, int]
     """Stop reason → rollouts."""
+    budgets_reached: Mapping[str, int]
+    """Budget, as `collection: tokens` → rollouts that it ended."""
     attempts: Mapping[str, int]
     """State → attempts decided so far."""
     spent: Mapping[str, float]
@@ -116,7 +118,8 @@ def progress(connection: sa.Connection, collection: Collection) -> Progress:
         reason=collection.reason,
         problems=connection.execute(_PROBLEMS, {"collection_id": collection.collection_id}).scalar_one(),
         rollouts=sum(row.rows_ for row in rollouts),
-        ends={row.stop_reason: row.rows_ for row in rollouts if row.stop_reason is not None},
+        ends=_counted((row.stop_reason, row.rows_) for row in rollouts if row.stop_reason is not None),
+        budgets_reached=_counted((row.detail, row.rows_) for row in rollouts if row.detail is not None),
         attempts={row.state: row.rows_ for row in states},
         spent=as_mapping(collection.spent),
         reserved=as_mapping(collection.reserved),
@@ -171,6 +174,13 @@ def quality(connection: sa.Connection, collection: Collection) -> Quality:
     )
 
 
+def _counted(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for name, count in pairs:
+        found[name] += count
+    return dict(found)
+
+
 def _fast(judged: list[Outcome]) -> dict[str, float | None]:
     shares = dict(zip(THRESHOLDS, metrics.fast_ps(judged, THRESHOLDS, operator=Operator.MORE), strict=True))
     return {f"{p:g}": share.value for p, share in shares.items()}
@@ -184,7 +194,9 @@ def _numbers(row: sa.Row[Any]) -> dict[str, Any]:
 
 _ROLLOUTS = sa.text(
     """
-SELECT stop_reason, count(*) AS rows_ FROM collection_rollouts WHERE collection_id = :collection_id GROUP BY 1
+SELECT stop_reason, CASE WHEN stop_reason IN ('budget', 'max_tokens') THEN nullif(stop_detail, '') END AS detail,
+  count(*) AS rows_
+FROM collection_rollouts WHERE collection_id = :collection_id GROUP BY 1, 2
 """
 )
 _PROBLEMS = sa.text("SELECT count(DISTINCT problem_id) FROM collection_rollouts WHERE collection_id = :collection_id")

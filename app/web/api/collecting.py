@@ -52,6 +52,8 @@ class CollectionAnswer(Struct, kw_only=True):
     rollouts_stopped: int
     ends: dict[str, int]
     """Stop reason → rollouts."""
+    budgets_reached: dict[str, int]
+    """Budget, as `collection: tokens` → rollouts that it ended."""
     attempts: dict[str, int]
     """State → attempts."""
     spent: Amounts
