@@ -15,7 +15,7 @@ from workers.shims import equivalent_answers, true_answer
 
 
 def checked(
-    model: Any, inputs: list[Any], answer: Any, rule: correctness.Rule = correctness.OURS
+    model: Any, inputs: list[Any], answer: Any, rule: correctness.Rule = correctness.DEFAULT_RULE
 ) -> list[correctness.Compared]:
     """Each output of one call, compared as an evaluation does; the model runs on the inputs' device."""
     with torch.no_grad():
@@ -27,12 +27,14 @@ def checked(
     expected = [leaf.reshape(1, -1) for leaf in layout.values(exact)]
     found = _compared(got, expected, list(layout.values(own)), rule)
     wrong = not all(each.ok[0] for each in found)
-    if not wrong or any(each.is_hopeless(0, exact) for each, exact in zip(found, expected, strict=True)):
+    if not wrong or any(each.is_far_off(0, exact) for each, exact in zip(found, expected, strict=True)):
         return found
     nearest = [leaf.clone() for leaf in got]
     leaves = equivalent_answers.look(twin, best, inputs, nearest, time.process_time() + equivalent_answers.LOOK_S)
     return [
-        each if each.ok[0] else each.reviewed(0, exact, near.reshape(1, -1), correctness.Excused.checked(asdict(leaf)))
+        each
+        if each.ok[0]
+        else each.reviewed(0, exact, near.reshape(1, -1), correctness.SecondLook.checked(asdict(leaf)))
         for each, exact, near, leaf in zip(found, expected, nearest, leaves, strict=True)
     ]
 

@@ -324,5 +324,5 @@ def memory(fleet: Fleet) -> dict[str, float]:
     free, total = torch.cuda.mem_get_info()
     return {
         "used_gib": (total - free) / 2**30, "referee_gib": torch.cuda.memory_reserved() / 2**30,
-        "unburied": fleet.host.unburied,
+        "unburied": fleet.host.unreaped,
     }  # fmt: skip

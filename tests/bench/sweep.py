@@ -98,7 +98,7 @@ def state(fleet: Fleet) -> dict[str, Any]:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     found: dict[str, Any] = {
         "descriptors": _count("/proc/self/fd"), "resident_mb": pages * os.sysconf("SC_PAGE_SIZE") >> 20,
-        "processes": _count("/proc"), "unburied": fleet.host.unburied,
+        "processes": _count("/proc"), "unburied": fleet.host.unreaped,
     }  # fmt: skip
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()

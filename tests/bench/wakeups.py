@@ -36,7 +36,7 @@ def _turn() -> None:
         pass
 
 
-KINDS: dict[str, Callable[[], None]] = {"turning": _turn, "offering": cpu_idle.turn}
+KINDS: dict[str, Callable[[], None]] = {"turning": _turn, "offering": cpu_idle.spin}
 
 
 class Side:

@@ -174,7 +174,7 @@ def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_
 def _used_gib(host: Any) -> float:
     """Of the device's memory, once the last candidate's is free and the next ones are ready."""
     until = time.monotonic() + LIMIT_S
-    while host.unburied and time.monotonic() < until:
+    while host.unreaped and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(2.0)
     torch.cuda.empty_cache()

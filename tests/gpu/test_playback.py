@@ -116,11 +116,11 @@ def test_what_is_played_is_what_would_be_made(
         views[2][0].copy_(module(x.double()))
 
     node = layout.describe([torch.zeros(64, 33, device="cuda")])
-    agreed = problem_spec.Spec(
+    spec = problem_spec.Spec(
         inputs=node, outputs=node["items"][0], init=layout.describe([[], {}]), parameters={}, truth="fp64",
         training=False, mutated_inputs=(), output_constant=False,
     )  # fmt: skip
-    place = problem_spec.arena(agreed, SLOTS)
+    place = problem_spec.arena(spec, SLOTS)
     arena: Any = Arena(place.reference_bytes)
     slots: list[Views] = [
         tuple(region.views(arena, slot) for region in (place.inputs, place.baseline, place.expected))  # type: ignore[misc]

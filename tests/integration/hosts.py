@@ -82,7 +82,7 @@ class Network:
         """Pull the cable: nobody is told, nothing is refused, nothing arrives."""
         ip("link", "set", f"{self.tag}{host}0", "down")
 
-    def mend(self, host: str) -> None:
+    def restart_helpers(self, host: str) -> None:
         ip("link", "set", f"{self.tag}{host}0", "up")
 
 

@@ -78,7 +78,7 @@ def test_three_hosts(client: Client, three: hosts.Network, tmp_path: Path) -> No
     finished(client, slow)
     ran = sorted((tmp_path / "slow").read_text().split())
     assert ran in (["0", "0", "1", "2"], ["0", "1", "1", "2"])
-    three.mend("cat")
+    three.restart_helpers("cat")
     with client.database.begin() as connection:
         stored = connection.execute(sa.select(tables.evaluations.c.job_id)).scalars().all()
     assert len(stored) == len(set(stored)) == 18

@@ -9,7 +9,7 @@ import torch
 
 from app.domain import source_ablation
 from workers.backends import base
-from workers.protocol.control_channel import Pretence
+from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
 KERNELS = """
@@ -82,9 +82,9 @@ def _described(_kernel: Any) -> Launch:
 
 def test_what_a_launch_wrote_is_replayed_and_nothing_else() -> None:
     recorder, target = base.Recorder(), torch.zeros(4)
-    recorder.pretend(Pretence.KEEP)
+    recorder.pretend(AblationMode.KEEP)
     _launch(recorder, lambda: target[:2].fill_(7), target)
-    recorder.pretend(Pretence.REPLAY)
+    recorder.pretend(AblationMode.REPLAY)
     target.copy_(torch.arange(4))
     _launch(recorder, lambda: pytest.fail("ran"), target)
     assert target.tolist() == [7, 7, 2, 3]
@@ -95,21 +95,21 @@ def test_what_a_launch_wrote_is_replayed_and_nothing_else() -> None:
 def test_too_much_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "KEPT_BYTES", 15)
     recorder, target = base.Recorder(), torch.zeros(4)
-    recorder.pretend(Pretence.KEEP)
+    recorder.pretend(AblationMode.KEEP)
     _launch(recorder, lambda: target.fill_(7), target)
     assert target.tolist() == [7, 7, 7, 7]
-    recorder.pretend(Pretence.REPLAY)
+    recorder.pretend(AblationMode.REPLAY)
     target.zero_()
     _launch(recorder, lambda: pytest.fail("ran"), target)
     assert not target.any()
 
 
 def test_a_recorder_counts_what_it_does_not_run() -> None:
-    recorder = base.Recorder(ablate=Pretence.COPY)
+    recorder = base.Recorder(ablate=AblationMode.COPY)
     source, target = torch.ones(3), torch.zeros(3)
     assert recorder.launch(lambda: pytest.fail("ran"), _described, {}, (source, target)) is None
     assert torch.equal(target, source)
-    recorder.pretend(Pretence.NOTHING)
+    recorder.pretend(AblationMode.NOTHING)
     target.zero_()
     recorder.launch(lambda: pytest.fail("ran"), _described, {}, (source, target))
     assert not target.any()

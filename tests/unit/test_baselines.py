@@ -180,7 +180,7 @@ def test_what_was_cancelled_or_blames_the_problem_is_tried_again() -> None:
         return _evaluation(None, EvaluationError(kind="crashed", message="killed"))
 
     known = Baselines()
-    cancellation.ask()
+    cancellation.request()
     compiled_baselines.added(_evaluation(_timing(2.0)), _job("compile"), known, evaluate, cancellation)
     compiled_baselines.added(_evaluation(_timing(2.0)), _job("compile"), known, evaluate, Cancellation())
     assert tries == 2

@@ -18,7 +18,7 @@ class Device(CallRunner):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *takes_s: float) -> None:
         left = list(takes_s)
-        monkeypatch.setattr(call_runner, "settle", lambda device: time.sleep(left.pop(0) if left else 0))
+        monkeypatch.setattr(call_runner, "synchronize", lambda device: time.sleep(left.pop(0) if left else 0))
         self._flush = self._tiny = torch.zeros(1)
         self._device = torch.device("cpu")
         self.looked: list[str] = []

@@ -172,7 +172,7 @@ def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:
     lost[5] = float("inf")
     expected = torch.stack([usual, usual, usual / 1e6, usual])
     baseline = torch.stack([usual.float(), usual.half().float(), usual.float() / 1e6, lost])
-    before = usual_answers.usual(usual.float()[None], usual[None])
+    before = usual_answers.answer_size(usual.float()[None], usual[None])
     assert before.rms == pytest.approx(float(usual.square().mean().sqrt()))
     assert 0 < before.error < 1e-7
     assert [not each for each in usual_answers.objections(baseline, expected, before)] == [True, False, False, False]
@@ -180,7 +180,7 @@ def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:
 
 def test_an_answer_that_explodes_is_of_another_problem() -> None:
     usual = _exact()
-    before = usual_answers.usual(usual.float()[None], usual[None])
+    before = usual_answers.answer_size(usual.float()[None], usual[None])
     [said] = usual_answers.objections(usual.float()[None] * 1e15, usual[None] * 1e15, before)
     assert said == "the reference's answer is 1.0e+15 times as large as on the problem's own inputs"
     assert usual_answers.objections(usual.float()[None] * 1e15, usual[None] * 1e15, before, ceiling=False) == [""]

@@ -9,15 +9,15 @@ import torch
 from app.domain.evaluation import Block, Timing
 from workers.referee.host.health import Health
 from workers.referee.timing import stopping
-from workers.referee.timing.samples import AHEAD_US, CANDIDATE, LEFT_OVER_US, REFERENCE, SIDES, Score
+from workers.referee.timing.samples import AHEAD_US, CANDIDATE, LEFT_OVER_US, REFERENCE, SIDES, Measurements
 
 
 def _block(side: str, calls: int, wall_us: float, group: int = 0) -> Block:
     return Block(group=group, side=side, calls=calls, wall_us=wall_us, claimed_us=wall_us)
 
 
-def _contest(*handovers: Block) -> Score:
-    contest = Score(block_us=2000, health=Health(torch.device("cpu")))
+def _contest(*handovers: Block) -> Measurements:
+    contest = Measurements(block_us=2000, health=Health(torch.device("cpu")))
     contest.handovers.extend(handovers)
     return contest
 
@@ -29,7 +29,7 @@ def _group(reference_us: float, candidate_us: float, handover_us: float) -> list
     return [reference, candidate, candidate, reference]
 
 
-def _speedup(contest: Score) -> float:
+def _speedup(contest: Measurements) -> float:
     return math.exp(contest.ratio.centre)
 
 

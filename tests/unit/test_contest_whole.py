@@ -20,7 +20,7 @@ from workers.referee.host.health import Health
 from workers.referee.host.waiting_time import Waits
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.timing import blocks, paired_benchmark, samples, sizing, unpaired
-from workers.referee.timing.quiet_host import Venue
+from workers.referee.timing.quiet_host import QuietHost
 
 HANDOVER_US = 180.0
 NOTHING = torch.zeros(0)
@@ -118,7 +118,7 @@ class Sides:
         self.ran = (side, self.now)
         return Times(round(wall_us * 1000), round(wall_us * 1000))
 
-    def let_go(self) -> None:
+    def release_spare_memory(self) -> None:
         """Of memory."""
 
     def warm(self, side: Side) -> None:
@@ -154,9 +154,9 @@ class Sides:
         )  # fmt: skip
 
 
-def _venue() -> Venue:
-    return Venue(
-        wakeful=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
+def _venue() -> QuietHost:
+    return QuietHost(
+        core_waker=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
         stopwatch=None, cores=None,
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ def _contest(
     sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: sizing.Guess | None = None,
     block_us: float = 2000.0,
 ) -> Timing:  # fmt: skip
-    terms = sizing.Terms(budget_s=budget_s, block_us=block_us, round_bytes=1 << 31, floor_us=0.0)
+    terms = sizing.TimingBudget(budget_s=budget_s, block_us=block_us, round_bytes=1 << 31, floor_us=0.0)
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
     clock = SimpleNamespace(monotonic=lambda: sides.now)
     with pytest.MonkeyPatch.context() as patch:
@@ -235,10 +235,10 @@ def test_short_calls_are_looked_at_in_the_first_round_where_inputs_are_cheap(
 ) -> None:
     """However wrong the guess is; with dear inputs the device is had alone for a look first."""
     found = []
-    for seed, seeming_us in enumerate((30.0, 90.0, 250.0, 900.0) * 5):
+    for seed, apparent_us in enumerate((30.0, 90.0, 250.0, 900.0) * 5):
         sides = Sides(25, 40, slots=128, noise=random.Random(seed))
         sides.draw_us = draw_us
-        timing = _contest(sides, guess=sizing.Guess(reference_us=30.0, candidate_us=seeming_us, known=True))
+        timing = _contest(sides, guess=sizing.Guess(reference_us=30.0, candidate_us=apparent_us, known=True))
         found.append(sides.stretches)
         assert timing.groups >= 5
         assert timing.ci_low <= 25 / 40 <= timing.ci_high
@@ -284,13 +284,13 @@ def test_what_is_drawn_is_hardly_more_than_what_is_used() -> None:
     assert sides.drawn <= 2.5 * timing.calls_per_side
 
 
-def _own_time(sides: Sides, seeming_us: float, budget_s: float = 0.08) -> unpaired.OwnTime:
-    terms = sizing.Terms(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+def _own_time(sides: Sides, apparent_us: float, budget_s: float = 0.08) -> unpaired.UnpairedTime:
+    terms = sizing.TimingBudget(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unpaired, "time", SimpleNamespace(monotonic=lambda: sides.now))
         patch.setattr(unpaired, "survey", Sides.looked_through)
         patch.setattr(blocks, "secrets", SimpleNamespace(randbelow=random.Random(0).randrange))
-        found = unpaired.run(sides, _venue(), terms, seeming_us)  # type: ignore[arg-type]
+        found = unpaired.run(sides, _venue(), terms, apparent_us)  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -328,7 +328,7 @@ def test_a_wrong_timed_call_ends_it() -> None:
         return False
 
     sides.verify = verify  # type: ignore[method-assign]
-    terms = sizing.Terms(budget_s=0.08, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+    terms = sizing.TimingBudget(budget_s=0.08, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unpaired, "survey", Sides.looked_through)
         assert unpaired.run(sides, _venue(), terms, 50) is None  # type: ignore[arg-type]
@@ -337,12 +337,12 @@ def test_a_wrong_timed_call_ends_it() -> None:
 def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> None:
     widths = []
     for spread_us in (0.0, 60.0):
-        contest = samples.Score(block_us=2000.0, health=Health(torch.device("cpu")))
+        contest = samples.Measurements(block_us=2000.0, health=Health(torch.device("cpu")))
         contest.handovers = [
             Block(group=-1, side=side, calls=0, wall_us=200.0 + spread_us * number, claimed_us=200.0)
             for side in samples.SIDES for number in range(6)
         ]  # fmt: skip
-        found = unpaired._summed(contest, [unpaired.Taken(20, 2200.0 + number) for number in range(12)])
+        found = unpaired._summed(contest, [unpaired.TimedBlock(20, 2200.0 + number) for number in range(12)])
         widths.append(math.log(found.high / found.low) / 2)
     assert widths[0] < 0.02
     assert 0.02 < widths[1] < 0.3
@@ -351,7 +351,7 @@ def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> N
 def test_what_the_device_does_after_a_block_counts_in_full() -> None:
     """There is no opponent to whom the same could be added."""
     idle = unpaired._Idle(settled=30.0, before=200.0)
-    quiet = unpaired._taken(Times(1_100_000, 0, 30_000, 200_000), idle, 10)
-    busy = unpaired._taken(Times(1_100_000, 0, 1_070_000, 800_000), idle, 10)
+    quiet = unpaired._timed_block(Times(1_100_000, 0, 30_000, 200_000), idle, 10)
+    busy = unpaired._timed_block(Times(1_100_000, 0, 1_070_000, 800_000), idle, 10)
     assert quiet.wall_us == pytest.approx(1100.0)
     assert busy.wall_us == pytest.approx(1100.0 + 1000 + 500)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workers.referee.host import device_lock as device_lock_module
-from workers.referee.host.cpu_idle import CoreClaim, Wakeful
+from workers.referee.host.cpu_idle import CoreClaim, CoreWaker
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.host.waiting_time import Waits
 from workers.referee.session.deadline import Deadline
@@ -180,17 +180,17 @@ def _processor_s(pid: int) -> float:
 
 
 def test_a_core_is_kept_awake_on_demand_only() -> None:
-    wakeful = Wakeful([min(os.sched_getaffinity(0))])
-    pid = wakeful._process.pid
+    core_waker = CoreWaker([min(os.sched_getaffinity(0))])
+    pid = core_waker._process.pid
     before = _processor_s(pid)
     time.sleep(0.2)
     assert _processor_s(pid) == pytest.approx(before, abs=0.02)
     deadline = time.monotonic() + 20
-    with wakeful.awake():
+    with core_waker.awake():
         while _processor_s(pid) < before + 0.05 and time.monotonic() < deadline:  # it gives way to whatever else runs
             time.sleep(0.05)
     assert _processor_s(pid) >= before + 0.05
-    wakeful.close()
+    core_waker.close()
     assert not Path(f"/proc/{pid}").exists()
 
 

@@ -148,31 +148,30 @@ class Contest:
             handles[side] = ProcessHandle(process, torch.device("cpu"))  # type: ignore[arg-type]
         handles["r"].load_reference(PROBLEM.replace("GUARD", guard).replace("MORE", more).encode(), "Model", 1)
         session, own = Session(handles["r"], 1), Session(handles["c"])
-        agreed = session.describe(init_seed(SEED), 1)
-        place = problem_spec.arena(agreed, problem_spec.Slots(*slots))
-        session.share_arena(place, place.reference_bytes, 1)
+        spec = session.describe(init_seed(SEED), 1)
+        arena = problem_spec.arena(spec, problem_spec.Slots(*slots))
+        session.share_arena(arena, arena.reference_bytes, 1)
         lock, self.deadline = DeviceLock(folder, "test"), Deadline(seconds, 60)
         source = SOURCE.replace("BODY", body).encode()
         job = Job(job_id=uuid4(), reference=b"", candidate=source, backend="torch")
-        load(own, job, session, agreed, SEED, self.deadline, lock)
-        self.runner = CallRunner(session, own, agreed, SEED, self.deadline, lock)
+        load(own, job, session, spec, SEED, self.deadline, lock)
+        self.runner = CallRunner(session, own, spec, SEED, self.deadline, lock)
         self.runner.surveys = True
         self.runner.try_calls(self.runner.draw(1))
         self.discarded: list[Any] = []
-        cancellation: Any = SimpleNamespace(asked=False)
+        cancellation: Any = SimpleNamespace(requested=False)
         host: Any = SimpleNamespace(references=SimpleNamespace(discard=self.discarded.append))
         self.context = EvaluationContext(
-            job=job, host=host, runner=self.runner, agreed=agreed, seed=SEED, cancellation=cancellation
+            job=job, host=host, runner=self.runner, spec=spec, seed=SEED, cancellation=cancellation
         )
 
     def take(self, budget_s: float = 0.05) -> DeviceTiming:
         """The device-time speedup beside one by the wall clock."""
-        health = SimpleNamespace(
-            require_sound=lambda: None, canary_us=lambda: 0.0, clocks=Clocks, alone=lambda us: True, expected_us=0.0
-        )
-        place: Any = SimpleNamespace(health=health, stopwatch=object(), alone=lambda runner: nullcontext())
-        terms = sizing.Terms(budget_s=budget_s, block_us=500.0, round_bytes=1 << 20, floor_us=0.0)
-        timing = device_time.added(wall_clock(), self.context, place, terms)
+        canary: dict[str, Any] = {"canary_us": lambda: 0.0, "is_undisturbed": lambda us: True, "expected_us": 0.0}
+        health = SimpleNamespace(require_sound=lambda: None, clocks=Clocks, **canary)
+        quiet_host: Any = SimpleNamespace(health=health, stopwatch=object(), prepared_for=lambda runner: nullcontext())
+        terms = sizing.TimingBudget(budget_s=budget_s, block_us=500.0, round_bytes=1 << 20, floor_us=0.0)
+        timing = device_time.added(wall_clock(), self.context, quiet_host, terms)
         assert (timing.speedup, timing.reference_us) == (1.0, 100.0)
         assert timing.device is not None
         return timing.device
@@ -353,7 +352,7 @@ def test_blocks_take_whole_graphs_and_no_more_than_there_are(
     slots: int, in_block: int, wall_us: float, other_wall_us: float, reference_us: float, candidate_us: float
 ) -> None:
     runner: Any = SimpleNamespace(
-        slots=slots, in_block=in_block, draw_us=10.0, place=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}]))
+        slots=slots, in_block=in_block, draw_us=10.0, arena=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}]))
     )
     graphs = {
         REFERENCE: device_time._plan(runner, 2000 / wall_us),

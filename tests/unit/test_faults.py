@@ -10,7 +10,7 @@ import torch
 
 from app.domain.job import Job
 from workers.referee.host.device import open_device
-from workers.referee.session.failure_status import asks_for_a_gpu, beyond_the_interpreter, beyond_what_it_has
+from workers.referee.session.failure_status import lacks_interpreter_support, may_be_interpreter_fault, names_a_gpu
 
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"tl.bfloat16", backend="triton")
 SINGLE: Any = SimpleNamespace(has_dtype=lambda name: False)
@@ -18,7 +18,7 @@ BRAIN: Any = SimpleNamespace(has_dtype=lambda name: name == "bfloat16")
 
 
 @pytest.mark.parametrize(
-    ("candidate", "backend", "agreed", "beyond"),
+    ("candidate", "backend", "spec", "beyond"),
     [
         (b"tl.bfloat16", "triton", SINGLE, True),
         (b"", "triton", BRAIN, True),
@@ -27,11 +27,11 @@ BRAIN: Any = SimpleNamespace(has_dtype=lambda name: name == "bfloat16")
     ],
 )
 def test_bf16_is_excused_in_the_interpreter_and_not_on_a_gpu(
-    candidate: bytes, backend: str, agreed: Any, beyond: bool
+    candidate: bytes, backend: str, spec: Any, beyond: bool
 ) -> None:
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
-    assert beyond_the_interpreter(job, agreed, cpu) is beyond
-    assert not beyond_the_interpreter(job, agreed, replace(cpu, torch_device=torch.device("cuda", 0)))
+    assert may_be_interpreter_fault(job, spec, cpu) is beyond
+    assert not may_be_interpreter_fault(job, spec, replace(cpu, torch_device=torch.device("cuda", 0)))
 
 
 ASSEMBLY = "InterpreterError: NotImplementedError('inline_asm not supported in interpreter mode')"
@@ -51,8 +51,8 @@ def test_instructions_that_the_interpreter_lacks_are_excused(
     candidate: bytes, backend: str, message: str, beyond: bool
 ) -> None:
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
-    assert beyond_what_it_has(job, cpu, message) is beyond
-    assert not beyond_what_it_has(job, replace(cpu, torch_device=torch.device("cuda", 0)), message)
+    assert lacks_interpreter_support(job, cpu, message) is beyond
+    assert not lacks_interpreter_support(job, replace(cpu, torch_device=torch.device("cuda", 0)), message)
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_instructions_that_the_interpreter_lacks_are_excused(
 )
 def test_a_gpu_that_is_asked_for_by_name_is_no_fault_where_there_is_none(message: str, asks: bool) -> None:
     cpu = open_device("cpu", 0, 1)
-    assert asks_for_a_gpu(cpu, message) is asks
-    assert not asks_for_a_gpu(replace(cpu, torch_device=torch.device("cuda", 0)), message)
+    assert names_a_gpu(cpu, message) is asks
+    assert not names_a_gpu(replace(cpu, torch_device=torch.device("cuda", 0)), message)

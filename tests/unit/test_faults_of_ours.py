@@ -42,7 +42,7 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
             return progress, None
         first.append(weakref.ref(kept))
         try:
-            raise invalid("no_room", "no memory", starved=True)  # whose traceback holds this frame
+            raise invalid("no_room", "no memory", out_of_memory=True)  # whose traceback holds this frame
         except Fault as fault:
             return progress, fault
 
@@ -53,7 +53,7 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
 
 
 def fake_host(**parts: Any) -> Any:
-    nothing = dict.fromkeys(("mend", "require_zygote"), lambda: None)
+    nothing = dict.fromkeys(("restart_helpers", "require_zygote"), lambda: None)
     sound = SimpleNamespace(require_sound=lambda: None)
     lease = SimpleNamespace(waits=Waits())
     usual = {"lost": False, "recycle": lambda size: None, "health": sound, "device_lock": lease, "baselines": None}

@@ -42,7 +42,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from workers.backends import base, triton
-from workers.protocol.control_channel import Pretence
+from workers.protocol.control_channel import AblationMode
 
 assert triton.INDUCTOR not in sys.modules
 recorder = base.Recorder()
@@ -59,7 +59,7 @@ def kernel(name, custom):
 kernel("own", True).run(1, stream=0)
 kernel("triton_poi_fused_0", False).run(2, stream=0)
 assert (recorder.total, recorder.names, ran) == (1, {"own"}, [(1,), (2,)]), (recorder, ran)
-recorder.pretend(Pretence.NOTHING)
+recorder.pretend(AblationMode.NOTHING)
 kernel("own", True).run(3, stream=0)
 kernel("triton_poi_fused_0", False).run(4, stream=0)
 assert (recorder.total, ran) == (2, [(1,), (2,), (4,)]), (recorder, ran)
@@ -79,7 +79,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from triton.compiler import CompiledKernel
 from workers.backends import base, triton
-from workers.protocol.control_channel import Pretence
+from workers.protocol.control_channel import AblationMode
 
 ran = []
 CompiledKernel.__getitem__ = lambda self, grid: lambda *args, **kwargs: ran.append((grid, args))
@@ -89,7 +89,7 @@ kernel = object.__new__(CompiledKernel)
 kernel.name = "own"
 kernel[(3, 1, 1)](1, 2)
 assert (recorder.total, recorder.names, ran) == (1, {"own"}, [((3, 1, 1), (1, 2))]), (recorder, ran)
-recorder.pretend(Pretence.NOTHING)
+recorder.pretend(AblationMode.NOTHING)
 kernel[(3, 1, 1)](1, 2)
 assert (recorder.total, len(ran)) == (2, 1), (recorder, ran)
 """

@@ -44,18 +44,18 @@ def test_cases_of_which_none_has_an_answer_prove_nothing(other: Trial, expected:
 
 
 def test_a_hundred_cases_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    unburied, most, deadlines = [0], [0], []
+    unreaped, most, deadlines = [0], [0], []
 
     def evaluate(job: Job, host: Any, cancellation: Cancellation, seed: bytes) -> tuple[Evaluation, Traces]:
         deadlines.append(job.options.deadline_s)
-        unburied[0] += 2
-        most[0] = max(most[0], unburied[0])
+        unreaped[0] += 2
+        most[0] = max(most[0], unreaped[0])
         case = CaseOutcome(index=job.case, of=CASES, name=str(job.case), status=Status.PASSED, calls=1)
         return Evaluation(status=Status.PASSED, environment=ENVIRONMENT, seed="00", cases=(case,)), Traces(timeline=b"")
 
     monkeypatch.setattr(evaluate_cases, "evaluate", evaluate)
     host: Any = SimpleNamespace(
-        device_lock=SimpleNamespace(waits=Waits()), bury=lambda: unburied.__setitem__(0, 0), conclude=None
+        device_lock=SimpleNamespace(waits=Waits()), reap=lambda: unreaped.__setitem__(0, 0), conclude=None
     )
     cancellation = Cancellation()
     job = Job(

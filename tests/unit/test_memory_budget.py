@@ -117,7 +117,7 @@ def test_a_waiting_evaluation_is_overtaken_a_few_times_only() -> None:
         small.leave()
     small = Guest(room, 1)
     assert not small.entered.wait(0.3)
-    first.cancellation.ask()
+    first.cancellation.request()
     assert first.entered.wait(GO_S)  # and takes nothing
     assert small.entered.wait(GO_S)  # the second has been overtaken once less
     for each in (small, first, ahead, holder):
@@ -131,7 +131,7 @@ def test_a_cancelled_evaluation_does_not_wait_and_takes_nothing() -> None:
     holder, waiting = Guest(room, 100), Guest(room, 100)
     assert not waiting.entered.wait(0.3) or not holder.entered.wait(0.3)
     late = waiting if holder.entered.is_set() else holder
-    late.cancellation.ask()
+    late.cancellation.request()
     assert late.entered.wait(GO_S)
     late.leave()
     (holder if late is waiting else waiting).leave()
@@ -145,7 +145,7 @@ def test_without_a_total_no_evaluation_waits() -> None:
         assert (one, other) == (False, False)
 
 
-def agreed(elements: int) -> problem_spec.Spec:
+def spec(elements: int) -> problem_spec.Spec:
     tensor: dict[str, Any] = {"kind": "tensor", "shape": [elements], "dtype": "float32", "stride": None}
     return problem_spec.Spec(
         inputs={"kind": "list", "items": [tensor]}, outputs=tensor, init={"kind": "list", "items": []}, parameters={},
@@ -154,7 +154,7 @@ def agreed(elements: int) -> problem_spec.Spec:
 
 
 def test_what_is_needed_grows_with_the_problem_and_covers_what_is_known() -> None:
-    small, large = agreed(1 << 20), agreed(1 << 28)
+    small, large = spec(1 << 20), spec(1 << 28)
     needed = [needs(each, problem_spec.arena(each, 2), 2 << 30, 512 << 20) for each in (small, large)]
     place = problem_spec.arena(large, 2)
     known = place.reference_bytes + place.candidate_bytes + 2 * 2 * large.slot_bytes
@@ -172,7 +172,7 @@ def test_problems_of_64_mb_to_1_gb_fit_on_a_gpu_of_139_gib_at_once(monkeypatch: 
     total = 0
     for elements in (1 << 24, 1 << 26, 1 << 27, 1 << 28):
         host = SimpleNamespace(device=device, bytes_per_s=4e12)
-        problem = agreed(elements)
+        problem = spec(elements)
         total += needs(problem, setup.lay_out(host, problem, 0.08), device.round_bytes, CHECK_BYTES)  # type: ignore[arg-type]
     assert device.room_bytes is not None
     assert total < device.room_bytes
@@ -195,9 +195,9 @@ def test_larger_problems_have_more_calls_in_a_block_by_making_what_is_expected_w
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
     host = SimpleNamespace(device=open_device("h200", 0, 8), bytes_per_s=4e12)
-    assert setup.lay_out(host, agreed(elements), 0.08).slots == slots  # type: ignore[arg-type]
-    more = setup.lay_out(host, agreed(elements), 0.08, 1024).slots  # type: ignore[arg-type]
-    assert more.inputs * agreed(elements).slot_bytes <= host.device.arena_bytes or more == slots
+    assert setup.lay_out(host, spec(elements), 0.08).slots == slots  # type: ignore[arg-type]
+    more = setup.lay_out(host, spec(elements), 0.08, 1024).slots  # type: ignore[arg-type]
+    assert more.inputs * spec(elements).slot_bytes <= host.device.arena_bytes or more == slots
     assert more.inputs > slots.inputs if slots.together else more == slots
 
 
@@ -209,17 +209,17 @@ def test_long_calls_reserve_few_slots(monkeypatch: pytest.MonkeyPatch, call_us: 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
     host = SimpleNamespace(device=open_device("h200", 0, 8), bytes_per_s=4e12)
-    problem = replace(agreed(1 << 25), call_us=call_us)
+    problem = replace(spec(1 << 25), call_us=call_us)
     assert setup.lay_out(host, problem, 0.08).slots.inputs == inputs  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("among_others", "ends", "tries"),
     [
-        (True, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", starved=True), [False, True]),
-        (True, invalid("reference_failed", "no memory", starved=True), [False, True]),
+        (True, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False, True]),
+        (True, invalid("reference_failed", "no memory", out_of_memory=True), [False, True]),
         (True, torch.OutOfMemoryError("no memory"), [False, True]),
-        (False, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", starved=True), [False]),
+        (False, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False]),
         (True, Fault(Status.CRASHED, "crashed", "signal 11"), [False]),
     ],
 )
@@ -273,8 +273,8 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
     found: list[Fault | None] = []
 
     def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
-        progress.agreed = replace(agreed(1), peaks=problem_spec.Peaks(call_bytes=call_bytes << 20))
-        raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", starved=True)
+        progress.spec = replace(spec(1), peaks=problem_spec.Peaks(call_bytes=call_bytes << 20))
+        raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True)
 
     class Concluded:
         timing = None

@@ -32,7 +32,7 @@ def test_no_answer_counts_as_near_that_its_limits_refuse(dtype: torch.dtype) -> 
     generator = torch.Generator().manual_seed(1)
     near = refused = 0
     for error in (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
-        nearness = Nearness(correctness.OURS)
+        nearness = Nearness(correctness.DEFAULT_RULE)
         for _ in range(TRUE_CALLS):
             expected, own = _answers(generator, error, dtype)
             nearness.note([_compared(own, expected, own)], 0)
@@ -57,7 +57,7 @@ def test_no_answer_counts_as_near_that_its_limits_refuse(dtype: torch.dtype) -> 
 
 def test_the_same_bytes_are_near_and_a_nan_is_not() -> None:
     generator = torch.Generator().manual_seed(2)
-    nearness = Nearness(correctness.OURS)
+    nearness = Nearness(correctness.DEFAULT_RULE)
     for _ in range(TRUE_CALLS):
         assert not nearness.applies()
         expected, own = _answers(generator, 1e-6, torch.float32)
@@ -72,7 +72,7 @@ def test_the_same_bytes_are_near_and_a_nan_is_not() -> None:
 
 
 def test_whole_numbers_are_near_only_where_they_are_equal() -> None:
-    nearness = Nearness(correctness.OURS)
+    nearness = Nearness(correctness.DEFAULT_RULE)
     ids = torch.arange(6).reshape(2, 3)
     other = ids.clone()
     other[1, 2] += 1
@@ -81,7 +81,7 @@ def test_whole_numbers_are_near_only_where_they_are_equal() -> None:
 
 def test_every_output_of_a_call_has_to_be_near() -> None:
     generator = torch.Generator().manual_seed(3)
-    nearness = Nearness(correctness.OURS)
+    nearness = Nearness(correctness.DEFAULT_RULE)
     expected, own = _answers(generator, 1e-6, torch.float32)
     nearness.note([_compared(own, expected, own)], 0)
     two = torch.cat([own, own])
@@ -93,7 +93,7 @@ def test_every_output_of_a_call_has_to_be_near() -> None:
 
 def test_a_submitters_tolerance_and_a_reference_that_errs_much_are_not_decided_by_distance() -> None:
     generator = torch.Generator().manual_seed(4)
-    for rule, error in ((correctness.Rule(tolerance=(1e-3, 1e-3)), 1e-6), (correctness.OURS, 0.3)):
+    for rule, error in ((correctness.Rule(tolerance=(1e-3, 1e-3)), 1e-6), (correctness.DEFAULT_RULE, 0.3)):
         nearness = Nearness(rule)
         for _ in range(TRUE_CALLS):
             expected, own = _answers(generator, error, torch.float32)
@@ -118,7 +118,7 @@ def test_no_answer_counts_as_far_that_its_limits_accept(dtype: torch.dtype) -> N
     generator = torch.Generator().manual_seed(3)
     far = 0
     for error, apart in itertools.product((1e-6, 1e-3, 1e-2, 0.09), (1e-3, 0.1, 0.3, 0.5, 0.6, 1.0, 10.0)):
-        nearness = Nearness(correctness.OURS)
+        nearness = Nearness(correctness.DEFAULT_RULE)
         for _ in range(TRUE_CALLS):
             expected, own = _answers(generator, error, dtype)
             nearness.note([_compared(own, expected, own)], 0)
@@ -134,7 +134,7 @@ def test_no_answer_counts_as_far_that_its_limits_accept(dtype: torch.dtype) -> N
 
 def test_on_unusual_inputs_an_answer_may_be_a_hundredth_apart() -> None:
     generator = torch.Generator().manual_seed(4)
-    nearness = Nearness(correctness.OURS)
+    nearness = Nearness(correctness.DEFAULT_RULE)
     for _ in range(TRUE_CALLS):
         expected, own = _answers(generator, 1e-6, torch.float32)
         nearness.note([_compared(own, expected, own)], 0)

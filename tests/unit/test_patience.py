@@ -66,13 +66,13 @@ def test_later_calls_on_a_gpu_take_no_longer_than_the_first_let_expect() -> None
     trials = object.__new__(CallRunner)
     trials.candidate, trials.deadline = object(), Deadline(1000, 300)  # type: ignore[assignment]
     trials.surveys, trials.quickest_s = True, None
-    assert trials.patience(trials.candidate, 1) == 300  # it compiles
+    assert trials.time_limit_s(trials.candidate, 1) == 300  # it compiles
     trials.quickest_s = 0.5
-    assert trials.patience(trials.candidate, 4) == pytest.approx(LATER_S + 20)
+    assert trials.time_limit_s(trials.candidate, 4) == pytest.approx(LATER_S + 20)
     trials.quickest_s = math.inf
-    assert trials.patience(trials.candidate, 1) == 300
+    assert trials.time_limit_s(trials.candidate, 1) == 300
     trials.surveys, trials.quickest_s = False, 0.5  # nobody waits for a CPU's one slot
-    assert trials.patience(trials.candidate, 1) == 300
+    assert trials.time_limit_s(trials.candidate, 1) == 300
 
 
 def test_a_first_call_that_compiles_has_longer_and_never_beyond_the_deadline() -> None:

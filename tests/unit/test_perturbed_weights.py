@@ -143,16 +143,16 @@ class Contest:
         handle: Any = ProcessHandle(self.process, torch.device("cpu"))  # type: ignore[arg-type]
         handle.load_reference(PROBLEM.replace("GUARD", guard).encode(), "Model", 1)
         session = Session(handle, 1)
-        self.agreed = session.describe(init_seed(SEED), 1)
-        place = problem_spec.arena(self.agreed, 2)
-        session.share_arena(place, place.reference_bytes, 1)
+        self.spec = session.describe(init_seed(SEED), 1)
+        arena = problem_spec.arena(self.spec, 2)
+        session.share_arena(arena, arena.reference_bytes, 1)
         self.device_lock = DeviceLock(folder, "test")
         source = CANDIDATE.replace("INIT", init).replace("RETURN", returned).encode()
         self.job = Job(job_id=uuid4(), reference=b"", candidate=source, backend="torch")
         deadline = Deadline(60, 60)
         own = Session(self.candidate(0))
-        load(own, self.job, session, self.agreed, SEED, deadline, self.device_lock)
-        self.runner = CallRunner(session, own, self.agreed, SEED, deadline, self.device_lock)
+        load(own, self.job, session, self.spec, SEED, deadline, self.device_lock)
+        self.runner = CallRunner(session, own, self.spec, SEED, deadline, self.device_lock)
         self.runner.try_calls(self.runner.draw(1))
 
     def _scratch(self, name: str) -> Path:
@@ -173,9 +173,9 @@ class Contest:
             device_lock=self.device_lock, candidate=self.candidate, retire=lambda handle: None,
             references=SimpleNamespace(discard=self.discarded.append),
         )  # fmt: skip
-        cancellation: Any = SimpleNamespace(asked=False, aim=lambda process: None)
+        cancellation: Any = SimpleNamespace(requested=False, set_process=lambda process: None)
         context = EvaluationContext(
-            job=self.job, host=host, runner=self.runner, agreed=self.agreed, seed=SEED, cancellation=cancellation
+            job=self.job, host=host, runner=self.runner, spec=self.spec, seed=SEED, cancellation=cancellation
         )
         return perturbed_weights.check(context, None)
 
@@ -200,9 +200,9 @@ def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(
     tmp_path: Path, init: str, asked: tuple[str, ...]
 ) -> None:
     contest = Contest(tmp_path, init=init, returned=WHOLE)
-    assert contest.agreed.constants == ("norm.weight", "norm.bias")
-    assert contest.agreed.insensitive_to == ("unused",)
-    assert perturbed_weights.constant_names(contest.agreed, contest.runner.candidate) == asked
+    assert contest.spec.constants == ("norm.weight", "norm.bias")
+    assert contest.spec.insensitive_to == ("unused",)
+    assert perturbed_weights.constant_names(contest.spec, contest.runner.candidate) == asked
 
 
 @pytest.mark.parametrize(
@@ -281,11 +281,11 @@ def test_nothing_but_these_is_changed_and_both_sides_get_the_same(tmp_path: Path
     contest = Contest(tmp_path, returned=WHOLE)
     runner, before = contest.runner, contest.runner.reference.prefix.clone()
     contest.reweigh()
-    region, after = runner.place.parameters, runner.reference.prefix
+    region, after = runner.arena.parameters, runner.reference.prefix
     assert torch.equal(after, runner.candidate.prefix)
     differs = {
         name: not torch.equal(before[at : at + layout.size_of(leaf)], after[at : at + layout.size_of(leaf)])
-        for name, at, leaf in zip(contest.agreed.parameters, region.offsets, region.leaves, strict=True)
+        for name, at, leaf in zip(contest.spec.parameters, region.offsets, region.leaves, strict=True)
     }
     assert {name for name, changed in differs.items() if changed} == {"norm.weight", "norm.bias"}
     assert contest.process.asked.count(control_channel.Command.REFIT) == 1

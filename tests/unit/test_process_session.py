@@ -26,8 +26,8 @@ def make_session(sizes: list[int], calls: int, windows: dict[int, torch.Tensor])
     handle._windows, handle.process = Windows(torch.device("cpu")), None
     handle._windows._stretches = [Stretch(base, (), shown) for base, shown in sorted(windows.items())]
     session: Any = Session(handle)
-    session.place = SimpleNamespace(outputs=region)
-    session._arena = SimpleNamespace(whole=noise(region.stop))
+    session.arena = SimpleNamespace(outputs=region)
+    session._memory = SimpleNamespace(whole=noise(region.stop))
     return session
 
 
@@ -37,17 +37,17 @@ def noise(size: int) -> torch.Tensor:
 
 def leaf_bytes(session: Session, memory: torch.Tensor) -> list[list[int]]:
     """Of slots, call by call and leaf by leaf, without what lies between the leaves."""
-    assert session.place is not None
-    region = session.place.outputs
+    assert session.arena is not None
+    region = session.arena.outputs
     spans = list(zip(region.offsets, map(layout.size_of, region.leaves), strict=True))
     return [row[offset : offset + size].tolist() for row in memory for offset, size in spans]
 
 
 def expected(session: Session, calls: int, addresses: list[int]) -> list[list[int]]:
     """Byte by byte.  Raises ValueError where there is none."""
-    assert session.place is not None
-    leaves = session.place.outputs.leaves
-    slots = leaf_bytes(session, session.region(session.place.outputs, 0, calls))
+    assert session.arena is not None
+    leaves = session.arena.outputs.leaves
+    slots = leaf_bytes(session, session.region(session.arena.outputs, 0, calls))
     found = []
     for index, address in enumerate(addresses):
         here = range(address, address + layout.size_of(leaves[index % len(leaves)])) if address else []
@@ -95,7 +95,7 @@ def test_outputs_are_what_lies_at_their_addresses(
     snapshot = session.delivered(0, calls, addresses)
     assert leaf_bytes(session, snapshot.copy) == before
     assert not snapshot.differs()
-    written = chance.choice([*windows, session.region(session.place.outputs, 0, calls).view(-1)])
+    written = chance.choice([*windows, session.region(session.arena.outputs, 0, calls).view(-1)])
     written[chance.randrange(len(written))] ^= 1
     assert leaf_bytes(session, snapshot.copy) == before
     if any(addresses):
@@ -133,8 +133,8 @@ def test_a_few_are_taken_one_by_one() -> None:
 
 def test_without_addresses_outputs_are_those_of_the_slots() -> None:
     session = make_session([24, 7], 3, {})
-    assert session.place is not None
-    slots = session.region(session.place.outputs, 0, 3)
+    assert session.arena is not None
+    slots = session.region(session.arena.outputs, 0, 3)
     for addresses in ([], [0] * 6):
         snapshot = session.delivered(0, 3, addresses)
         assert torch.equal(snapshot.copy, slots)

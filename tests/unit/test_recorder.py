@@ -232,10 +232,10 @@ class FakeSession:
 def test_a_device_is_busy_at_least_as_long_as_what_it_ran(device_ns: int, device_us: float, covered: float) -> None:
     draw: Callable[[int], Any] = lambda _: SimpleNamespace(at=0)  # noqa: E731
     trials: Any = SimpleNamespace(
-        candidate=FakeSession(device_ns, [KERNEL._replace(duration_ns=8_000)]), show=lambda *_: None, draw=draw,
+        candidate=FakeSession(device_ns, [KERNEL._replace(duration_ns=8_000)]), give_inputs=lambda *_: None, draw=draw,
         delivery=lambda *_: None, verify=lambda _: True, slot=lambda *_: 0,
-        deadline=SimpleNamespace(allow=lambda: 1.0), patience=lambda *_: 1.0,
+        deadline=SimpleNamespace(allow=lambda: 1.0), time_limit_s=lambda *_: 1.0,
     )  # fmt: skip
-    agreed: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)
-    testimony, table, _ = call_profile.profile(trials, agreed, 1e12, full=False)
+    spec: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)
+    testimony, table, _ = call_profile.profile(trials, spec, 1e12, full=False)
     assert (table.device_us, table.coverage_time, testimony.launches) == (device_us, covered, 3)

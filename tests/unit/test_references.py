@@ -86,7 +86,7 @@ class Spawn:
 
 
 def _sit(references: References, source: bytes = b"a", entry_point: str = "Model") -> Session:
-    return references.sit(source, entry_point, LIMIT_S)
+    return references.open_session(source, entry_point, LIMIT_S)
 
 
 def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> None:
@@ -95,8 +95,8 @@ def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> 
     first, second = _sit(references), _sit(references)
     assert first.handle is second.handle
     assert spawn.given[0].loaded == [(b"a", "Model")]  # once
-    references.leave(first)
-    references.leave(second)
+    references.close_session(first)
+    references.close_session(second)
     assert len(set(spawn.given[0].forgotten)) == 2
     assert _sit(references).handle is first.handle  # it stays warm
 
@@ -105,7 +105,7 @@ def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> 
 def test_memory_that_a_process_gives_back_is_not_held_by_the_referee(gives_back: bool, windows: int) -> None:
     spawn = Spawn(FakeProcessHandle(gives_back=gives_back))
     references = References(spawn, kept=2)
-    references.leave(_sit(references))
+    references.close_session(_sit(references))
     assert spawn.given[0].windows == windows
 
 
@@ -116,7 +116,7 @@ def test_where_many_sit_another_process_is_begun() -> None:
     second = [_sit(references) for _ in range(SESSIONS)]
     assert [len({id(session.handle) for session in sessions}) for sessions in (first, second)] == [1, 1]
     assert len(spawn.given) == 2
-    references.leave(first[0])
+    references.close_session(first[0])
     assert _sit(references).handle is first[1].handle  # as soon as there is a session again
     assert len(spawn.given) == 2
 
@@ -131,7 +131,7 @@ def test_beyond_those_that_are_kept_the_one_not_used_for_longest_ends() -> None:
     spawn = Spawn()
     references = References(spawn, kept=2)
     for source in (b"a", b"b", b"a", b"c"):
-        references.leave(_sit(references, source))
+        references.close_session(_sit(references, source))
     assert [handle.closed for handle in spawn.given] == [False, True, False]
 
 
@@ -141,7 +141,7 @@ def test_no_session_is_ended_for_a_new_one() -> None:
     sessions = [_sit(references, source) for source in (b"a", b"b", b"c")]
     assert not any(handle.closed for handle in spawn.given)
     for session in sessions:
-        references.leave(session)
+        references.close_session(session)
     _sit(references, b"c")
     assert [handle.closed for handle in spawn.given] == [True, True, False]
 
@@ -171,16 +171,16 @@ def test_a_failed_process_serves_its_sessions_and_no_others() -> None:
     first, second = _sit(references), _sit(references)
     references.discard(first.handle)
     assert _sit(references).handle is not first.handle
-    references.leave(first)
+    references.close_session(first)
     assert not spawn.given[0].closed
-    references.leave(second)
+    references.close_session(second)
     assert spawn.given[0].closed
 
 
 def test_one_that_cannot_forget_ends() -> None:
     spawn = Spawn(FakeProcessHandle(forgets=False))
     references = References(spawn, kept=2)
-    references.leave(_sit(references))
+    references.close_session(_sit(references))
     assert spawn.given[0].closed
     assert _sit(references).handle is spawn.given[1]
 
@@ -206,7 +206,7 @@ def test_a_second_session_waits_until_the_problem_is_loaded() -> None:
 def test_closing_ends_all() -> None:
     spawn = Spawn()
     references = References(spawn, kept=2)
-    references.leave(_sit(references))
+    references.close_session(_sit(references))
     _sit(references, b"b")
     references.close()
     assert all(handle.closed for handle in spawn.given)
@@ -244,11 +244,11 @@ def test_one_that_is_stuck_while_others_wait_refuses_them_and_is_left_without_be
         waiting.start()
         while len(spawn.given) == 1 and first.handle.sessions == 1:
             pass
-        references.condemn(first.handle)
+        references.end_stuck(first.handle)
     waiting.join(LIMIT_S)
     assert refused
     assert "no answer in time" in refused[0]
-    references.leave(first)
+    references.close_session(first)
     assert spawn.given[0].closed
     assert not spawn.given[0].forgotten
 

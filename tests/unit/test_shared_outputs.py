@@ -71,11 +71,11 @@ def _left_and_copied(
 ) -> tuple[list[bool], list[complex]]:
     """Call by call, whether the output was left where it is; and what its slot holds, −1 where nothing was copied."""
     node = layout.describe([torch.zeros(64, dtype=dtype)])
-    agreed = problem_spec.Spec(
+    spec = problem_spec.Spec(
         inputs=node, outputs=node["items"][0], init=layout.describe([[], {}]), parameters={}, truth="fp64",
         training=False, mutated_inputs=(), output_constant=False,
     )  # fmt: skip
-    place = problem_spec.arena(agreed, CALLS)
+    place = problem_spec.arena(spec, CALLS)
     fd, arena = shared_memory.create(CPU, place.candidate_bytes)
     os.close(fd)
     shared, mailbox = Shared(), mmap.mmap(-1, control_channel.MAILBOX_BYTES)
@@ -84,6 +84,6 @@ def _left_and_copied(
     for slot in range(CALLS):
         place.inputs.views(arena, slot)[0].fill_(slot + 1)
         place.outputs.views(arena, slot)[0].fill_(-1)
-    calls.Slots(agreed, place, arena, shared, mailbox).run(model, 0, CALLS, Delivering.HOLD)
+    calls.Slots(spec, place, arena, shared, mailbox).run(model, 0, CALLS, Delivering.HOLD)
     pointers = struct.unpack_from(f"<{CALLS}Q", mailbox, control_channel.POINTERS_AT)
     return [bool(pointer) for pointer in pointers], [place.outputs.views(arena, n)[0][5].item() for n in range(CALLS)]

@@ -18,7 +18,7 @@ SLOTS = 5
 @pytest.fixture
 def slots() -> Slots:
     node = layout.describe([torch.ones(3)])
-    agreed = problem_spec.Spec(
+    spec = problem_spec.Spec(
         inputs=node,
         outputs=layout.describe(torch.ones(3)),
         init=layout.describe([[], {}]),
@@ -28,10 +28,10 @@ def slots() -> Slots:
         mutated_inputs=(),
         output_constant=False,
     )
-    place = problem_spec.arena(agreed, SLOTS)
+    place = problem_spec.arena(spec, SLOTS)
     fd, arena = shared_memory.create(torch.device("cpu"), place.reference_bytes)
     os.close(fd)
-    return Slots(agreed, place, arena, Shared(), mmap.mmap(-1, MAILBOX_BYTES))
+    return Slots(spec, place, arena, Shared(), mmap.mmap(-1, MAILBOX_BYTES))
 
 
 def _reads(slots: Slots, slot: int) -> bool:

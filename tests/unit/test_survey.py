@@ -14,7 +14,7 @@ def _sides(*mappable: bool) -> Any:
     """Trials whose sides' outputs lie where they can be mapped, or not."""
     reference, candidate = (SimpleNamespace(delivering=Delivering.COPY, mappable=each) for each in mappable)
     return SimpleNamespace(
-        surveys=True, place=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}])), draw=lambda count: None,
+        surveys=True, arena=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}])), draw=lambda count: None,
         device_lock=SimpleNamespace(shared=nullcontext), reference=reference, candidate=candidate,
     )  # fmt: skip
 
@@ -52,4 +52,4 @@ ONE, NUMBER = {"kind": "tensor", "dtype": "float32", "shape": [4]}, {"kind": "fl
 def test_outputs_stay_where_they_are_if_all_can(
     addresses: list[int], leaves: list[dict[str, Any]], found: list[tuple[int, int]]
 ) -> None:
-    assert output_mapping._kept(addresses, leaves) == found
+    assert output_mapping._spans(addresses, leaves) == found

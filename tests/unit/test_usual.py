@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from app.domain.evaluation import Timing
 from app.domain.job import Job
-from workers.referee.host.reference_history import BENCHMARKS, KEPT_BENCHMARKS, KEPT_PROBLEMS, Usual
+from workers.referee.host.reference_history import BENCHMARKS, KEPT_BENCHMARKS, KEPT_PROBLEMS, ReferenceHistory
 
 TIMING = Timing(
     reference_us=100.0, candidate_us=50.0, speedup=2.0, ci_low=1.9, ci_high=2.1, groups=6, calls_per_side=60,
@@ -17,36 +17,36 @@ def _job(problem: bytes) -> Job:
     return Job(job_id=uuid.uuid4(), reference=problem, candidate=b"", backend="triton")
 
 
-def _usual_us(usual: Usual, reference_us: float, problem: bytes = b"a") -> float | None:
-    return usual.compared(_job(problem), replace(TIMING, reference_us=reference_us)).reference_usual_us
+def _usual_us(history: ReferenceHistory, reference_us: float, problem: bytes = b"a") -> float | None:
+    return history.compared(_job(problem), replace(TIMING, reference_us=reference_us)).reference_usual_us
 
 
 def test_a_contest_is_compared_with_those_before_it() -> None:
-    usual = Usual()
-    assert [_usual_us(usual, us) for us in (100.0, 102.0, 250.0, 180.0, 99.0)] == [None, None, None, 100.0, 100.0]
-    assert _usual_us(usual, 500.0) == 99.0
+    history = ReferenceHistory()
+    assert [_usual_us(history, us) for us in (100.0, 102.0, 250.0, 180.0, 99.0)] == [None, None, None, 100.0, 100.0]
+    assert _usual_us(history, 500.0) == 99.0
 
 
 def test_what_was_usual_long_ago_is_forgotten() -> None:
-    usual = Usual()
+    history = ReferenceHistory()
     for us in [50.0] + [100.0] * KEPT_BENCHMARKS:
-        _usual_us(usual, us)
-    assert _usual_us(usual, 100.0) == 100.0
+        _usual_us(history, us)
+    assert _usual_us(history, 100.0) == 100.0
 
 
 def test_problems_do_not_know_of_each_other_and_the_oldest_go() -> None:
-    usual = Usual()
+    history = ReferenceHistory()
     for _ in range(BENCHMARKS):
-        _usual_us(usual, 100.0)
-    assert _usual_us(usual, 10.0, problem=b"b") is None
+        _usual_us(history, 100.0)
+    assert _usual_us(history, 10.0, problem=b"b") is None
     for number in range(KEPT_PROBLEMS):
-        _usual_us(usual, 1.0, problem=str(number).encode())
-    assert _usual_us(usual, 100.0) is None
+        _usual_us(history, 1.0, problem=str(number).encode())
+    assert _usual_us(history, 100.0) is None
 
 
 def test_the_last_contest_is_known_from_the_first_on() -> None:
-    usual = Usual()
-    assert usual.last_us(_job(b"a")) is None
-    _usual_us(usual, 12.0)
-    _usual_us(usual, 10.0)
-    assert (usual.last_us(_job(b"a")), usual.last_us(_job(b"b"))) == (10.0, None)
+    history = ReferenceHistory()
+    assert history.last_us(_job(b"a")) is None
+    _usual_us(history, 12.0)
+    _usual_us(history, 10.0)
+    assert (history.last_us(_job(b"a")), history.last_us(_job(b"b"))) == (10.0, None)

@@ -177,7 +177,7 @@ def test_after_some_attempts_the_waiting_caller_gets_the_error(ward: Ward, opene
 def test_what_is_buried_is_killed_and_closed(ward: Ward, opened: Open) -> None:
     warm_pool = opened(1)
     taken = warm_pool.take()
-    warm_pool.bury(taken)
+    warm_pool.reap(taken)
     assert isinstance(taken, FakeProcessHandle)
     _until(lambda: taken.closed)
     assert taken.process.killed  # type: ignore[attr-defined]
@@ -210,7 +210,7 @@ def test_what_is_ready_after_the_end_is_ended(ward: Ward, tmp_path: Path) -> Non
     _until(lambda: not any(thread.is_alive() for thread in warm_pool._threads))
     assert all(handle.closed for handle in ward.raised)
     late = FakeProcessHandle(ward, None)
-    warm_pool.bury(late)
+    warm_pool.reap(late)
     assert late.closed
 
 
@@ -224,11 +224,11 @@ def test_the_dead_are_taken_apart_together(
     warm_pool, dead = opened(1), [FakeProcessHandle(ward, None) for _ in range(6)]
     with DeviceLock(tmp_path, "test").exclusive():  # somebody is timed in another referee
         for handle in dead:
-            warm_pool.bury(handle)
+            warm_pool.reap(handle)
         _until(lambda: dead[0].process.killed)  # type: ignore[attr-defined]
-        assert warm_pool.unburied == 6
+        assert warm_pool.unreaped == 6
         assert not any(handle.closed for handle in dead)
-    _until(lambda: not warm_pool.unburied)
+    _until(lambda: not warm_pool.unreaped)
     assert all(handle.closed for handle in dead)
     assert len(waits) <= 2  # the first may have been alone
 
@@ -274,11 +274,11 @@ def test_waiting_for_a_spare_delays_no_timing(ward: Ward, tmp_path: Path, monkey
     monkeypatch.setattr(ablation, "_is_right_at_last", lambda *_: False)
     job = Job(job_id=uuid4(), reference=b"", candidate=b"@jit\ndef kernel(): ...", backend="triton")
     found: list[Ablation] = []
-    agreed: Any = None
+    spec: Any = None
 
     def look() -> None:
         seen = ablation.ablate(
-            EvaluationContext(job=job, host=host, runner=trials, agreed=agreed, seed=b"", cancellation=Cancellation()),
+            EvaluationContext(job=job, host=host, runner=trials, spec=spec, seed=b"", cancellation=Cancellation()),
             launches=1,
             names=frozenset(),
             at_stake=True,

@@ -86,4 +86,4 @@ def test_an_output_with_such_a_slice_is_wrong_and_says_which() -> None:
     assert (closer.ok, closer.check(0).wrong_slice) == ([False], (1, 45))
     assert compared.by_slices(0, truth, own).ok == [True]
     trial = Trial(call=0, seed="", ok=False, outputs=(closer.check(0),))
-    assert "slice 45 of dimension 1 is off by half of its own size" in describe(trial, correctness.OURS)
+    assert "slice 45 of dimension 1 is off by half of its own size" in describe(trial, correctness.DEFAULT_RULE)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from workers.backends.support import library_work
-from workers.protocol.control_channel import Pretence
+from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import MOST, Launch
 
 MAX_KERNELS = 64
@@ -91,7 +91,7 @@ class Recorder:
     """Launches in all calls."""
     names: set[str] = field(default_factory=set)
     """Names of the kernels that were launched in any call."""
-    ablate: Pretence = Pretence.HONEST
+    ablate: AblationMode = AblationMode.HONEST
     rows: list[Launch] = field(default_factory=list)
     """Launches of the profiled call."""
     signatures: list[dict[str, Any]] = field(default_factory=list)
@@ -116,12 +116,12 @@ class Recorder:
     @property
     def idle(self) -> bool:
         """True if launches need no more than counting: the ordinary case, in which the clock is running."""
-        return self.profiled is None and self.ablate == Pretence.HONEST
+        return self.profiled is None and self.ablate == AblationMode.HONEST
 
-    def pretend(self, what: Pretence) -> None:
+    def pretend(self, what: AblationMode) -> None:
         """Do this in place of launches from here on; they are counted all the same."""
         self.ablate, self._replayed = what, 0
-        if what == Pretence.KEEP:
+        if what == AblationMode.KEEP:
             self._kept = []
 
     def count(self, name: str) -> None:
@@ -138,7 +138,7 @@ class Recorder:
     ) -> Any:
         """Run one launch with its time taken, or pretend to.  `described`: the description taken from its result;
         `signature`: None of one that is compiled already."""
-        if self.ablate != Pretence.HONEST or self.profiled is None:
+        if self.ablate != AblationMode.HONEST or self.profiled is None:
             return self._pretended(run, [each for each in arguments if isinstance(each, torch.Tensor)])
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # into a graph: it does not run now, and its events would have no time
@@ -175,11 +175,11 @@ class Recorder:
             self._clock.begin_again()
 
     def _pretended(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
-        if self.ablate in (Pretence.COPY, Pretence.COPY_BACK):
-            copied(tensors if self.ablate == Pretence.COPY else reversed(tensors))
-        elif self.ablate == Pretence.KEEP:
+        if self.ablate in (AblationMode.COPY, AblationMode.COPY_BACK):
+            copied(tensors if self.ablate == AblationMode.COPY else reversed(tensors))
+        elif self.ablate == AblationMode.KEEP:
             return self._keep(run, tensors)
-        elif self.ablate == Pretence.REPLAY and self._replayed < len(self._kept):
+        elif self.ablate == AblationMode.REPLAY and self._replayed < len(self._kept):
             for tensor, (where, values) in zip(tensors, self._kept[self._replayed], strict=False):
                 if tensor.shape == values.shape and tensor.dtype == values.dtype:
                     tensor.copy_(torch.where(where, values, tensor))

@@ -23,7 +23,7 @@ from triton.runtime.jit import JITFunction
 from workers.backends import base
 from workers.backends.support import compiled_twins, kernel_constants, library_work
 from workers.backends.support.import_hook import once_imported
-from workers.protocol.control_channel import Pretence
+from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch, Three
 
 if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays as it was measured
@@ -116,7 +116,7 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
             return original(self, *args, grid=grid, warmup=warmup, **kwargs)
         if recorder.idle:
             result = original(self, *args, grid=grid, warmup=warmup, **kwargs)
-        elif recorder.ablate in (Pretence.NOTHING, Pretence.SILENT):
+        elif recorder.ablate in (AblationMode.NOTHING, AblationMode.SILENT):
             _host_part(self, args, kwargs, grid)
             result = None
         else:

@@ -82,7 +82,7 @@ class Command(IntEnum):
     VARY = 15
     """Reference only: fill slots a, a+1, … with an input set for each variant in the mask b, in the order of their
     numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""
-    EXCUSE = 21
+    SECOND_LOOK = 21
     """Reference only: of the answer that lies in output slot a, to the inputs in slot a, put expected values in place
     of wrong ones (workers/shims/equivalent_answers.py); number b: 1 for ties alone.  Answers nanoseconds of processor
     time, and JSON with a leaf for each output."""
@@ -102,7 +102,7 @@ class Command(IntEnum):
     """Before anything is loaded: make the device's context."""
 
     ABLATE = 9
-    """Candidate only: from here on, number a, a `Pretence`, in place of its kernels; before LOAD, too."""
+    """Candidate only: from here on, number a, a `AblationMode`, in place of its kernels; before LOAD, too."""
 
     COMPILE_FIRST = 11
     """After WARM: compile a first kernel."""
@@ -152,7 +152,7 @@ class Outcome(IntEnum):
 
 
 @unique
-class Pretence(IntEnum):
+class AblationMode(IntEnum):
     """Substitutes for a kernel's launch."""
 
     HONEST = 0

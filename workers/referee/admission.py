@@ -13,15 +13,13 @@ from workers.referee.host import memory_budget
 from workers.referee.progress import Progress
 from workers.referee.session import setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
-from workers.referee.session.failure_status import Fault, Unaided, invalid, too_large
+from workers.referee.session.failure_status import AttributeToProblem, Fault, invalid, too_large
 from workers.referee.session.process_session import Session
 from workers.referee.session.resources import Host
 from workers.sandbox import toolchain
 
 
 def refuse_unfit(job: Job, host: Host) -> None:
-    """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
-    """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
     """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
     if not source_ablation.reads_as_it_runs(job.candidate):
         raise Fault(
@@ -52,20 +50,20 @@ def describe(job: Job, host: Host, progress: Progress, reference: Session, *, al
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
         if not alone and host.memory_budget.total_bytes is not None and job.case not in reference.handle.described:
-            with progress.stages.stage("reference"), Unaided(host.references, reference):
+            with progress.stages.stage("reference"), AttributeToProblem(host.references, reference):
                 need = reference.size(seed, REFERENCE_TIMEOUT_S)
             _require_fitting(host, reference, need // memory_estimate.INPUTS)
             reserve_memory(host, progress, memory, need)
         with (
             progress.stages.stage("reference"),
             host.device_lock.shared_at_first() as slow,
-            Unaided(host.references, reference),
+            AttributeToProblem(host.references, reference),
         ):
             sole = not progress.shares_memory
-            agreed = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
-    progress.agreed = agreed
-    _require_fitting(host, reference, memory_budget.least(agreed))
-    return agreed
+            spec = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
+    progress.spec = spec
+    _require_fitting(host, reference, memory_budget.least(spec))
+    return spec
 
 
 def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
@@ -78,10 +76,8 @@ def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
 
 def reserve_memory(host: Host, progress: Progress, memory: ExitStack, need_bytes: int) -> None:
     """Wait until so much device memory is free and reserve it until `memory` is closed.  Raises Fault if cancelled."""
-    """Wait until so much device memory is free and reserve it until `memory` is closed.  Raises Fault if cancelled."""
-    """Wait until so much device memory is free and reserve it until `memory` is closed.  Raises Fault if cancelled."""
     with progress.stages.stage("room"), host.device_lock.waits.waiting():
         progress.shares_memory = memory.enter_context(host.memory_budget.hold(need_bytes, progress.cancellation))
     memory.callback(host.trim)
-    if progress.cancellation.asked:
+    if progress.cancellation.requested:
         raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")

@@ -14,20 +14,20 @@ class Cancellation:
         """A cancellation that has not been requested."""
         self._lock = threading.Lock()
         self._process: Confined | None = None
-        self.asked = False
+        self.requested = False
         self.more_s = 0.0
         """Seconds that the evaluation may take beyond the job's deadline, because the problem has many cases."""
 
-    def aim(self, process: Confined | None) -> None:
+    def set_process(self, process: Confined | None) -> None:
         """Set the process that a cancellation kills; None once that process is no longer needed."""
         with self._lock:
             self._process = process
-            if self.asked and process is not None:
+            if self.requested and process is not None:
                 process.strike()
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Request the cancellation and kill the process."""
         with self._lock:
-            self.asked = True
+            self.requested = True
             if self._process is not None:
                 self._process.strike()

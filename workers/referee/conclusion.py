@@ -29,17 +29,17 @@ def conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:
         compiled_kernels=progress.compiled.kernels if progress.compiled else (),
         testimony=progress.testimony,
         stage_ms=progress.stages.milliseconds(),
-        operators=progress.agreed.operators if progress.agreed else None,
-        memory=_memory(progress.agreed) if progress.agreed else None,
+        operators=progress.spec.operators if progress.spec else None,
+        memory=_memory(progress.spec) if progress.spec else None,
     )
 
 
-def _memory(agreed: problem_spec.Spec) -> ProblemMemory:
-    peaks = agreed.peaks
+def _memory(spec: problem_spec.Spec) -> ProblemMemory:
+    peaks = spec.peaks
     return ProblemMemory(
-        input_bytes=agreed.input_bytes,
-        output_bytes=agreed.output_bytes,
-        parameter_bytes=agreed.parameter_bytes,
+        input_bytes=spec.input_bytes,
+        output_bytes=spec.output_bytes,
+        parameter_bytes=spec.parameter_bytes,
         call_bytes=peaks.call_bytes or None,
         truth_bytes=peaks.truth_bytes or None,
     )
@@ -47,14 +47,14 @@ def _memory(agreed: problem_spec.Spec) -> ProblemMemory:
 
 def _environment(known: Environment, progress: Progress) -> Environment:
     """The device's environment with the precision flags that the problem sets."""
-    return replace(known, numerics=precision_flags.described(progress.agreed.numerics)) if progress.agreed else known
+    return replace(known, numerics=precision_flags.described(progress.spec.numerics)) if progress.spec else known
 
 
 def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]:
     """Outcome of this case if the problem has cases; otherwise empty."""
-    if progress.agreed is None or progress.agreed.case is None:
+    if progress.spec is None or progress.spec.case is None:
         return ()
-    case, own = progress.agreed.case, None if fault else progress.own_time
+    case, own = progress.spec.case, None if fault else progress.unpaired_time
     record = progress.runner.record.correctness() if progress.runner else None
     return (
         CaseOutcome(

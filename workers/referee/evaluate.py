@@ -31,12 +31,12 @@ from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.session.failure_status import (
     BF16,
-    Blame,
+    AttributeToCandidate,
+    AttributeToProblem,
     Fault,
-    Unaided,
-    beyond_the_interpreter,
     invalid,
-    is_starved,
+    is_out_of_memory,
+    may_be_interpreter_fault,
     too_large,
 )
 from workers.referee.session.process import ProcessHandle
@@ -45,7 +45,7 @@ from workers.referee.session.resources import Host
 from workers.referee.session.stage_timer import Stages
 from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import device_time, event_timing, paired_benchmark, sizing, unpaired
-from workers.referee.timing.quiet_host import Venue
+from workers.referee.timing.quiet_host import QuietHost
 from workers.referee.wrong_output import describe, most_informative
 
 _log = logging.getLogger(__name__)
@@ -66,11 +66,11 @@ def evaluate(
     Raises only for faults of the referee (ZygoteError, OSError, DeviceUnhealthyError, torch.OutOfMemoryError)."""
     cancellation = cancellation or Cancellation()
     progress, fault = _attempt(job, host, cancellation, seed, alone=False)
-    if progress.shares_memory and fault is not None and fault.starved and not cancellation.asked:
+    if progress.shares_memory and fault is not None and fault.out_of_memory and not cancellation.requested:
         _log.warning("job %s: memory ran out among others, once more alone: %s", job.job_id, fault.error.message)
         del progress, fault  # frees the tensors of this attempt for the next one
         progress, fault = _attempt(job, host, cancellation, seed, alone=True)
-    if fault is not None and fault.starved:
+    if fault is not None and fault.out_of_memory:
         fault = _attribute_exhausted_memory(fault, host, progress)
     evaluation = conclude(host, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
@@ -81,15 +81,15 @@ def evaluate(
 def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) -> Fault:
     """The fault of an evaluation that ran out of memory with the device to itself.  It is the candidate's if the
     candidate had more memory than the reference needs; otherwise the problem is too large for this device."""
-    agreed, total_bytes = progress.agreed, host.memory_budget.total_bytes
+    spec, total_bytes = progress.spec, host.memory_budget.total_bytes
     if total_bytes is None:
         return fault
-    if fault.status is not Status.OUT_OF_MEMORY or agreed is None:
+    if fault.status is not Status.OUT_OF_MEMORY or spec is None:
         return too_large(fault.error.message, total_bytes, fault.error.log)
-    arena = setup.lay_out(host, agreed, 0.0)
-    sides = arena.reference_bytes + arena.candidate_bytes + memory_budget.MODELS * agreed.parameter_bytes
-    left = total_bytes - sides - 2 * agreed.peaks.call_bytes
-    if left > agreed.peaks.call_bytes:
+    arena = setup.lay_out(host, spec, 0.0)
+    sides = arena.reference_bytes + arena.candidate_bytes + memory_budget.MODELS * spec.parameter_bytes
+    left = total_bytes - sides - 2 * spec.peaks.call_bytes
+    if left > spec.peaks.call_bytes:
         return fault
     return too_large(f"beside the reference, a candidate has {max(0, left):,} bytes", total_bytes, fault.error.log)
 
@@ -107,7 +107,7 @@ def _attempt(
     except Fault as fault:
         return progress, _without_traceback(fault)
     except (torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError) as error:  # the referee's own
-        return progress, invalid("no_room", str(error), starved=True)
+        return progress, invalid("no_room", str(error), out_of_memory=True)
     return progress, None
 
 
@@ -125,29 +125,29 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         if alone:
             admission.reserve_memory(host, progress, memory, host.memory_budget.total_bytes or 0)
         with progress.stages.stage("reference"):
-            reference = setup.sit(job, host)
-        sessions.callback(setup.leave, host, reference)
-        agreed = admission.describe(job, host, progress, reference, alone=alone)
+            reference = setup.open_reference_session(job, host)
+        sessions.callback(setup.close_reference_session, host, reference)
+        spec = admission.describe(job, host, progress, reference, alone=alone)
         has_graphs = job.options.device_time and not host.device.precompiles
         least_slots = device_time.SLOTS if has_graphs else 2
-        arena = setup.lay_out(host, agreed, job.options.timing_budget_s, least_slots)
+        arena = setup.lay_out(host, spec, job.options.timing_budget_s, least_slots)
         if not alone:
-            need_bytes = memory_budget.needs(agreed, arena, host.device.round_bytes, CHECK_BYTES)
-            need_bytes += device_time.extra_bytes(agreed, arena) if has_graphs else 0
+            need_bytes = memory_budget.needs(spec, arena, host.device.round_bytes, CHECK_BYTES)
+            need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
             admission.reserve_memory(host, progress, memory, need_bytes)
         deadline = Deadline(
             job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.device_lock.waits
         )
-        with progress.stages.stage("arena"), host.device_lock.shared(), Unaided(host.references, reference):
+        with progress.stages.stage("arena"), host.device_lock.shared(), AttributeToProblem(host.references, reference):
             reference.share_arena(arena, arena.reference_bytes, REFERENCE_TIMEOUT_S)
         with progress.stages.stage("spawn"):
             candidate = host.candidate(job.options.memory_bytes)
         try:
-            _evaluate_candidate(job, host, progress, reference, candidate, agreed, deadline)
+            _evaluate_candidate(job, host, progress, reference, candidate, spec, deadline)
         except ReferenceFailedError as error:
             host.references.discard(reference.handle)
-            message, starved = f"the reference failed: {error}", is_starved(error.__cause__)
-            raise invalid("reference_failed", message, starved=starved) from error
+            message, out_of_memory = f"the reference failed: {error}", is_out_of_memory(error.__cause__)
+            raise invalid("reference_failed", message, out_of_memory=out_of_memory) from error
 
 
 def _evaluate_candidate(
@@ -156,23 +156,23 @@ def _evaluate_candidate(
     progress: Progress,
     reference: Session,
     candidate: ProcessHandle,
-    agreed: problem_spec.Spec,
+    spec: problem_spec.Spec,
     deadline: Deadline,
 ) -> None:
     """Run all stages that involve the candidate.  Its process ends afterwards in every case."""
     session = Session(candidate)
-    progress.cancellation.aim(candidate.process)
+    progress.cancellation.set_process(candidate.process)
     try:
-        with Blame(job, agreed, host.device):
+        with AttributeToCandidate(job, spec, host.device):
             with progress.stages.stage("compile"):
-                setup.load(session, job, reference, agreed, progress.seed, deadline, host.device_lock)
+                setup.load(session, job, reference, spec, progress.seed, deadline, host.device_lock)
             runner = progress.runner = CallRunner(
-                reference, session, agreed, progress.seed, deadline, host.device_lock, _rule(job, agreed)
+                reference, session, spec, progress.seed, deadline, host.device_lock, _rule(job, spec)
             )
             context = EvaluationContext(
                 job=job,
                 host=host,
-                agreed=agreed,
+                spec=spec,
                 runner=runner,
                 seed=progress.seed,
                 cancellation=progress.cancellation,
@@ -181,7 +181,7 @@ def _evaluate_candidate(
             with progress.stages.stage("profile"), host.device_lock.shared():
                 on_gpu = not host.device.precompiles
                 full = job.wants_profiler if on_gpu else job.options.profile == "full"
-                found = call_profile.profile(runner, agreed, host.bytes_per_s, full=full)
+                found = call_profile.profile(runner, spec, host.bytes_per_s, full=full)
                 progress.testimony, progress.profile, progress.launches = found
                 if on_gpu and BACKENDS[job.backend].replaceable_launches and progress.testimony.launches:
                     progress.codes = call_profile.codes(runner)
@@ -190,15 +190,17 @@ def _evaluate_candidate(
         _ablate(context, progress)
         progress.testimony = _without_warmup_launches(progress.testimony, runner.warmed)
         _perturb_weights(context, progress)
-        if progress.timing is not None and job.options.device_time and not progress.cancellation.asked:
+        if progress.timing is not None and job.options.device_time and not progress.cancellation.requested:
             with progress.stages.stage("device_time"):
-                progress.timing = device_time.added(progress.timing, context, _venue(host), _terms(context))
-        if job.options.variants and not progress.cancellation.asked:
+                progress.timing = device_time.added(
+                    progress.timing, context, _quiet_host(host), _timing_budget(context)
+                )
+        if job.options.variants and not progress.cancellation.requested:
             with progress.stages.stage("nonfinite"):
                 variant_calls.try_nonfinite(runner)
     finally:
         progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
-        progress.cancellation.aim(None)
+        progress.cancellation.set_process(None)
         host.retire(candidate)
 
 
@@ -207,12 +209,12 @@ def _without_warmup_launches(testimony: Testimony, calls: int) -> Testimony:
     return replace(testimony, launches=max(0, testimony.launches - calls * testimony.launches_alone))
 
 
-def _rule(job: Job, agreed: problem_spec.Spec) -> correctness.Rule:
+def _rule(job: Job, spec: problem_spec.Spec) -> correctness.Rule:
     """The rule for comparing outputs: the tolerances of the case, else those of the submission, else Assay's limits."""
-    asks = agreed.case if agreed.case is not None and agreed.case.rtol is not None else job.options
+    asks = spec.case if spec.case is not None and spec.case.rtol is not None else job.options
     rtol, atol = asks.rtol, asks.atol
     tolerance = None if rtol is None or atol is None else (rtol, atol)
-    return correctness.Rule(tolerance=tolerance, spread=agreed.spread)
+    return correctness.Rule(tolerance=tolerance, spread=spec.spread)
 
 
 def _benchmark(context: EvaluationContext, progress: Progress) -> None:
@@ -221,45 +223,45 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
         guess_us = _make_untimed_calls(context)
     if context.job.options.timing_budget_s <= 0:
         return
-    terms, quiet_host = _terms(context), _venue(context.host)
+    budget, quiet_host = _timing_budget(context), _quiet_host(context.host)
     with progress.stages.stage("timing"):
-        if context.agreed.case is not None:
-            progress.own_time = unpaired.run(context.runner, quiet_host, terms, guess_us.candidate_us)
+        if context.spec.case is not None:
+            progress.unpaired_time = unpaired.run(context.runner, quiet_host, budget, guess_us.candidate_us)
             timing = None
         else:
-            timing = paired_benchmark.run(context.runner, quiet_host, terms, guess_us)
+            timing = paired_benchmark.run(context.runner, quiet_host, budget, guess_us)
     _require_correct(context)
-    progress.timing = timing and context.host.usual.compared(context.job, timing)
+    progress.timing = timing and context.host.reference_history.compared(context.job, timing)
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
             progress.timing = event_timing.added(progress.timing, context.runner, quiet_host)
 
 
-def _terms(context: EvaluationContext) -> sizing.Terms:
+def _timing_budget(context: EvaluationContext) -> sizing.TimingBudget:
     budget_s = context.job.options.timing_budget_s
-    return sizing.Terms(
+    return sizing.TimingBudget(
         budget_s=budget_s,
         block_us=sizing.block_us(budget_s, context.host.device.block_us),
         round_bytes=context.host.device.round_bytes,
-        floor_us=bandwidth.floor_us(context.agreed.bytes_moved, context.host.bytes_per_s),
+        floor_us=bandwidth.floor_us(context.spec.bytes_moved, context.host.bytes_per_s),
     )
 
 
-def _venue(host: Host) -> Venue:
-    return Venue(wakeful=host.wakeful, health=host.health, stopwatch=host.stopwatch, cores=host.quiet_cores)
+def _quiet_host(host: Host) -> QuietHost:
+    return QuietHost(core_waker=host.core_waker, health=host.health, stopwatch=host.stopwatch, cores=host.quiet_cores)
 
 
 def _make_untimed_calls(context: EvaluationContext) -> sizing.Guess:
     """Make the calls that are not timed, and estimate the time of a call.  Raises Fault."""
     context.runner.first_call()
-    guess, usual = _make_first_calls(context)
+    guess, usual_sizes = _make_first_calls(context)
     if context.job.options.variants:
-        variant_calls.try_variants(context.runner, usual)
+        variant_calls.try_variants(context.runner, usual_sizes)
     _require_correct(context)
     return guess
 
 
-def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[usual_answers.Usual]]:
+def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[usual_answers.AnswerSize]]:
     """Make some calls in a row; estimate the time of a call, and summarise the outputs.
 
     Inputs and outputs of these calls may be gigabytes and are freed on return."""
@@ -270,15 +272,17 @@ def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[us
         together = runner.try_calls(batch)
     _require_correct(context)
     with host.device_lock.shared():
-        usual = variant_calls.usual(runner.try_nulls(batch))  # first, while the calls' expected outputs are in memory
-        runner.look_twice(together)
+        usual_sizes = variant_calls.answer_sizes(
+            runner.try_null_answers(batch)
+        )  # first, while the calls' expected outputs are in memory
+        runner.check_determinism(together)
         # A problem by cases has no reference to time.
         guess = sizing.guess(
             runner,
             together,
-            host.usual.last_us(job) if context.agreed.case is None else math.inf,
+            host.reference_history.last_us(job) if context.spec.case is None else math.inf,
         )
-        return guess, usual
+        return guess, usual_sizes
 
 
 def _require_correct(context: EvaluationContext) -> None:
@@ -286,7 +290,7 @@ def _require_correct(context: EvaluationContext) -> None:
     runner = context.runner
     if not runner.failed:
         return
-    if beyond_the_interpreter(context.job, context.agreed, context.host.device):
+    if may_be_interpreter_fault(context.job, context.spec, context.host.device):
         raise invalid("not_verifiable_on_cpu", f"{BF16} ({describe(runner.failed[0], runner.record.rule)})")
     kind = "stale_output" if any(check.stale_call is not None for check in runner.failed[0].outputs) else "wrong_output"
     count = f"{len(runner.failed)} of {runner.record.calls} calls were wrong; "
@@ -303,7 +307,7 @@ def _ablate(context: EvaluationContext, progress: Progress) -> None:
     notes = context.runner.candidate.handle.mailbox[
         control_channel.NOTES_AT : control_channel.NOTES_AT + control_channel.TABLE_BYTES
     ].rstrip(b"\0")
-    at_stake = context.agreed.case is not None or (progress.timing is not None and progress.timing.ci_high > 1)
+    at_stake = context.spec.case is not None or (progress.timing is not None and progress.timing.ci_high > 1)
     with progress.stages.stage("ablation"):
         progress.ablation = ablate(
             context,
@@ -337,7 +341,7 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
 
     On the CPU device, where speed is not judged, every candidate with such parameters is tested; on a GPU, one that may
     be faster than the reference or whose kernels may be decoys."""
-    if not perturbed_weights.constant_names(context.agreed, context.runner.candidate) or progress.cancellation.asked:
+    if not perturbed_weights.constant_names(context.spec, context.runner.candidate) or progress.cancellation.requested:
         return
     on_cpu, timing = context.host.device.precompiles, progress.timing
     if (
@@ -347,7 +351,7 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
         and not perturbed_weights.suspected_modes(progress.ablation)
     ):
         return
-    if beyond_the_interpreter(context.job, context.agreed, context.host.device):
+    if may_be_interpreter_fault(context.job, context.spec, context.host.device):
         return
     with progress.stages.stage("weights"):
         progress.fresh_weights = perturbed_weights.check(context, progress.ablation)

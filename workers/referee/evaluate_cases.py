@@ -22,7 +22,7 @@ from workers.referee.evaluate import evaluate
 from workers.referee.session.correctness import CLASS_NAMES
 from workers.referee.session.resources import Host
 
-GOES_ON = frozenset({Status.PASSED, Status.INCORRECT})
+CONTINUES_AFTER = frozenset({Status.PASSED, Status.INCORRECT})
 
 KEPT_TRIALS = 64
 """Trials stored in full, of all cases together: wrong ones first."""
@@ -49,14 +49,14 @@ def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = Non
     seed, spent_s, whole_s = os.urandom(32), 0.0, job.options.deadline_s
     found: list[Evaluation] = []
     traces: list[Traces] = []
-    while _is_another(found):
+    while _has_next_case(found):
         left_s = whole_s - spent_s
-        if found and (left_s < LEAST_S or cancellation.asked):
+        if found and (left_s < LEAST_S or cancellation.requested):
             break
         one = replace(job, case=len(found), options=replace(job.options, deadline_s=left_s))
         began, waited_s = time.monotonic(), host.device_lock.waits.seconds()
         evaluation, recorded = evaluate(one, host, cancellation, _seed_of(seed, len(found)))
-        host.bury()
+        host.reap()
         spent_s += time.monotonic() - began - (host.device_lock.waits.seconds() - waited_s)
         found.append(evaluation)
         traces.append(recorded)
@@ -83,19 +83,19 @@ def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evalu
         seed=seed.hex(),
         cases=cases,
         correctness=_correctness([(each.correctness, _name(each)) for each in found if each.correctness]),
-        ablation=_telling(found),
+        ablation=_decisive_ablation(found),
         compiled_kernels=tuple(dict.fromkeys(kernel for each in found for kernel in each.compiled_kernels)),
         testimony=_testimony([each.testimony for each in found]),
         stage_ms=_summed([each.stage_ms for each in found]),
     )
 
 
-def _is_another(found: Sequence[Evaluation]) -> bool:
+def _has_next_case(found: Sequence[Evaluation]) -> bool:
     """True if another case exists and the results so far allow running it."""
     if not found:
         return True
     last = found[-1]
-    return last.status in GOES_ON and bool(last.cases) and len(found) < last.cases[0].of
+    return last.status in CONTINUES_AFTER and bool(last.cases) and len(found) < last.cases[0].of
 
 
 def _seed_of(seed: bytes, case: int) -> bytes:
@@ -185,7 +185,7 @@ def _peer_rules(records: Sequence[Correctness]) -> tuple[PeerRule, ...]:
     return tuple(PeerRule(name=name, passed_calls=passed, calls=calls) for name, (passed, calls) in sums.items())
 
 
-def _telling(found: Sequence[Evaluation]) -> Ablation | None:
+def _decisive_ablation(found: Sequence[Evaluation]) -> Ablation | None:
     """Ablation of the first case in which the candidate's kernels do not matter; else of the first case."""
     seen = [each.ablation for each in found if each.ablation is not None]
     against = (each for each in seen if each.still_correct or each.copies_still_correct or each.replays_still_correct)

@@ -24,11 +24,11 @@ class Progress:
     seed: bytes
     stages: Stages
     cancellation: Cancellation
-    agreed: problem_spec.Spec | None = None
+    spec: problem_spec.Spec | None = None
     """Specification of the problem's inputs and outputs."""
     runner: CallRunner | None = None
     timing: Timing | None = None
-    own_time: unpaired.OwnTime | None = None
+    unpaired_time: unpaired.UnpairedTime | None = None
     """Time of the candidate's calls, measured without a reference (problems by cases)."""
     profile: Profile | None = None
     launches: list[Launch] = field(default_factory=list)

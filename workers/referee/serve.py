@@ -127,7 +127,7 @@ class Connection:
         watch.start()
         answer: dict[str, object]
         try:
-            self._host.mend()
+            self._host.restart_helpers()
             self._say_begun()
             evaluation, traces = self._evaluate(job, cancellation)
             self._host.require_zygote()  # without it, a process that died with its zygote looks like a crash
@@ -177,9 +177,9 @@ class Connection:
         mean that the job takes more memory than the host has."""
         evaluation, traces = measure(job, self._host, cancellation)
         error = evaluation.error
-        if error is None or KILLED not in error.message or cancellation.asked:
+        if error is None or KILLED not in error.message or cancellation.requested:
             return evaluation, traces
-        self._host.mend()
+        self._host.restart_helpers()
         _log.warning("job %s: once more, because it ended by a signal from outside: %s", job.job_id, error.message)
         cancellation.more_s += job.options.patience_s
         return measure(job, self._host, cancellation)
@@ -198,7 +198,7 @@ class Connection:
                     with contextlib.suppress(OSError):
                         self._send({"progress": {"more_s": more_s}})
                 if selector.select(timeout=0.1):
-                    cancellation.ask()
+                    cancellation.request()
                     return
 
 

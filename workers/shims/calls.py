@@ -127,7 +127,7 @@ class Slots:
     """Input and output tensors over the arena, made once so that a call pays only for itself."""
 
     def __init__(
-        self, agreed: problem_spec.Spec, place: problem_spec.Arena, arena: Memory, shared: Shared, mailbox: mmap.mmap
+        self, spec: problem_spec.Spec, place: problem_spec.Arena, arena: Memory, shared: Shared, mailbox: mmap.mmap
     ) -> None:
         """Views for every slot of the arena; `mailbox` is where the pointers go."""
         self._shared = shared
@@ -137,8 +137,8 @@ class Slots:
         self._device = arena.whole.device
         self._touched = torch.zeros(1, device=arena.whole.device) if arena.whole.is_cuda else None
         self._on_gpu = arena.whole.is_cuda
-        self._node = agreed.inputs
-        self._outputs_node = agreed.outputs
+        self._node = spec.inputs
+        self._outputs_node = spec.outputs
         self._has_numbers = any(leaf["kind"] != "tensor" for leaf in place.inputs.leaves)
         self._inputs = [place.inputs.views(arena, slot) for slot in range(place.inputs.slots)]
         self._arguments = [layout.rebuild(self._node, iter(views)) for views in self._inputs]

@@ -122,7 +122,7 @@ class Shim:
                 warmup.compile_first(self._device)
                 return Reply(Outcome.DONE)
             if command == Command.ABLATE:
-                self._pretend(control_channel.Pretence(a))
+                self._pretend(control_channel.AblationMode(a))
                 return Reply(Outcome.DONE)
             return Reply(Outcome.UNSUPPORTED)
         except BaseException as error:
@@ -230,7 +230,7 @@ class Shim:
 
     def _renew(self, seed: bytes) -> Reply:
         """The first model's memory is free before there is a second."""
-        self._pretend(control_channel.Pretence.HONEST)
+        self._pretend(control_channel.AblationMode.HONEST)
         self._model = self._called = None
         self._build(seed)
         return Reply(Outcome.DONE)
@@ -260,11 +260,11 @@ class Shim:
             return whole_ns
         return self._recorder.profile(self._device, call, deliver)
 
-    def _pretend(self, what: control_channel.Pretence) -> None:
+    def _pretend(self, what: control_channel.AblationMode) -> None:
         """Memory that has not been written is filled with NaN meanwhile: it may hold a kernel's output of an earlier
         call."""
         self._recorder.pretend(what)
-        pretends = what not in (control_channel.Pretence.HONEST, control_channel.Pretence.SILENT)
+        pretends = what not in (control_channel.AblationMode.HONEST, control_channel.AblationMode.SILENT)
         torch._C._set_deterministic_algorithms(pretends, warn_only=True)
         # A candidate that asks gets the answer that is true of its other calls.
         torch._C._get_deterministic_algorithms = (lambda: False) if pretends else _IS_DETERMINISTIC

@@ -13,9 +13,9 @@ from workers.shims.reference_session import Session, call, write
 
 def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) -> None:
     """The reference's own outputs alone for these inputs, which it may change."""
-    rows = session.agreed.piece_rows
+    rows = session.spec.piece_rows
     if rows is None:
-        calls.deliver(call(session.model, inputs), session.agreed.outputs, baseline_at)
+        calls.deliver(call(session.model, inputs), session.spec.outputs, baseline_at)
         return
     for start in range(0, baseline_at[0].shape[0], rows):
         write(pieces.rows_of(baseline_at, rows, start), call(session.model, pieces.cut(inputs, rows, start)))
@@ -25,9 +25,9 @@ def compute(
     session: Session, inputs: list[Any], baseline_at: list[torch.Tensor], expected_at: list[torch.Tensor]
 ) -> bool:
     """The reference's outputs and the fp64 outputs for these inputs; whether the latter are in fp64."""
-    agreed, rows, twin = session.agreed, session.agreed.piece_rows, session.twin
+    spec, rows, twin = session.spec, session.spec.piece_rows, session.twin
     assert session.place is not None
-    best, streamed = true_answer.Truth(agreed.truth), session.place.slots.streamed
+    best, streamed = true_answer.Truth(spec.truth), session.place.slots.streamed
     if rows is not None:
         for start in range(0, baseline_at[0].shape[0], rows):
             piece = pieces.cut(inputs, rows, start)
@@ -37,9 +37,9 @@ def compute(
             exact = baseline if wide is None else true_answer.call(twin, wide, best)
             write(pieces.rows_of(expected_at, rows, start), exact)
         return twin is not None
-    early = true_answer.widened(inputs, best) if twin is not None and (agreed.mutated_inputs or not streamed) else None
+    early = true_answer.widened(inputs, best) if twin is not None and (spec.mutated_inputs or not streamed) else None
     baseline = call(session.model, inputs)
-    calls.deliver(baseline, agreed.outputs, baseline_at)
+    calls.deliver(baseline, spec.outputs, baseline_at)
     if twin is None:
         write(expected_at, baseline)
         return False
@@ -59,11 +59,11 @@ def excused(session: Session, slot: int, until: float) -> list[equivalent_answer
     where memory for it was not planned."""
     assert session.place is not None
     assert session.arena is not None
-    agreed, best = session.agreed, true_answer.Truth(session.agreed.truth)
-    inputs = layout.rebuild(agreed.inputs, iter(session.inputs[slot]))
+    spec, best = session.spec, true_answer.Truth(session.spec.truth)
+    inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
     got = session.place.outputs.views(session.arena, slot)
     model = session.model if session.twin is None else session.twin
-    rows = agreed.piece_rows
+    rows = spec.piece_rows
     if rows is None:
         if not session.place.slots.together:
             return None

@@ -43,7 +43,7 @@ class InputSlots:
             inputs = reaching_inputs.applied(variant, self._planned(session), inputs)
         else:
             inputs = input_variants.applied(variant, inputs, None if self._problem.by_cases else self._decided)
-        if layout.describe(inputs) != session.agreed.inputs:
+        if layout.describe(inputs) != session.spec.inputs:
             raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
         write(inputs_at, inputs)
         if answers_at is None:
@@ -51,10 +51,10 @@ class InputSlots:
                 call(session.model, inputs)
             return
         baseline_at, expected_at = answers_at
-        best = true_answer.Truth(session.agreed.truth)
+        best = true_answer.Truth(session.spec.truth)
         wide = true_answer.widened(inputs, best) if session.twin is not None else inputs
         baseline = call(session.model, inputs)
-        calls.deliver(baseline, session.agreed.outputs, baseline_at)
+        calls.deliver(baseline, session.spec.outputs, baseline_at)
         write(expected_at, true_answer.call(session.twin, wide, best) if session.twin is not None else baseline)
 
     def vary(self, session: Session, first: int, wanted: int, seed: bytes) -> tuple[int, str]:
@@ -119,10 +119,10 @@ class InputSlots:
     def _moved(self, session: Session, slot: int) -> tuple[float, float]:
         """Shift by roundings of the inputs in a slot and of the true answer to them (domain.moved), in the first rows
         of a problem that is computed in pieces; nothing of a large one that is not."""
-        agreed, best = session.agreed, true_answer.Truth(session.agreed.truth)
-        inputs = layout.rebuild(agreed.inputs, iter(session.inputs[slot]))
-        if agreed.piece_rows is not None:
-            inputs = pieces.cut(inputs, agreed.piece_rows, 0)
+        spec, best = session.spec, true_answer.Truth(session.spec.truth)
+        inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
+        if spec.piece_rows is not None:
+            inputs = pieces.cut(inputs, spec.piece_rows, 0)
         elif session.place is not None and not session.place.slots.together:
             return 0.0, 0.0  # memory for one more answer was not planned for
 

@@ -79,8 +79,8 @@ class Shim:
                 return self._give_back(self._sessions[number])
             if command == Command.EXPECT:
                 return self._expect(self._sessions[number], a, b, fd, own=bool(c))
-            if command == Command.EXCUSE:
-                return self._excuse(self._sessions[number], a, ties_only=bool(b))
+            if command == Command.SECOND_LOOK:
+                return self._second_look(self._sessions[number], a, ties_only=bool(b))
             if command == Command.VARY:
                 return self._vary(self._sessions[number], a, b, seed)
             if command == Command.REFIT:
@@ -138,7 +138,7 @@ class Shim:
         """Begin a session, and write its spec into the mailbox."""
         assert self._mailbox is not None
         session = self._sessions[number] = self._problem.session(case, seed, sole=sole)
-        data = json.dumps(asdict(session.agreed)).encode()
+        data = json.dumps(asdict(session.spec)).encode()
         if len(data) > control_channel.SPEC_BYTES:
             raise layout.UnsupportedError(f"a spec of {len(data)} bytes; at most {control_channel.SPEC_BYTES}")
         self._mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + len(data)] = data
@@ -147,7 +147,7 @@ class Shim:
     def _lay_out(self, session: Session, fd: int, slots: problem_spec.Slots) -> Reply:
         """Map the arena and write the constant values: parameters and constructor arguments."""
         assert self._mailbox is not None
-        place = problem_spec.arena(session.agreed, slots)
+        place = problem_spec.arena(session.spec, slots)
         arena = shared_memory.attach(self._device, fd, place.reference_bytes)
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         if isinstance(session.model, torch.nn.Module):
@@ -156,7 +156,7 @@ class Shim:
                 view.copy_(tensor.detach())
         write(place.init.views(arena, 0), session.init)
         session.place, session.arena, session.recording = place, arena, None
-        session.slots = calls.Slots(session.agreed, place, arena, self._shared, self._mailbox)
+        session.slots = calls.Slots(session.spec, place, arena, self._shared, self._mailbox)
         settle(self._device)
         session.inputs = [place.inputs.views(arena, slot) for slot in range(slots.inputs)]
         session.answers = [
@@ -168,8 +168,8 @@ class Shim:
         """Constants as they lie in the arena by now, for the model and its twin; in place, where recordings look."""
         assert session.place is not None
         assert session.arena is not None
-        views = zip(session.agreed.parameters, session.place.parameters.views(session.arena, 0), strict=True)
-        values = {name: view for name, view in views if name in session.agreed.constants}
+        views = zip(session.spec.parameters, session.place.parameters.views(session.arena, 0), strict=True)
+        values = {name: view for name, view in views if name in session.spec.constants}
         with torch.no_grad():
             for model in (session.model, session.twin):
                 for name, value in values.items() if model is not None else ():
@@ -229,8 +229,8 @@ class Shim:
             os.close(fd)
             answers = [(place.baseline.views(session.arena, 0), place.expected.views(expected, 0))]
         for slot, (baseline_at, expected_at) in zip(range(first, first + count), answers, strict=False):
-            inputs = layout.rebuild(session.agreed.inputs, iter(session.inputs[slot]))
-            given = copy.deepcopy(inputs) if session.agreed.mutated_inputs else inputs
+            inputs = layout.rebuild(session.spec.inputs, iter(session.inputs[slot]))
+            given = copy.deepcopy(inputs) if session.spec.mutated_inputs else inputs
             if own:
                 expected_outputs.own(session, given, baseline_at)
             else:
@@ -245,7 +245,7 @@ class Shim:
         made, refused = self._filler.vary(session, first, wanted, seed)
         return Reply(Outcome.DONE, made, control_channel.put_text(self._mailbox, refused))
 
-    def _excuse(self, session: Session, slot: int, *, ties_only: bool) -> Reply:
+    def _second_look(self, session: Session, slot: int, *, ties_only: bool) -> Reply:
         """Find elements of an answer that are right without being as expected (workers.shims.equivalent_answers)."""
         assert self._mailbox is not None
         began = time.process_time()

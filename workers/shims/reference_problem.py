@@ -106,8 +106,8 @@ class Problem:
             keep_little(self.device)
         elif isinstance(model, torch.nn.Module):
             calls.set_mode(model, training=self._specs[case].training)
-        agreed = self._specs[case]
-        return Session(agreed, draw, model, true_answer.twin(model, true_answer.Truth(agreed.truth)), init)
+        spec = self._specs[case]
+        return Session(spec, draw, model, true_answer.twin(model, true_answer.Truth(spec.truth)), init)
 
     def _constructor_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """`get_init_inputs()`: a list of positional arguments, or [[positional…], {keyword…}]."""

@@ -25,9 +25,9 @@ Answers = tuple[list[torch.Tensor], list[torch.Tensor]]
 class Session:
     """State that the process keeps for one evaluation."""
 
-    def __init__(self, agreed: problem_spec.Spec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
+    def __init__(self, spec: problem_spec.Spec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
         """`twin`: computes the truth, None where that is the model's own answer; `init`: constructor arguments."""
-        self.agreed = agreed
+        self.spec = spec
         self.draw = draw
         self.model = model
         self.twin = twin

@@ -6,7 +6,7 @@ lowest scheduling class (SCHED_IDLE) spins on each such core and yields every fe
 not make it give way to a process in another session's group: a process that woke at the start of the spinner's time
 slice waited for its end, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
-    python -m workers.referee.host.cpu_idle PARENT CORE…       spins for ever; started and stopped by `Wakeful`"""
+    python -m workers.referee.host.cpu_idle PARENT CORE…       spins for ever; started and stopped by `CoreWaker`"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from workers.sandbox import syscalls
 from workers.sandbox.zygote_client import import_path
 
-TURNS = 500
+SPINS = 500
 """Iterations of an empty loop between two yields: some 10 µs."""
 
 
@@ -44,7 +44,7 @@ class CoreClaim:
             return
         self.core, self._fd = cores[0], -1
 
-    def leave(self) -> None:
+    def avoid(self) -> None:
         """Keep this process itself off that core: to the scheduler, a spinning core looks idle."""
         os.sched_setaffinity(0, os.sched_getaffinity(0) - {self.core} or {self.core})
 
@@ -54,7 +54,7 @@ class CoreClaim:
             os.close(self._fd)
 
 
-class Wakeful:
+class CoreWaker:
     """Keeps cores awake on demand.  `close` ends its processes."""
 
     def __init__(self, cores: list[int]) -> None:
@@ -102,7 +102,7 @@ class Wakeful:
         self._process.stdout.close()
 
 
-def _turn(parent: int, cores: list[int]) -> None:
+def _spin_on(parent: int, cores: list[int]) -> None:
     """Fork one process per core; this one spins on the last core."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent died before prctl took effect
@@ -115,16 +115,16 @@ def _turn(parent: int, cores: list[int]) -> None:
             syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
             break
     os.write(1, b".")
-    turn()
+    spin()
 
 
-def turn() -> None:
+def spin() -> None:
     """Keep the core awake, for ever."""
     while True:
-        for _ in range(TURNS):
+        for _ in range(SPINS):
             pass
         os.sched_yield()
 
 
 if __name__ == "__main__":
-    _turn(int(sys.argv[1]), [int(core) for core in sys.argv[2:]])
+    _spin_on(int(sys.argv[1]), [int(core) for core in sys.argv[2:]])

@@ -90,7 +90,7 @@ class Health:
             times.append(began.elapsed_time(ended) * 1000)
         return min(times)
 
-    def alone(self, canary_us: float) -> bool:
+    def is_undisturbed(self, canary_us: float) -> bool:
         """Test whether the canary shows the device to be free of other programs."""
         return canary_us <= SLOW * self.expected_us
 

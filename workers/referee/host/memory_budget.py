@@ -122,7 +122,7 @@ class MemoryBudget:
         with self._changed:
             self._queue.append(turn)
             try:
-                while not cancellation.asked:
+                while not cancellation.requested:
                     before = list(itertools.takewhile(lambda other: other is not turn, self._queue))
                     planned = turn.need <= self._free and all(self._may_overtake(turn, other) for other in before)
                     if planned and self._is_there(turn):
@@ -167,26 +167,26 @@ class MemoryBudget:
         return other.need + turn.need + sum(each.need for each in other.beside) <= self.total_bytes
 
 
-def needs(agreed: problem_spec.Spec, place: problem_spec.Arena, round_bytes: int, check_bytes: int) -> int:
+def needs(spec: problem_spec.Spec, arena: problem_spec.Arena, round_bytes: int, check_bytes: int) -> int:
     """Bytes of device memory that an evaluation takes, all its processes together.
 
     `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
-    sizes, slots = place.slots, place.inputs.slots
-    expected = place.expected.slot_bytes
-    held = 2 * slots * place.outputs.slot_bytes  # outputs where the two models put them
-    arenas = place.reference_bytes + place.candidate_bytes
-    models = MODELS * agreed.parameter_bytes
+    sizes, slots = arena.slots, arena.inputs.slots
+    expected = arena.expected.slot_bytes
+    held = 2 * slots * arena.outputs.slot_bytes  # outputs where the two models put them
+    arenas = arena.reference_bytes + arena.candidate_bytes
+    models = MODELS * spec.parameter_bytes
     if sizes.streamed:
-        drawing = max(DRAWING * place.inputs.slot_bytes, agreed.peaks.draw_bytes)
-        calling = max(agreed.peaks.call_bytes, held // 2)
+        drawing = max(DRAWING * arena.inputs.slot_bytes, spec.peaks.draw_bytes)
+        calling = max(spec.peaks.call_bytes, held // 2)
         # A process draws, calls and widens one after the other, from one pool.
-        reference = max(drawing, calling, agreed.peaks.truth_bytes)
-        return arenas + models + expected + verifying(place.outputs.slot_bytes) + reference + calling
-    per_call = agreed.slot_bytes if sizes.together else agreed.input_bytes + agreed.output_bytes
+        reference = max(drawing, calling, spec.peaks.truth_bytes)
+        return arenas + models + expected + verifying(arena.outputs.slot_bytes) + reference + calling
+    per_call = spec.slot_bytes if sizes.together else spec.input_bytes + spec.output_bytes
     in_block = slots // 2 if sizes.together else slots
     copies = max(BLOCKS[0] * in_block * per_call, min(round_bytes, BLOCKS[1] * in_block * per_call))
     compared = max(expected, min(check_bytes, slots * expected))
-    return arenas + models + copies + held + (CHECKING * compared + _calling(agreed)) // 2
+    return arenas + models + copies + held + (CHECKING * compared + _calling(spec)) // 2
 
 
 def verifying(output_bytes: int) -> int:
@@ -194,16 +194,16 @@ def verifying(output_bytes: int) -> int:
     return output_bytes + min(CHECKED * output_bytes, CHECKED_AT_MOST)
 
 
-def _calling(agreed: problem_spec.Spec) -> int:
+def _calling(spec: problem_spec.Spec) -> int:
     """Memory that both models compute with besides inputs and outputs that are kept: as observed for the reference,
     else a guess.  Both take it for a moment, hardly ever together."""
-    peaks = agreed.peaks
+    peaks = spec.peaks
     if peaks.call_bytes:
         return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes)
-    return 2 * WORKING_SETS * (agreed.input_bytes + agreed.expected_bytes)
+    return 2 * WORKING_SETS * (spec.input_bytes + spec.expected_bytes)
 
 
-def least(agreed: problem_spec.Spec) -> int:
+def least(spec: problem_spec.Spec) -> int:
     """Bytes below which the problem cannot be evaluated: one call of each side, and its expected outputs."""
-    sides = 2 * (agreed.input_bytes + agreed.output_bytes + agreed.parameter_bytes)
-    return sides + max(agreed.peaks.call_bytes, agreed.expected_bytes)
+    sides = 2 * (spec.input_bytes + spec.output_bytes + spec.parameter_bytes)
+    return sides + max(spec.peaks.call_bytes, spec.expected_bytes)

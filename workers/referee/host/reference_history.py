@@ -20,7 +20,7 @@ KEPT_BENCHMARKS = 15
 KEPT_PROBLEMS = 1000
 
 
-class Usual:
+class ReferenceHistory:
     """Times per call of references.  Thread-safe."""
 
     def __init__(self) -> None:

@@ -16,14 +16,14 @@ import torch
 from app.domain import source_ablation
 from app.domain.evidence import Ablation
 from workers.protocol import problem_spec
-from workers.protocol.control_channel import Command, Pretence
+from workers.protocol.control_channel import AblationMode, Command
 from workers.protocol.input_variants import Variant
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
 from workers.referee.session.process import FailedError
-from workers.referee.session.setup import second
+from workers.referee.session.setup import fresh_session
 from workers.referee.session.variant_calls import unusual
 from workers.sandbox.process import Ended, TimedOut
 
@@ -86,19 +86,21 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
     otherwise.  Either that memory held an earlier output, or the candidate detects the ablation."""
     timeout_s = context.job.options.last_call_s
     deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s, waits=context.runner.device_lock.waits)
-    extra = _uncounted(context.runner, context.agreed, deadline)
+    extra = _uncounted(context.runner, context.spec, deadline)
     copies = replays = None
     right_on_old_memory, reason = False, ""
     try:
         usual, other, another = _single_batches(extra, 3)
         try:
             # In two slots: a candidate could launch its kernels in one of them only.
-            right_on_old_memory = any(is_right(extra, Pretence.SILENT, batch) for batch in (usual, other))
-            right = right_on_old_memory and any(is_right(extra, Pretence.NOTHING, batch) for batch in (usual, other))
+            right_on_old_memory = any(is_right(extra, AblationMode.SILENT, batch) for batch in (usual, other))
+            right = right_on_old_memory and any(
+                is_right(extra, AblationMode.NOTHING, batch) for batch in (usual, other)
+            )
         except FailedError as error:  # without its kernels it cannot even return
             right, reason = False, f"without its kernels it fails: {error}"[:500]
-        _, total = context.runner.candidate.ask(Command.TESTIFY, extra.patience(context.runner.candidate, 1))
-        if right and total > launches and _matter_on_spikes(extra, Pretence.NOTHING, usual):
+        _, total = context.runner.candidate.ask(Command.TESTIFY, extra.time_limit_s(context.runner.candidate, 1))
+        if right and total > launches and _matter_on_spikes(extra, AblationMode.NOTHING, usual):
             right = False
         elif not right:
             replays = _are_replayable(extra, usual, other)
@@ -107,7 +109,7 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
                 and not reason
                 and any(
                     is_right(extra, mode, another) and not _matter_on_spikes(extra, mode, usual)
-                    for mode in (Pretence.COPY, Pretence.COPY_BACK)
+                    for mode in (AblationMode.COPY, AblationMode.COPY_BACK)
                 )
             )
     except (FailedError, Ended, TimedOut, ValueError) as error:
@@ -126,11 +128,11 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
     return found, right_on_old_memory and not right
 
 
-def _uncounted(runner: CallRunner, agreed: problem_spec.Spec, deadline: Deadline) -> CallRunner:
+def _uncounted(runner: CallRunner, spec: problem_spec.Spec, deadline: Deadline) -> CallRunner:
     """Further calls of the candidate that do not count towards the evaluation."""
     seed = os.urandom(32)
     return CallRunner(
-        runner.reference, runner.candidate, agreed, seed, deadline, runner.device_lock, quickest_s=runner.quickest_s
+        runner.reference, runner.candidate, spec, seed, deadline, runner.device_lock, quickest_s=runner.quickest_s
     )
 
 
@@ -143,10 +145,10 @@ def _single_batches(extra: CallRunner, count: int) -> list[Batch]:
     return found
 
 
-def is_right(extra: CallRunner, mode: Pretence, batch: Batch) -> bool:
+def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
     """Test whether a call is right with the launches replaced as `mode` says."""
     extra.step_aside()
-    extra.candidate.ask(Command.ABLATE, extra.patience(extra.candidate, 1), a=mode)
+    extra.candidate.ask(Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=mode)
     return _passes(extra, batch)
 
 
@@ -155,19 +157,19 @@ def _passes(extra: CallRunner, batch: Batch) -> bool:
     return extra.are_right(extra.run_candidate(batch, 0, batch.slots))
 
 
-def _matter_on_spikes(extra: CallRunner, mode: Pretence, usual: Batch) -> bool:
+def _matter_on_spikes(extra: CallRunner, mode: AblationMode, usual: Batch) -> bool:
     """Test whether inputs with spikes exist on which the candidate is right with its kernels and wrong with `mode` in
     their place.  A clamp whose limits the problem's inputs never reach has its effect there."""
     spiked = unusual(extra, Variant.SPIKED, usual)
     # In this order: memory left behind by a right call could hold the answer to the next one.
-    return spiked is not None and not is_right(extra, mode, spiked) and is_right(extra, Pretence.HONEST, spiked)
+    return spiked is not None and not is_right(extra, mode, spiked) and is_right(extra, AblationMode.HONEST, spiked)
 
 
 def _stays_right_on_spikes(emptied: CallRunner, whole: CallRunner) -> bool:
     """Test whether a process without kernels (`emptied`) is right on inputs with spikes; True if the candidate itself
     (`whole`) is not right on them."""
     spiked = unusual(whole, Variant.SPIKED, whole.draw(1))
-    if spiked is None or not is_right(whole, Pretence.HONEST, spiked):
+    if spiked is None or not is_right(whole, AblationMode.HONEST, spiked):
         return True
     return _passes(emptied, spiked)
 
@@ -179,12 +181,12 @@ def _are_replayable(extra: CallRunner, usual: Batch, other: Batch) -> bool:
     False if both inputs have the same answer, as in a fixed case: nothing is known then."""
     if _have_one_answer(extra, usual, other):
         return False
-    if not is_right(extra, Pretence.KEEP, usual) or not is_right(extra, Pretence.REPLAY, other):
+    if not is_right(extra, AblationMode.KEEP, usual) or not is_right(extra, AblationMode.REPLAY, other):
         return False
     scaled = unusual(extra, Variant.SCALED, usual)
-    if scaled is not None and not is_right(extra, Pretence.REPLAY, scaled):
+    if scaled is not None and not is_right(extra, AblationMode.REPLAY, scaled):
         return False
-    return not _matter_on_spikes(extra, Pretence.REPLAY, usual)
+    return not _matter_on_spikes(extra, AblationMode.REPLAY, usual)
 
 
 def _have_one_answer(extra: CallRunner, usual: Batch, other: Batch) -> bool:
@@ -218,14 +220,14 @@ def _is_right_without_kernels(context: EvaluationContext, names: frozenset[str],
 def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent: bool) -> bool:
     handle = context.host.candidate(context.job.options.memory_bytes)
     try:
-        with second(handle, context, silent=silent) as (session, deadline):
+        with fresh_session(handle, context, silent=silent) as (session, deadline):
             extra = CallRunner(
-                context.runner.reference, session, context.agreed, os.urandom(32), deadline, context.host.device_lock
+                context.runner.reference, session, context.spec, os.urandom(32), deadline, context.host.device_lock
             )
             if not _is_right_at_last(extra, calls):
                 return False
             with context.host.device_lock.shared():
-                return _stays_right_on_spikes(extra, _uncounted(context.runner, context.agreed, deadline))
+                return _stays_right_on_spikes(extra, _uncounted(context.runner, context.spec, deadline))
     except (FailedError, Ended, TimedOut, ValueError):
         return False
 

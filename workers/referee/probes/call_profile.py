@@ -44,7 +44,7 @@ meets other processes' turns on the device."""
 
 
 def profile(
-    runner: CallRunner, agreed: problem_spec.Spec, bytes_per_s: float, *, full: bool
+    runner: CallRunner, spec: problem_spec.Spec, bytes_per_s: float, *, full: bool
 ) -> tuple[Testimony, Profile, list[Launch]]:
     """Profile a candidate: launches in all calls and in one, the kernel table of one call, and its launches.
 
@@ -52,7 +52,7 @@ def profile(
     recorded and is no fault of the candidate."""
     candidate = runner.candidate
     device_ns = _profiled(runner, 0)
-    seen, total = _launches(candidate, runner.patience(candidate, 1))
+    seen, total = _launches(candidate, runner.time_limit_s(candidate, 1))
     device_ns = max(
         device_ns, launch_records.busy_ns(seen)
     )  # includes work that another stream did before the call began
@@ -78,9 +78,9 @@ def profile(
         coverage_time=covered,
         coverage_count=len(own) / len(computing) if computing else None,
         source=source,
-        floor_us=bandwidth.floor_us(agreed.bytes_moved, bytes_per_s),
-        bytes_moved=agreed.bytes_moved,
-        flops=agreed.flops,
+        floor_us=bandwidth.floor_us(spec.bytes_moved, bytes_per_s),
+        bytes_moved=spec.bytes_moved,
+        flops=spec.flops,
         device_us=device_ns / 1000,
         profiler_error=error,
     )
@@ -91,7 +91,7 @@ def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
     """Code of the kernels of the profiled call, after `profile`; empty if the process gives none."""
     candidate = runner.candidate
     try:
-        texts, _ = candidate.ask(Command.CODE, runner.patience(candidate, 1))
+        texts, _ = candidate.ask(Command.CODE, runner.time_limit_s(candidate, 1))
         return kernel_code.read(candidate.handle.mailbox, texts)
     except (FailedError, ValueError):
         return ()
@@ -105,9 +105,9 @@ def _profiled(runner: CallRunner, by_profiler: int) -> int:
     events."""
     candidate, count = runner.candidate, max(1, by_profiler)
     deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
-    timeout_s = deadline.allow() if by_profiler else runner.patience(candidate, 2)
+    timeout_s = deadline.allow() if by_profiler else runner.time_limit_s(candidate, 2)
     batch = runner.draw(count)
-    runner.show(batch, 0, count)
+    runner.give_inputs(batch, 0, count)
     device_ns, _ = candidate.ask(Command.PROFILE, timeout_s, a=runner.slot(batch, 0, count), b=by_profiler)
     runner.verify(runner.delivery(batch, 0, count, Times(0, 0), []))
     return device_ns

@@ -25,7 +25,7 @@ from app.domain.evaluation import FreshWeights, OutputCheck
 from app.domain.evidence import Ablation
 from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
-from workers.protocol.control_channel import Command, Delivering, Outcome, Pretence
+from workers.protocol.control_channel import AblationMode, Command, Delivering, Outcome
 from workers.referee.probes.ablation import is_right
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
@@ -33,8 +33,8 @@ from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session, settle
-from workers.referee.session.setup import init_seed, second
+from workers.referee.session.process_session import Session, synchronize
+from workers.referee.session.setup import fresh_session, init_seed
 from workers.sandbox.process import Ended, TimedOut
 
 SPREAD = 0.2
@@ -52,11 +52,11 @@ PROCESS_ERRORS = (FailedError, Ended, TimedOut, ValueError)
 """Errors of an untrusted process."""
 
 
-def constant_names(agreed: problem_spec.Spec, candidate: Session) -> tuple[str, ...]:
+def constant_names(spec: problem_spec.Spec, candidate: Session) -> tuple[str, ...]:
     """Constants of the problem that the candidate's model has or has no place for, as its process reports.  Without a
     place they could never be trained."""
     asked = candidate.namesakes | candidate.namesakes >> control_channel.ABSENT_BIT
-    return tuple(name for bit, name in enumerate(agreed.constants) if asked >> bit & 1)
+    return tuple(name for bit, name in enumerate(spec.constants) if asked >> bit & 1)
 
 
 def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights:
@@ -64,7 +64,7 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
 
     There must be constant names.  `ablation`: its suspected modes are tried again with these weights.  Raises only for
     faults of the referee."""
-    names, seed = constant_names(context.agreed, context.runner.candidate), os.urandom(32)
+    names, seed = constant_names(context.spec, context.runner.candidate), os.urandom(32)
     unknown = FreshWeights(names=names, seed=seed.hex(), still_correct=None)
     try:
         outputs, matter = _ask_renewed_model(context, names, seed, suspected_modes(ablation))
@@ -84,7 +84,7 @@ class _UnusableWeightsError(Exception):
 
 
 def _ask_renewed_model(
-    context: EvaluationContext, names: tuple[str, ...], seed: bytes, modes: tuple[Pretence, ...]
+    context: EvaluationContext, names: tuple[str, ...], seed: bytes, modes: tuple[AblationMode, ...]
 ) -> tuple[tuple[OutputCheck, ...], bool | None]:
     """Checks of a call of a new model in the candidate's process, empty if it does not answer; and whether the kernels
     matter with the new weights, None if unknown.  Raises ReferenceFailedError, _UnusableWeightsError.
@@ -97,7 +97,7 @@ def _ask_renewed_model(
     extra = CallRunner(
         context.runner.reference,
         candidate,
-        context.agreed,
+        context.spec,
         os.urandom(32),
         deadline,
         context.host.device_lock,
@@ -108,7 +108,7 @@ def _ask_renewed_model(
     built = _answers(lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(context.seed)))
     at_once = b"compile" not in context.job.candidate
     with context.host.device_lock.shared():
-        _redraw(context.runner, context.agreed, names, seed)
+        _redraw(context.runner, context.spec, names, seed)
         batch = _reference_answers(extra)
         if built and at_once:
             outputs = _outputs(extra, lambda: extra.try_calls(batch))
@@ -116,17 +116,17 @@ def _ask_renewed_model(
     return _outputs(extra, lambda: extra.first_call()) if built else (), None
 
 
-def suspected_modes(ablation: Ablation | None) -> tuple[Pretence, ...]:
+def suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
     """Ablation modes under which the output stayed correct in the candidate's process.  A kernel that scales by ones
     has no effect, or copies, until the weights are trained."""
     if ablation is None or ablation.reason == BY_SOURCE:
         return ()
     if ablation.still_correct:
-        return (Pretence.NOTHING,)
-    return (Pretence.COPY, Pretence.COPY_BACK) if ablation.copies_still_correct else ()
+        return (AblationMode.NOTHING,)
+    return (AblationMode.COPY, AblationMode.COPY_BACK) if ablation.copies_still_correct else ()
 
 
-def _kernels_matter(extra: CallRunner, modes: tuple[Pretence, ...]) -> bool | None:
+def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool | None:
     """Test whether the kernels matter; None if the process does not answer."""
     try:
         return not any(is_right(extra, mode, extra.draw(1)) for mode in modes)
@@ -138,11 +138,11 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     """The check repeated in a process that has seen no other weights.  The caller does not hold the lock."""
     handle = context.host.candidate(context.job.options.memory_bytes)
     try:
-        with second(handle, context) as (session, deadline):
+        with fresh_session(handle, context) as (session, deadline):
             extra = CallRunner(
                 context.runner.reference,
                 session,
-                context.agreed,
+                context.spec,
                 os.urandom(32),
                 deadline,
                 context.host.device_lock,
@@ -157,12 +157,12 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
 
 
-def _redraw(runner: CallRunner, agreed: problem_spec.Spec, names: tuple[str, ...], seed: bytes) -> None:
+def _redraw(runner: CallRunner, spec: problem_spec.Spec, names: tuple[str, ...], seed: bytes) -> None:
     """Write other values for these parameters into both arenas."""
-    region = runner.place.parameters
+    region = runner.arena.parameters
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
     generator = torch.Generator(reference_memory.device).manual_seed(int.from_bytes(seed[:7], "little"))
-    for name, offset, leaf in zip(agreed.parameters, region.offsets, region.leaves, strict=True):
+    for name, offset, leaf in zip(spec.parameters, region.offsets, region.leaves, strict=True):
         if name not in names:
             continue
         span = slice(region.start + offset, region.start + offset + layout.size_of(leaf))
@@ -173,7 +173,7 @@ def _redraw(runner: CallRunner, agreed: problem_spec.Spec, names: tuple[str, ...
         moved = torch.where(values.abs() > FAR, nearer, values * noise.exp())
         values.copy_(torch.where(values.abs() <= SMALL, added, moved))
         candidate_memory[span].copy_(reference_memory[span])
-    settle(reference_memory.device)
+    synchronize(reference_memory.device)
 
 
 def _reference_answers(extra: CallRunner) -> Batch:
@@ -193,7 +193,7 @@ def _reference_answers(extra: CallRunner) -> Batch:
 
 def _outputs(extra: CallRunner, call: Callable[[], object]) -> tuple[OutputCheck, ...]:
     """Checks of one call of the new model; empty if the process does not answer."""
-    patience_s = extra.patience(extra.candidate, 1)
+    patience_s = extra.time_limit_s(extra.candidate, 1)
     if not _answers(lambda: extra.candidate.ask(Command.REFIT, patience_s)) or not _answers(call):
         return ()
     return extra.record.correctness().trials[0].outputs

@@ -20,7 +20,7 @@ from workers.referee.session import correctness, trivial_answers
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, reference_side
-from workers.referee.session.process_session import Session, settle
+from workers.referee.session.process_session import Session, synchronize
 from workers.referee.session.snapshot import differ
 from workers.sandbox.process import Stopwatch
 
@@ -69,11 +69,11 @@ class CallRunner(Draws):
         self,
         reference: Session,
         candidate: Session,
-        agreed: problem_spec.Spec,
+        spec: problem_spec.Spec,
         seed: bytes,
         deadline: Deadline,
         device_lock: DeviceLock,
-        rule: correctness.Rule = correctness.OURS,
+        rule: correctness.Rule = correctness.DEFAULT_RULE,
         quickest_s: float | None = None,
     ) -> None:
         """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an output is right;
@@ -81,7 +81,7 @@ class CallRunner(Draws):
 
         The caller of a method that makes calls holds the device's lock.  Only methods of several steps, or long ones,
         take it themselves: `first_call`, `survey`, `try_variants`."""
-        super().__init__(reference, candidate, agreed, seed, device_lock, rule)
+        super().__init__(reference, candidate, spec, seed, device_lock, rule)
         self.deadline = deadline
         self.stopwatch: Stopwatch | None = None
         """The process that measures, during timed calls."""
@@ -93,7 +93,7 @@ class CallRunner(Draws):
         """True if outputs can be read in place: memory of a process on the CPU cannot be mapped."""
         self._flush = _flusher(self._device)
         self._tiny = torch.zeros(1, device=self._device)
-        self._mutates = bool(agreed.mutated_inputs)
+        self._mutates = bool(spec.mutated_inputs)
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
         self.warmed = 0
@@ -132,7 +132,7 @@ class CallRunner(Draws):
         self.step_aside()
         return self.record.are_right(delivery)
 
-    def show(self, batch: Batch, first: int, count: int) -> None:
+    def give_inputs(self, batch: Batch, first: int, count: int) -> None:
         """Give the candidate inputs for a call that is not verified."""
         self.fill(self.candidate, batch, first, count)
 
@@ -162,8 +162,8 @@ class CallRunner(Draws):
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
             session.process.freeze()
             self._flush_caches()
-            settle(self._device)
-            times = session.timed_run(0, 0, delivering, self.patience(session, 1), self.stopwatch)
+            synchronize(self._device)
+            times = session.timed_run(0, 0, delivering, self.time_limit_s(session, 1), self.stopwatch)
             session.process.freeze()
         return Times(*times)
 
@@ -174,9 +174,9 @@ class CallRunner(Draws):
             return
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
             session.process.freeze()
-            session.region(self.place.inputs, 0, 1).copy_(self._seen)
-            settle(self._device)
-            session.timed_run(0, 1, session.delivering, self.patience(session, 1))
+            session.region(self.arena.inputs, 0, 1).copy_(self._seen)
+            synchronize(self._device)
+            session.timed_run(0, 1, session.delivering, self.time_limit_s(session, 1))
             session.process.freeze()
         self.warmed += session is self.candidate
 
@@ -193,7 +193,7 @@ class CallRunner(Draws):
         began = asked = time.perf_counter_ns()
         while True:
             self._tiny.zero_()
-            settle(self._device)
+            synchronize(self._device)
             now = time.perf_counter_ns()
             if now - asked < at_once_us * 1000 or now - began > within_s * 1e9:
                 return now - began
@@ -213,12 +213,12 @@ class CallRunner(Draws):
         if self.stopwatch is not None:
             self._have_device_at_rest()
         at, given = self.slot(batch, first, count), self._given(batch, first, count)
-        target = session.region(self.place.inputs, at, count)
+        target = session.region(self.arena.inputs, at, count)
         if target.data_ptr() != given.data_ptr():  # inputs that are drawn when needed lie in the reference's own slot
             target.copy_(given)
         if session.delivering != Delivering.HOLD:
-            session.region(self.place.outputs, at, count).view(-1, len(batch.poison))[:] = batch.poison
-        settle(self._device)
+            session.region(self.arena.outputs, at, count).view(-1, len(batch.poison))[:] = batch.poison
+        synchronize(self._device)
         return self._before(session) if self.stopwatch is not None else None
 
     def _have_device_at_rest(self) -> None:
@@ -238,14 +238,14 @@ class CallRunner(Draws):
         if self._flush is not None:
             began = time.perf_counter_ns()
             self._flush_caches()
-            settle(self._device)
+            synchronize(self._device)
             self._answer_ns(IDLE_US, RESTING_S)
             before_ns = time.perf_counter_ns() - began
         if session is self.candidate:
             session.process.require_standing()
         return before_ns
 
-    def patience(self, session: Session, count: int) -> float:
+    def time_limit_s(self, session: Session, count: int) -> float:
         """Seconds for so many calls."""
         if session is not self.candidate:
             return REFERENCE_TIMEOUT_S
@@ -264,7 +264,7 @@ class CallRunner(Draws):
             times = Times(wall_ns, busy_ns, self._settled_ns(), before_ns)
             self.reference.process.freeze()
         if self._mutates:
-            self._on_show = None
+            self._drawn_row = None
         return times
 
     def first_call(self) -> None:
@@ -301,28 +301,28 @@ class CallRunner(Draws):
         self.verify(delivery)
         return delivery
 
-    def try_nulls(self, batch: Batch) -> Truth:
+    def try_null_answers(self, batch: Batch) -> Truth:
         """Test whether null answers, computed without the inputs, would be right; returns the expected outputs of the
         first calls."""
         calls = batch.slots
-        if not self.place.slots.together:
-            calls = min(calls, NULL_CALLS, max(1, self.place.slots.expected))
+        if not self.arena.slots.together:
+            calls = min(calls, NULL_CALLS, max(1, self.arena.slots.expected))
         found = self.truth([(batch, 0, calls)])
         self.record.null_answers = trivial_answers.null_answers(
             list(map(_thinned, found.expected)), list(map(_thinned, found.baseline)), self.record.rule
         )
         return found
 
-    def look_twice(self, before: Delivery) -> None:
+    def check_determinism(self, before: Delivery) -> None:
         """Test whether the candidate gives the same bytes for the same inputs."""
         again = self.run_candidate(before.batch, before.first, 1)
-        self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.place.outputs))
+        self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.arena.outputs))
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         """Make `count` calls of the candidate on inputs that it has not seen; the outputs are not yet verified."""
         before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
-        at, timeout_s = self.slot(batch, first, count), self.patience(self.candidate, count)
+        at, timeout_s = self.slot(batch, first, count), self.time_limit_s(self.candidate, count)
         times = Times(*self.candidate.timed_run(at, count, delivering, timeout_s, self.stopwatch))
         if self.stopwatch is not None:
             times = self._settled(times)._replace(before_ns=before_ns)
@@ -347,11 +347,11 @@ class CallRunner(Draws):
         at = self.slot(batch, first, count)
         snapshot = self.candidate.delivered(at, count, pointers)  # at once: late writes are not in it
         if self.stopwatch is None:  # else it is frozen already
-            settle(self._device)
+            synchronize(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
         given = self._given(batch, first, count)
-        inputs = self.candidate.region(self.place.inputs, at, count)
+        inputs = self.candidate.region(self.arena.inputs, at, count)
         late, overwritten = torch.stack([snapshot.differs(), differ(given, inputs)]).tolist()
         none: list[tuple[int, ...]] = [()] * count
         delivery = Delivery(
@@ -361,7 +361,7 @@ class CallRunner(Draws):
             times=times,
             outputs=snapshot.copy,
             pointers=pointers,
-            changed=changed(given, inputs, self.place.inputs) if overwritten else none,
+            changed=changed(given, inputs, self.arena.inputs) if overwritten else none,
             late=none,
         )
         return replace(delivery, late=self._late(delivery)) if late else delivery
@@ -370,7 +370,7 @@ class CallRunner(Draws):
         """Per call, the outputs that have changed since they were delivered."""
         at = self.slot(delivery.batch, delivery.first, delivery.count)
         now = self.candidate.delivered(at, delivery.count, delivery.pointers).copy
-        return changed(delivery.outputs, now, self.place.outputs)
+        return changed(delivery.outputs, now, self.arena.outputs)
 
 
 @functools.cache

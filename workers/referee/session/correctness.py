@@ -38,7 +38,7 @@ GROSS_L2 = 2e-2
 GROSS_MAX = 1e6
 """See `Rule.gross`."""
 
-HOPELESS, HOPELESS_SHARE = 100.0, 0.2
+FAR_OFF, FAR_OFF_SHARE = 100.0, 0.2
 """Multiple of the limit, and share of the elements beyond it, from which on rounding cannot explain an error."""
 
 RECOGNISABLE = 64
@@ -63,7 +63,7 @@ class Rule:
     (problem_spec.Spec.spread)."""
 
 
-OURS = Rule()
+DEFAULT_RULE = Rule()
 
 
 def closeness(dtype: torch.dtype) -> tuple[float, float]:
@@ -72,7 +72,7 @@ def closeness(dtype: torch.dtype) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Excused:
+class SecondLook:
     """Findings of the reference's process on one output of a wrong call (workers/shims/equivalent_answers.py)."""
 
     l2: float
@@ -84,7 +84,7 @@ class Excused:
     """Elements that rounding decides."""
 
     @classmethod
-    def checked(cls, fields: dict[str, Any]) -> Excused:
+    def checked(cls, fields: dict[str, Any]) -> SecondLook:
         """Parse JSON written by the reference's process.  Raises ValueError."""
         l2, largest = float(fields["l2"]), float(fields["largest"])
         if not (0 <= l2 < math.inf and 0 <= largest < math.inf):
@@ -104,7 +104,7 @@ class Compared:
     rows: list[tuple[float, ...]]
     """Errors per call: those of the candidate, those of the reference in its own precision, and, if the rule has a
     tolerance, the number of elements beyond it."""
-    excused: Mapping[int, Excused] = field(default_factory=dict)
+    second_looks: Mapping[int, SecondLook] = field(default_factory=dict)
     """Findings by call, for calls with a second look."""
     worst: Mapping[int, Element] = field(default_factory=dict)
     """By wrong call, the element that exceeds its limit most."""
@@ -145,9 +145,9 @@ class Compared:
             for call, right in enumerate(self.ok[:most])
             if right
         }
-        return replace(self, slices={call: place for call, place in looks.items() if place is not None})
+        return replace(self, slices={call: index for call, index in looks.items() if index is not None})
 
-    def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: Excused) -> Compared:
+    def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: SecondLook) -> Compared:
         """The output with one call compared again: with its delivered values where those are right all the same, and
         with the effect of a rounding in every operation as the least error of the reference.
 
@@ -158,7 +158,7 @@ class Compared:
         row = list(outputs(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0])
         row[3:5] = max(self.rows[call][3], leaf.l2), max(self.rows[call][4], leaf.largest)
         rows = [*self.rows[:call], tuple(row), *self.rows[call + 1 :]]
-        return replace(self, rows=rows, excused={**self.excused, call: leaf})
+        return replace(self, rows=rows, second_looks={**self.second_looks, call: leaf})
 
     def located(self, calls: Iterable[int], expected: torch.Tensor) -> Compared:
         """The output with the element that exceeds its limit most, for each of the calls that is wrong.
@@ -171,7 +171,7 @@ class Compared:
         }
         return replace(self, worst={call: element for call, element in found.items() if element is not None})
 
-    def is_hopeless(self, call: int, expected: torch.Tensor) -> bool:
+    def is_far_off(self, call: int, expected: torch.Tensor) -> bool:
         """Test whether a wrong call is wrong by far, and in many elements, so that no rounding explains it.  False for
         integers and truth values, which ties might explain."""
         got = self.got[call]
@@ -179,13 +179,13 @@ class Compared:
             return False
         l2, _, bad = self.rows[call][:3]
         limit_l2, limit_max = self._limits(*self.rows[call][3:5])
-        if bad or l2 <= HOPELESS * limit_l2:
+        if bad or l2 <= FAR_OFF * limit_l2:
             return bool(bad)
         if got.numel() < RECOGNISABLE:
             return True
         wide = expected.reshape(-1)[:AT_ONCE].double()
         off = (got[:AT_ONCE].double() - wide).abs() > limit_max * wide.square().mean().sqrt()
-        return float(off.double().mean()) > HOPELESS_SHARE
+        return float(off.double().mean()) > FAR_OFF_SHARE
 
     def rel_l2(self, call: int) -> float | None:
         """Relative L2 error of a call; None if it is not finite."""
@@ -197,8 +197,8 @@ class Compared:
         inexact = self.got.is_floating_point() or self.got.is_complex()
         return None if inexact else round(self.rows[call][0] * self.got.shape[1])
 
-    def _excuses(self, call: int) -> dict[str, int]:
-        leaf = self.excused.get(call)
+    def _second_look_counts(self, call: int) -> dict[str, int]:
+        leaf = self.second_looks.get(call)
         return {} if leaf is None else {"ties": leaf.ties, "close": leaf.close}
 
     def check(self, call: int) -> OutputCheck:
@@ -222,7 +222,7 @@ class Compared:
             differing=self._differing(call),
             worst=None if ok else self.worst.get(call),
             wrong_slice=self.slices.get(call),
-            **self._excuses(call),
+            **self._second_look_counts(call),
         )
 
 
@@ -233,7 +233,7 @@ def outputs(
     poison: torch.Tensor,
     index: int,
     tensor_shape: tuple[int, ...],
-    rule: Rule = OURS,
+    rule: Rule = DEFAULT_RULE,
     *,
     closely: bool = True,
 ) -> Compared:

@@ -35,7 +35,7 @@ class Deadline:
     @property
     def left_s(self) -> float:
         """Seconds left; never below zero."""
-        return 0.0 if self._cancellation.asked else max(0.0, self._at + self._waits.seconds() - time.monotonic())
+        return 0.0 if self._cancellation.requested else max(0.0, self._at + self._waits.seconds() - time.monotonic())
 
     def allow(self, calls: int = 1) -> float:
         """Seconds for this number of calls."""

@@ -22,8 +22,8 @@ from workers.referee.session import correctness
 from workers.referee.session.batches import Batch, Delivery, Part, Truth, columns, joined, shown
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session, settle
-from workers.referee.session.second_look import Excuses
+from workers.referee.session.process_session import Session, synchronize
+from workers.referee.session.second_look import SecondLooks
 from workers.referee.session.verification import Record
 from workers.referee.session.weak_method import weakly
 from workers.sandbox.process import Ended, TimedOut
@@ -53,29 +53,29 @@ class Draws:
         self,
         reference: Session,
         candidate: Session,
-        agreed: problem_spec.Spec,
+        spec: problem_spec.Spec,
         seed: bytes,
         device_lock: DeviceLock,
         rule: correctness.Rule,
     ) -> None:
         """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an output is right."""
-        assert reference.place is not None
+        assert reference.arena is not None
         self.device_lock = device_lock
         self.reference = reference
         self.candidate = candidate
-        self.place = reference.place
-        slots = reference.place.slots
+        self.arena = reference.arena
+        slots = reference.arena.slots
         self.in_block = slots.inputs
         """Input sets that fit into a process's slots."""
         self.slots = slots.inputs if slots.together else 2 * slots.inputs
         """Most input sets of a batch: a group of blocks takes two blocks of the candidate."""
-        self.bytes_per_call = agreed.slot_bytes if slots.together else agreed.input_bytes + agreed.output_bytes
+        self.bytes_per_call = spec.slot_bytes if slots.together else spec.input_bytes + spec.output_bytes
         """The referee's memory for an input set and its delivered outputs, with expected outputs if they are made
         beforehand."""
         self.streams = slots.streamed
         """True if memory holds a single call."""
-        self.record = Record(agreed, reference.place, weakly(self.truth), weakly(self.own_outputs), rule)
-        self.record.excuses = Excuses(weakly(self.excuse))
+        self.record = Record(spec, reference.arena, weakly(self.truth), weakly(self.own_outputs), rule)
+        self.record.second_looks = SecondLooks(weakly(self.ask_second_look))
         self.truth_s = math.inf
         """Least time so far for the expected outputs of one call, in seconds, if they are made when outputs are
         verified."""
@@ -87,12 +87,12 @@ class Draws:
         self._batches = 0
         self._last: tuple[Part, int, Truth] | None = None
         """The last expected outputs (of calls of one batch), and the reference's number of requests at that time."""
-        self._truth_bytes = max(agreed.peaks.call_bytes, agreed.peaks.truth_bytes)
+        self._truth_bytes = max(spec.peaks.call_bytes, spec.peaks.truth_bytes)
         self._expected: shared_memory.Kept | None = None
         """Memory for the expected outputs of one call, if the arena has none."""
         self.gave_back = False
         """True if the reference has given memory back, so that its outputs move to other addresses."""
-        self._on_show: tuple[int, int] | None = None
+        self._drawn_row: tuple[int, int] | None = None
         """Batch and row of the inputs in the reference's only slot, if calls are streamed."""
 
     @property
@@ -111,19 +111,19 @@ class Draws:
         (problem_spec.Slots)."""
         self.step_aside()
         seed = self._next_seed()
-        if self.place.slots.streamed:
+        if self.arena.slots.streamed:
             batch = self._batch(seed, None, rows=range(count))
-            self._show(batch, 0)
+            self._ensure_drawn(batch, 0)
             return batch
         if count <= self.in_block:
             self._generate(seed, 0, count)
             return self._drawn(count, seed)
-        size = self.place.inputs.slot_bytes
+        size = self.arena.inputs.slot_bytes
         inputs = torch.empty((count, size), dtype=torch.uint8, device=self._device)
         for first in range(0, count, self.in_block):
             some = min(self.in_block, count - first)
             self._generate(seed, first, some)
-            inputs[first : first + some].copy_(self.reference.region(self.place.inputs, 0, some))
+            inputs[first : first + some].copy_(self.reference.region(self.arena.inputs, 0, some))
             self.reference.note_readers()
         return self._batch(seed, inputs)
 
@@ -144,16 +144,16 @@ class Draws:
         variants = tuple(variant for variant in sorted(wanted) if made >> variant & 1)
         if not variants:
             return None
-        if not self.place.slots.streamed:
+        if not self.arena.slots.streamed:
             return self._drawn(len(variants), seed, variants)
         batch = self._batch(seed, None, rows=range(1), variants=variants)
-        self._on_show = (batch.number, 0)
+        self._drawn_row = (batch.number, 0)
         return batch
 
     def _vary(self, seed: bytes, wanted: Sequence[Variant]) -> int:
         """Draw an input set for each variant into the reference's first slots; returns the bit mask of those that were
         made."""
-        self._on_show = None
+        self._drawn_row = None
         with reference_side():
             self.reference.wait_for_readers()
             mask = sum(1 << variant for variant in wanted)
@@ -161,16 +161,16 @@ class Draws:
         self.record.excused += refused.splitlines()
         return made
 
-    def _show(self, batch: Batch, place: int) -> None:
+    def _ensure_drawn(self, batch: Batch, slot: int) -> None:
         """Put inputs into the reference's only slot, drawing them again unless they are there."""
-        row = batch.rows[place]
-        if self._on_show == (batch.number, row):
+        row = batch.rows[slot]
+        if self._drawn_row == (batch.number, row):
             return
-        if batch.variants and batch.variant(place) != Variant.OWN:
-            self._vary(batch.seed, [batch.variant(place)])
+        if batch.variants and batch.variant(slot) != Variant.OWN:
+            self._vary(batch.seed, [batch.variant(slot)])
         else:
             self._generate(batch.seed, row, 1)
-        self._on_show = (batch.number, row)
+        self._drawn_row = (batch.number, row)
 
     def _given(self, batch: Batch, first: int, count: int) -> torch.Tensor:
         """Inputs of some calls, uint8 (count, slot_bytes)."""
@@ -178,21 +178,21 @@ class Draws:
             return batch.inputs[first : first + count]
         if count != 1:
             raise ValueError(f"expected one call at a time, got {count}")
-        self._show(batch, first)
-        return self.reference.region(self.place.inputs, 0, 1)
+        self._ensure_drawn(batch, first)
+        return self.reference.region(self.arena.inputs, 0, 1)
 
     def slot(self, batch: Batch, first: int, count: int) -> int:
         """Input slot of the first of a block of calls."""
         at = batch.at + first
-        return at if self.place.slots.together else at % (self.in_block - count + 1)
+        return at if self.arena.slots.together else at % (self.in_block - count + 1)
 
     def truth(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs of some calls, of several batches in order.
 
         If they are made only now, there are no more calls than slots for expected outputs, and the result is valid
         until the next request."""
-        if self.place.slots.together:
-            leaves = range(len(self.place.outputs.leaves))
+        if self.arena.slots.together:
+            leaves = range(len(self.arena.outputs.leaves))
             rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
             return Truth(
                 expected=[joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in leaves],
@@ -202,7 +202,7 @@ class Draws:
         if known is not None:
             return known
         began = time.perf_counter()
-        found = self._truth_of_one(parts) if self.place.slots.streamed else self._truth_of_some(parts)
+        found = self._truth_of_one(parts) if self.arena.slots.streamed else self._truth_of_some(parts)
         self.truth_s = min(self.truth_s, (time.perf_counter() - began) / sum(count for _, _, count in parts))
         self._last = (parts[0], self.reference.requests, found) if len(parts) == 1 else None
         return found
@@ -220,14 +220,14 @@ class Draws:
 
     def _truth_of_some(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs, computed into the reference's slots for them."""
-        reference, place = self.reference, self.place
+        reference, arena = self.reference, self.arena
         count = self._place_inputs(parts)
         with reference_side():
             exact, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count)
         self.record.inexact_calls += count - exact
         return Truth(
-            expected=shown(reference.region(place.expected, 0, count), place.expected),
-            baseline=shown(reference.region(place.baseline, 0, count), place.baseline),
+            expected=shown(reference.region(arena.expected, 0, count), arena.expected),
+            baseline=shown(reference.region(arena.baseline, 0, count), arena.baseline),
         )
 
     def _place_inputs(self, parts: Sequence[Part]) -> int:
@@ -235,16 +235,16 @@ class Draws:
         count = 0
         self.reference.wait_for_readers()
         for batch, first, some in parts:
-            self.reference.region(self.place.inputs, count, some).copy_(self._given(batch, first, some))
+            self.reference.region(self.arena.inputs, count, some).copy_(self._given(batch, first, some))
             count += some
-        settle(self._device)
+        synchronize(self._device)
         return count
 
     def own_outputs(self, parts: Sequence[Part]) -> list[torch.Tensor]:
         """The reference's outputs in its own precision, without the expected ones.  Calls as in `truth`; valid until
         the next request."""
-        reference, place = self.reference, self.place
-        if place.slots.streamed:
+        reference, arena = self.reference, self.arena
+        if arena.slots.streamed:
             [(batch, first, count)] = parts
             self._given(batch, first, count)
             self._make_room(self._truth_bytes)
@@ -252,40 +252,40 @@ class Draws:
             count = self._place_inputs(parts)
         with reference_side():
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count, c=1)
-        return shown(reference.region(place.baseline, 0, count), place.baseline)
+        return shown(reference.region(arena.baseline, 0, count), arena.baseline)
 
     def _truth_of_one(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs of a streamed call, computed into memory of their own."""
         [(batch, first, count)] = parts
-        reference, place = self.reference, self.place
+        reference, arena = self.reference, self.arena
         self._given(batch, first, count)
-        self._make_room(self._truth_bytes + (0 if self._expected else place.expected.stop))
-        self._expected = self._expected or shared_memory.Kept(self._device, place.expected.stop)
+        self._make_room(self._truth_bytes + (0 if self._expected else arena.expected.stop))
+        self._expected = self._expected or shared_memory.Kept(self._device, arena.expected.stop)
         with reference_side():
             exact, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd)
         self.record.inexact_calls += 1 - exact
         self._make_room(
-            memory_budget.verifying(place.outputs.slot_bytes) + self._truth_bytes
+            memory_budget.verifying(arena.outputs.slot_bytes) + self._truth_bytes
         )  # for comparing, and the next call
-        expected = self._expected.memory.whole[: place.expected.slot_bytes][None]
+        expected = self._expected.memory.whole[: arena.expected.slot_bytes][None]
         return Truth(
-            expected=shown(expected, place.expected),
-            baseline=shown(reference.region(place.baseline, 0, 1), place.baseline),
+            expected=shown(expected, arena.expected),
+            baseline=shown(reference.region(arena.baseline, 0, 1), arena.baseline),
         )
 
-    def excuse(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str, float] | None:
+    def ask_second_look(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str, float] | None:
         """Ask the reference's process about one wrong call; see second_look.Ask.  None if it cannot decide."""
-        reference, place = self.reference, self.place
+        reference, arena = self.reference, self.arena
         with reference_side(), reference.handle.lock:
             reference.wait_for_readers()
             given = self._given(delivery.batch, delivery.first, 1)
-            inputs, outputs = reference.region(place.inputs, 0, 1), reference.region(place.outputs, 0, 1)
+            inputs, outputs = reference.region(arena.inputs, 0, 1), reference.region(arena.outputs, 0, 1)
             if delivery.batch.inputs is not None:
                 inputs.copy_(given)
             outputs.copy_(delivery.outputs)
-            settle(self._device)
+            synchronize(self._device)
             try:
-                busy_ns, text = reference.ask_for_text(Command.EXCUSE, REFERENCE_TIMEOUT_S, a=0, b=ties_only)
+                busy_ns, text = reference.ask_for_text(Command.SECOND_LOOK, REFERENCE_TIMEOUT_S, a=0, b=ties_only)
             except FailedError:
                 return None
             return outputs.clone(), text, busy_ns / 1e9
@@ -325,17 +325,17 @@ class Draws:
 
     def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
         """A batch from the reference's slots."""
-        place, reference = self.place, self.reference
-        inputs = reference.region(place.inputs, 0, count).clone()
-        if place.slots.together:
+        arena, reference = self.arena, self.reference
+        inputs = reference.region(arena.inputs, 0, count).clone()
+        if arena.slots.together:
             batch = Batch(
                 number=self._batches,
                 seed=seed,
                 variants=variants,
                 at=secrets.randbelow(self.slots - count + 1),
                 inputs=inputs,
-                expected=columns(reference.region(place.expected, 0, count), place.expected),
-                baseline=columns(reference.region(place.baseline, 0, count), place.baseline),
+                expected=columns(reference.region(arena.expected, 0, count), arena.expected),
+                baseline=columns(reference.region(arena.baseline, 0, count), arena.baseline),
                 poison=self._poisons[self._batches % 2],
             )
         else:
@@ -349,7 +349,7 @@ class Draws:
         poison = torch.frombuffer(bytearray(os.urandom(64)), dtype=torch.uint8).to(self._device)
         return poison, ~poison
 
-    def let_go(self) -> None:
+    def release_spare_memory(self) -> None:
         """Release memory that both sides may need before they are timed, if little is free."""
         if self._expected is None or self._device.type != "cuda":
             return

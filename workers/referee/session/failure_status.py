@@ -49,43 +49,43 @@ _ASKING = ("Torch not compiled with CUDA enabled", "without ATen_cuda library", 
 class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
     """Reason why an evaluation ends without a speedup."""
 
-    def __init__(self, status: Status, kind: str, message: str, log: str = "", *, starved: bool = False) -> None:
-        """Fields of EvaluationError.  `starved`: memory ran out."""
+    def __init__(self, status: Status, kind: str, message: str, log: str = "", *, out_of_memory: bool = False) -> None:
+        """Fields of EvaluationError.  `out_of_memory`: memory ran out."""
         super().__init__(message)
         self.status = status
-        self.starved = starved
+        self.out_of_memory = out_of_memory
         self.error = EvaluationError(kind=kind, message=message, log=log)
 
 
-def invalid(kind: str, message: str, log: str = "", *, starved: bool = False) -> Fault:
+def invalid(kind: str, message: str, log: str = "", *, out_of_memory: bool = False) -> Fault:
     """A fault of status `invalid`, which counts against no candidate."""
-    return Fault(Status.INVALID, kind, message, log, starved=starved)
+    return Fault(Status.INVALID, kind, message, log, out_of_memory=out_of_memory)
 
 
 def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
     """A fault: the problem does not fit on the device, which can provide `there_bytes`."""
     message = f"the problem does not fit on this device: {why}; {there_bytes:,} bytes can be had"
-    return invalid("problem_too_large", message, log, starved=True)
+    return invalid("problem_too_large", message, log, out_of_memory=True)
 
 
-def is_starved(error: BaseException | None) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
     """Test whether a process ran out of memory."""
     return isinstance(error, FailedError) and error.outcome is Outcome.OUT_OF_MEMORY
 
 
-def beyond_the_interpreter(job: Job, agreed: problem_spec.Spec, device: Device) -> bool:
+def may_be_interpreter_fault(job: Job, spec: problem_spec.Spec, device: Device) -> bool:
     """Test whether Triton's interpreter may be the cause of a failure.  In bf16 a correct answer is correct, but a
     wrong answer proves nothing against the candidate.  False on a GPU."""
-    return _is_interpreted(job, device) and (agreed.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
+    return _is_interpreted(job, device) and (spec.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
 
 
-def beyond_what_it_has(job: Job, device: Device, message: str) -> bool:
+def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
     """Test whether a call failed because the interpreter lacks an instruction or a device function."""
     said, names = _LACKING
     return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
 
 
-def asks_for_a_gpu(device: Device, message: str) -> bool:
+def names_a_gpu(device: Device, message: str) -> bool:
     """Test whether a candidate failed because it names a GPU and this device is none: on one it may be right."""
     return device.torch_device.type == "cpu" and any(words in message for words in _ASKING)
 
@@ -94,7 +94,7 @@ def _is_interpreted(job: Job, device: Device) -> bool:
     return device.torch_device.type == "cpu" and BACKENDS[job.backend].interpreted_on_cpu
 
 
-class Unaided:
+class AttributeToProblem:
     """Context in which only the reference works: a failure is the problem's, and its process is discarded."""
 
     def __init__(self, references: References, session: Session | None) -> None:
@@ -112,24 +112,24 @@ class Unaided:
         if not isinstance(error, FailedError | Ended | TimedOut | ValueError | KeyError):
             return
         if self._session is not None and isinstance(error, TimedOut):
-            self._references.condemn(self._session.handle)
+            self._references.end_stuck(self._session.handle)
         elif self._session is not None:
             self._references.discard(self._session.handle)
         message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
-        message, starved = f"the reference failed by itself: {message}", is_starved(error)
+        message, out_of_memory = f"the reference failed by itself: {message}", is_out_of_memory(error)
         log = error.log if isinstance(error, FailedError) else ""
-        raise invalid("reference_failed", message, log, starved=starved) from error
+        raise invalid("reference_failed", message, log, out_of_memory=out_of_memory) from error
 
 
-class Blame:
+class AttributeToCandidate:
     """Context that turns an error of the candidate's process into a Fault.  An error of the reference is a
     ReferenceFailedError and passes through."""
 
-    def __init__(self, job: Job, agreed: problem_spec.Spec, device: Device) -> None:
-        """`job` and `agreed` serve messages and the attribution of failures to the interpreter."""
+    def __init__(self, job: Job, spec: problem_spec.Spec, device: Device) -> None:
+        """`job` and `spec` serve messages and the attribution of failures to the interpreter."""
         self._job = job
         self._device = device
-        self._interpreted = beyond_the_interpreter(job, agreed, device)
+        self._interpreted = may_be_interpreter_fault(job, spec, device)
 
     def __enter__(self) -> None:
         return None
@@ -138,13 +138,17 @@ class Blame:
         if isinstance(error, FailedError):
             if error.outcome is Outcome.CALL_FAILED and self._interpreted:
                 raise invalid("not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log) from error
-            if error.outcome is Outcome.CALL_FAILED and beyond_what_it_has(self._job, self._device, error.message):
+            if error.outcome is Outcome.CALL_FAILED and lacks_interpreter_support(
+                self._job, self._device, error.message
+            ):
                 raise invalid("not_verifiable_on_cpu", f"{LACKS} ({error.message})", error.log) from error
-            if asks_for_a_gpu(self._device, error.message):
+            if names_a_gpu(self._device, error.message):
                 raise invalid("needs_gpu", f"{ABSENT} ({error.message})", error.log) from error
             status = _STATUS[error.outcome]
-            starved = is_starved(error)
-            raise Fault(status, error.outcome.name.lower(), error.message, error.log, starved=starved) from error
+            out_of_memory = is_out_of_memory(error)
+            raise Fault(
+                status, error.outcome.name.lower(), error.message, error.log, out_of_memory=out_of_memory
+            ) from error
         if isinstance(error, TimedOut):
             options = self._job.options
             first = "" if self._device.precompiles else f" ({FIRST_CALL * options.call_timeout_s:g} s the first)"
@@ -154,7 +158,7 @@ class Blame:
             if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
                 raise Fault(Status.TIMEOUT, "cpu_limit", "the process used up its processor time") from error
             if error.out_of_memory:
-                raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", str(error), starved=True) from error
+                raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", str(error), out_of_memory=True) from error
             raise Fault(Status.CRASHED, "crashed", str(error)) from error
         if isinstance(error, ValueError):
             raise Fault(Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}") from error

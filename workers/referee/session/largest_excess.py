@@ -27,7 +27,7 @@ def element(
         for mine, right in zip(torch.split(got, AT_ONCE), torch.split(expected, AT_ONCE), strict=True)
     ]
     table = torch.stack(tops).tolist()
-    part = max(range(len(table)), key=lambda place: table[place][0])
+    part = max(range(len(table)), key=lambda row: table[row][0])
     excess, offset = table[part]
     if not excess > 0:
         return None
@@ -50,8 +50,8 @@ def _unravelled(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Index in the output's shape of a flat index."""
     found: list[int] = []
     for size in reversed(shape):
-        flat, place = divmod(flat, max(1, size))
-        found.append(place)
+        flat, index = divmod(flat, max(1, size))
+        found.append(index)
     return tuple(reversed(found))
 
 

@@ -101,8 +101,8 @@ class Nearness:
         spread = self.rule.spread[index] if self.rule.spread else (0.0, 0.0)
         floors, close = FLOORS.get(dtype, (0.0, 0.0)), closeness(dtype)
         l2, largest = (
-            (close[place] - 1) * max(MARGIN * self.least[index][place], spread[place], floors[place] / close[place])
-            for place in range(2)
+            (close[norm] - 1) * max(MARGIN * self.least[index][norm], spread[norm], floors[norm] / close[norm])
+            for norm in range(2)
         )
         return min(l2, BEYOND_EAGER), largest
 

@@ -167,13 +167,13 @@ class ProcessHandle:
     def load_candidate(
         self,
         source: bytes,
-        agreed: problem_spec.Spec,
+        spec: problem_spec.Spec,
         entry_point: str,
         backend: str,
         timeout_s: float,
     ) -> None:
         """Make the candidate's shim execute the source."""
-        fields = {"spec": asdict(agreed), "entry_point": entry_point, "backend": backend}
+        fields = {"spec": asdict(spec), "entry_point": entry_point, "backend": backend}
         data = json.dumps(fields).encode()
         self.mailbox[: len(source)] = source
         self.mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + len(data)] = data

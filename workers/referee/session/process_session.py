@@ -45,11 +45,11 @@ class Session:
         (control_channel.ABSENT_BIT), as its process reports."""
         self.unmatched = ""
         """Weights of the problem that the candidate's model has no place for, as its process reports."""
-        self.place: problem_spec.Arena | None = None
+        self.arena: problem_spec.Arena | None = None
         self.requests = 0
         """Number of requests so far: data that the process wrote for one request may be gone after the next."""
         self._number = number
-        self._arena: shared_memory.Memory | None = None
+        self._memory: shared_memory.Memory | None = None
         self._read: torch.cuda.Event | None = None
 
     def ask(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, int]:
@@ -84,7 +84,7 @@ class Session:
 
     def share_arena(
         self,
-        place: problem_spec.Arena,
+        arena: problem_spec.Arena,
         size: int,
         timeout_s: float,
         *,
@@ -97,13 +97,13 @@ class Session:
         `device_lock`: held while the arena is made, not while the process constructs its model from it, which may take
         long."""
         with device_lock.shared() if device_lock is not None else nullcontext():
-            fd, self._arena = shared_memory.create(self.handle.device, size)
-            self.place = place
+            fd, self._memory = shared_memory.create(self.handle.device, size)
+            self.arena = arena
             if prefix is not None:
-                self._arena.whole[: len(prefix)].copy_(prefix)
-            settle(self.handle.device)
+                self._memory.whole[: len(prefix)].copy_(prefix)
+            synchronize(self.handle.device)
         try:
-            inputs, expected = place.slots
+            inputs, expected = arena.slots
             self.namesakes, self.unmatched = self.ask_for_text(
                 Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd
             )
@@ -112,9 +112,9 @@ class Session:
 
     def region(self, region: layout.Region, first: int, count: int) -> torch.Tensor:
         """Memory of some slots of a region, uint8 (count, slot_bytes): shared, so it may change at any time."""
-        assert self._arena is not None
+        assert self._memory is not None
         start = region.start + first * region.slot_bytes
-        return self._arena.whole[start : start + count * region.slot_bytes].view(count, region.slot_bytes)
+        return self._memory.whole[start : start + count * region.slot_bytes].view(count, region.slot_bytes)
 
     def note_readers(self) -> None:
         """Note that all requests sent to the device so far read the arena; see `wait_for_readers`."""
@@ -130,9 +130,9 @@ class Session:
     @property
     def prefix(self) -> torch.Tensor:
         """Parameters and constructor arguments in the arena."""
-        assert self.place is not None
-        assert self._arena is not None
-        return self._arena.whole[: self.place.inputs.start]
+        assert self.arena is not None
+        assert self._memory is not None
+        return self._memory.whole[: self.arena.inputs.start]
 
     def timed_run(
         self, first: int, count: int, delivering: Delivering, timeout_s: float, stopwatch: Stopwatch | None = None
@@ -157,15 +157,15 @@ class Session:
 
     def pointers(self, count: int) -> list[int]:
         """Addresses of the outputs of the last run, as the process reports them: one per leaf, call by call."""
-        assert self.place is not None
-        number = count * len(self.place.outputs.leaves)
+        assert self.arena is not None
+        number = count * len(self.arena.outputs.leaves)
         return list(struct.unpack_from(f"<{number}Q", self.handle.mailbox, control_channel.POINTERS_AT))
 
     def delivered(self, first: int, count: int, pointers: list[int]) -> Snapshot:
         """A private copy of the outputs of `count` calls, read from the addresses in `pointers`, or from the slots if
         an address is 0 or the list is empty.  Raises ValueError for an address that is not mapped."""
-        assert self.place is not None
-        region = self.place.outputs
+        assert self.arena is not None
+        region = self.arena.outputs
         slots = self.region(region, first, count)
         if not any(pointers):
             copy = slots.clone()
@@ -190,10 +190,10 @@ class Session:
             torch._foreach_copy_([target for target, _ in rest], [source for _, source in rest])
         return Snapshot(copy, runs, rest)
 
-    def leave(self, timeout_s: float) -> None:
+    def close(self, timeout_s: float) -> None:
         """Release the arena; a reference forgets the session.  Memory that it gives back is free once the referee has
         unmapped it."""
-        self._arena = None
+        self._memory = None
         with self.handle.lock:
             given_back, _ = self.ask(Command.RELEASE, timeout_s)
             if given_back:
@@ -239,7 +239,7 @@ def _pieces(handle: ProcessHandle, target: torch.Tensor, address: int) -> list[S
     return pieces
 
 
-def settle(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait until the device has done everything that this process requested."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -49,7 +49,7 @@ class References:
         self._stuck: dict[str, float] = {}
         """Problem → time (time.monotonic) at which its reference gave no answer."""
 
-    def sit(
+    def open_session(
         self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
     ) -> Session:
         """A session in the process of a problem, which has been loaded.  Errors of loading pass through, and the
@@ -59,7 +59,7 @@ class References:
         problem = sha256(source + b"\0" + entry_point.encode() + b"\0cases" * by_cases)
         with self._lock:
             self._refuse_stuck(problem)
-            key = self._vacant(problem)
+            key = self._key_with_room(problem)
             handle = self._known.pop(key, None)
             fresh = handle is None
             if handle is None:
@@ -68,15 +68,15 @@ class References:
                 handle.lock.acquire()  # a second thread waits until it is loaded
             self._known[key] = handle
             handle.sessions += 1
-            leaving = self._surplus()
-        for old in leaving:
+            surplus = self._surplus()
+        for old in surplus:
             old.close()
         try:
             if fresh:
                 try:
                     handle.load_reference(source, entry_point, timeout_s, by_cases=by_cases, slow=slow)
                 except TimedOut:
-                    self.condemn(handle)
+                    self.end_stuck(handle)
                     raise
                 except BaseException:
                     self.discard(handle)
@@ -88,7 +88,7 @@ class References:
                     self._refuse_stuck(problem)
                 return Session(handle, next(self._numbers))
         except BaseException:
-            self._stand_up(handle)
+            self._release(handle)
             raise
 
     def _refuse_stuck(self, problem: str) -> None:
@@ -102,7 +102,7 @@ class References:
                 Outcome.CALL_FAILED, f"it gave no answer in time {ago:.0f} s ago, and is asked again in {left:.0f} s"
             )
 
-    def _vacant(self, problem: str) -> str:
+    def _key_with_room(self, problem: str) -> str:
         """Key of the problem's first process with a free session, or of a process to be started.  The lock is held."""
         keys = (f"{problem}/{number}" for number in itertools.count())
         return next(key for key in keys if self._has_room(self._known.get(key)))
@@ -119,21 +119,21 @@ class References:
         """End the processes without sessions."""
         with self._lock:
             idle = [key for key, handle in self._known.items() if not handle.sessions]
-            leaving = [self._known.pop(key) for key in idle]
-        for handle in leaving:
+            idle_handles = [self._known.pop(key) for key in idle]
+        for handle in idle_handles:
             handle.process.strike()  # all at once: they die side by side
-        for handle in leaving:
+        for handle in idle_handles:
             handle.close(wait_s=END_S)
 
-    def leave(self, session: Session) -> None:
+    def close_session(self, session: Session) -> None:
         """Close a session."""
         try:
-            session.leave(RELEASE_TIMEOUT_S)
+            session.close(RELEASE_TIMEOUT_S)
         except (FailedError, Ended, TimedOut, ValueError, ZygoteError):
             self.discard(session.handle)  # it may have ended
-        self._stand_up(session.handle)
+        self._release(session.handle)
 
-    def _stand_up(self, handle: ProcessHandle) -> None:
+    def _release(self, handle: ProcessHandle) -> None:
         with self._lock:
             handle.sessions -= 1
             last = not handle.sessions
@@ -150,7 +150,7 @@ class References:
                 if known is handle:
                     del self._known[key]
 
-    def condemn(self, handle: ProcessHandle) -> None:
+    def end_stuck(self, handle: ProcessHandle) -> None:
         """Kill a process that gave no answer in time; threads that wait for it see its end.  Its problem is refused for
         a while."""
         with self._lock:
@@ -160,7 +160,7 @@ class References:
         self.discard(handle)
         handle.process.strike()
 
-    def discard_gone(self) -> None:
+    def discard_ended(self) -> None:
         """Remove processes that have ended between requests."""
         with self._lock:
             known = list(self._known.values())

@@ -13,12 +13,12 @@ import torch
 from app.domain.evaluation import Environment
 from workers.protocol.paths import LOCK_FOLDER
 from workers.referee.host import cpu_affinity
-from workers.referee.host.cpu_idle import CoreClaim, Wakeful
+from workers.referee.host.cpu_idle import CoreClaim, CoreWaker
 from workers.referee.host.device import Device, open_device
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.host.health import Health
 from workers.referee.host.memory_budget import MemoryBudget
-from workers.referee.host.reference_history import Usual
+from workers.referee.host.reference_history import ReferenceHistory
 from workers.referee.host.stopwatch import Stopwatch
 from workers.referee.session.process import ProcessHandle
 from workers.referee.session.reference_pool import References
@@ -76,22 +76,22 @@ class Host:
         self._on_gpu = self.device.torch_device.type == "cuda"
         self.device_lock = DeviceLock(lock_folder, f"{device_class}-{index}")
         self.memory_budget = MemoryBudget(
-            self.device.room_bytes, self.device.free_bytes, self._give_back, lambda: not self.unburied
+            self.device.room_bytes, self.device.free_bytes, self._give_back, lambda: not self.unreaped
         )
         self._claim = CoreClaim(lock_folder)
         bound = self.device.binds_to_core
         if bound:
-            self._claim.leave()
+            self._claim.avoid()
         self.cores = cpu_affinity.partition(index, cpu_affinity.gpus())
         self._kept_awake = [self._claim.core] if bound else self.cores.awake
-        self.wakeful = Wakeful(self._kept_awake)
+        self.core_waker = CoreWaker(self._kept_awake)
         self.stopwatch = self._new_stopwatch()
         if self._on_gpu:
             os.sched_setaffinity(0, self.cores.others)  # and with this process all that it starts from here on
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders = self._new_builders()
-        self._mending = threading.Lock()
+        self._restarting = threading.Lock()
         self._spares: dict[int, ProcessHandle] = {}
         self._retired: list[ProcessHandle] = []
         self._warm_pool: WarmPool | None = None
@@ -99,7 +99,7 @@ class Host:
             lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES), self.device.references_kept, self.device_lock
         )
         self.baselines = Baselines()
-        self.usual = Usual()
+        self.reference_history = ReferenceHistory()
         self.bytes_per_s = 0.0
         self.health = Health(self.device.torch_device)
         self.environment: Environment | None = None
@@ -136,11 +136,11 @@ class Host:
         if not self._zygote.is_alive:
             raise BrokenHostError("the zygote of candidates and references has ended, with all their processes")
 
-    def mend(self) -> None:
+    def restart_helpers(self) -> None:
         """Restart auxiliary processes that have ended, before an evaluation.  Raises BrokenHostError if the referee has
         to be restarted."""
         self.require_zygote()
-        with self._mending:
+        with self._restarting:
             if not self.stopwatch.is_alive:
                 _log.error("the stopwatch has ended; it is started again")
                 self.stopwatch.close()
@@ -149,11 +149,11 @@ class Host:
                 _log.error("the zygote of the builders has ended; it is started again")
                 self._builders.close()
                 self._builders = self._new_builders()
-            if not self.wakeful.is_alive:
+            if not self.core_waker.is_alive:
                 _log.error("the process that keeps cores awake has ended; it is started again")
-                self.wakeful.close()
-                self.wakeful = Wakeful(self._kept_awake)
-        self.references.discard_gone()
+                self.core_waker.close()
+                self.core_waker = CoreWaker(self._kept_awake)
+        self.references.discard_ended()
 
     @property
     def quiet_cores(self) -> cpu_affinity.Cores | None:
@@ -202,10 +202,10 @@ class Host:
         """Retire a candidate's process.
 
         On a GPU it is killed at once: a frozen process keeps memory that others may have reserved, and a kernel without
-        an end would run on.  On the CPU it stays frozen until `bury`."""
+        an end would run on.  On the CPU it stays frozen until `reap`."""
         if self._warm_pool is not None:
             handle.process.strike()
-            self._warm_pool.bury(handle)
+            self._warm_pool.reap(handle)
             return
         try:
             handle.process.freeze()
@@ -214,9 +214,9 @@ class Host:
         self._retired.append(handle)
 
     @property
-    def unburied(self) -> int:
+    def unreaped(self) -> int:
         """Number of retired processes that still exist."""
-        return len(self._retired) if self._warm_pool is None else self._warm_pool.unburied
+        return len(self._retired) if self._warm_pool is None else self._warm_pool.unreaped
 
     def builder(self) -> ProcessHandle:
         """A fresh process for one ahead-of-time compilation."""
@@ -224,11 +224,11 @@ class Host:
 
     def recycle(self, memory_bytes: int) -> None:
         """End retired processes and prepare the next candidate's: between two jobs, on the CPU."""
-        self.bury()
+        self.reap()
         if self._warm_pool is None:
             self.prepare_spare(memory_bytes)
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         """End retired processes, on the CPU, while no timing runs."""
         for handle in self._retired:
             handle.close()
@@ -264,7 +264,7 @@ class Host:
         self.references.close()
         self._zygote.close()
         self._builders.close()
-        self.wakeful.close()
+        self.core_waker.close()
         self.stopwatch.close()
         self._claim.close()
         self.health.close()

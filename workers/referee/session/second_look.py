@@ -23,7 +23,7 @@ Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str, float] | None]
 slot_bytes), findings on each output as JSON, and processor seconds; None if the reference cannot decide."""
 
 
-class Excuses:
+class SecondLooks:
     """Second looks of one evaluation."""
 
     def __init__(self, ask: Ask) -> None:
@@ -43,14 +43,14 @@ class Excuses:
 
         `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its outputs; `shown`: views of
         the outputs in a slot's memory."""
-        if any(output.is_hopeless(call, exact) for output, exact in zip(outputs, expected, strict=True)):
+        if any(output.is_far_off(call, exact) for output, exact in zip(outputs, expected, strict=True)):
             return outputs
         answer = self._ask(part, self._spent_s > SECONDS)
         if answer is None:
             return outputs
         nearest, text, busy_s = answer
         self._spent_s += busy_s
-        leaves = [correctness.Excused.checked(fields) for fields in json.loads(text)]
+        leaves = [correctness.SecondLook.checked(fields) for fields in json.loads(text)]
         return [
             output if output.ok[call] else output.reviewed(call, exact, near, leaf)
             for output, exact, near, leaf in zip(outputs, expected, shown(nearest), leaves, strict=True)

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from app.domain.backend import BACKENDS
 from app.domain.job import Job
 from workers.protocol import problem_spec
-from workers.protocol.control_channel import Command, Pretence
+from workers.protocol.control_channel import AblationMode, Command
 from workers.referee.host import bandwidth, memory_budget
 from workers.referee.host.device import Device
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.session.failure_status import Unaided
+from workers.referee.session.failure_status import AttributeToProblem
 from workers.referee.session.process import ProcessHandle
 from workers.referee.session.process_session import Session
 from workers.referee.session.resources import Host
@@ -40,52 +40,52 @@ WAITING_S = 10.0
 """Additional seconds for a second process, which may wait while others are timed."""
 
 
-def sit(job: Job, host: Host) -> Session:
+def open_reference_session(job: Job, host: Host) -> Session:
     """A session with the reference's process, which has loaded the problem.  Raises Fault (invalid)."""
-    with host.device_lock.shared_at_first() as slow, Unaided(host.references, None):
-        return host.references.sit(
+    with host.device_lock.shared_at_first() as slow, AttributeToProblem(host.references, None):
+        return host.references.open_session(
             job.reference, job.entry_point, REFERENCE_TIMEOUT_S, by_cases=job.options.cases, slow=slow
         )
 
 
-def leave(host: Host, reference: Session) -> None:
+def close_reference_session(host: Host, reference: Session) -> None:
     """Close the reference's session at the end of an evaluation."""
     with host.device_lock.shared():
-        host.references.leave(reference)
+        host.references.close_session(reference)
 
 
-def lay_out(host: Host, agreed: problem_spec.Spec, budget_s: float, least_slots: int = 2) -> problem_spec.Arena:
+def lay_out(host: Host, spec: problem_spec.Spec, budget_s: float, least_slots: int = 2) -> problem_spec.Arena:
     """Memory layout with as many input sets as an arena of this device holds and as a block can use.
 
     `least_slots`: input sets of a small problem, if an arena holds so many."""
     device = host.device
     most = sizing.most_slots(device.max_slots, budget_s, device.block_us)
-    if agreed.case is None and agreed.slot_bytes > device.together_bytes:
+    if spec.case is None and spec.slot_bytes > device.together_bytes:
         block_us = sizing.block_us(budget_s, device.block_us)
-        floor_us = max(bandwidth.floor_us(agreed.bytes_moved, host.bytes_per_s), agreed.call_us / FASTEST)
-        return _apart(agreed, device, max(2, min(most // 2, sizing.calls(block_us, floor_us))))
-    slots = max(2, min(max(most, least_slots), device.arena_bytes // max(1, agreed.slot_bytes)))
-    return problem_spec.arena(agreed, problem_spec.Slots(slots, slots))
+        floor_us = max(bandwidth.floor_us(spec.bytes_moved, host.bytes_per_s), spec.call_us / FASTEST)
+        return _apart(spec, device, max(2, min(most // 2, sizing.calls(block_us, floor_us))))
+    slots = max(2, min(max(most, least_slots), device.arena_bytes // max(1, spec.slot_bytes)))
+    return problem_spec.arena(spec, problem_spec.Slots(slots, slots))
 
 
-def _apart(agreed: problem_spec.Spec, device: Device, most: int) -> problem_spec.Arena:
+def _apart(spec: problem_spec.Spec, device: Device, most: int) -> problem_spec.Arena:
     """The layout of a problem whose expected outputs are made when outputs are verified: a call's memory holds its
     inputs and outputs only.  Calls are streamed if memory holds no more than one."""
-    inputs = min(most, device.arena_bytes // (agreed.input_bytes + agreed.output_bytes))
-    expected = int(device.arena_bytes * EXPECTED_SHARE) // agreed.expected_bytes
+    inputs = min(most, device.arena_bytes // (spec.input_bytes + spec.output_bytes))
+    expected = int(device.arena_bytes * EXPECTED_SHARE) // spec.expected_bytes
     if inputs >= 2:
-        place = problem_spec.arena(agreed, problem_spec.Slots(inputs, max(1, min(inputs - 1, expected))))
-        need = memory_budget.needs(agreed, place, device.round_bytes, CHECK_BYTES)
+        arena = problem_spec.arena(spec, problem_spec.Slots(inputs, max(1, min(inputs - 1, expected))))
+        need = memory_budget.needs(spec, arena, device.round_bytes, CHECK_BYTES)
         if device.room_bytes is None or need <= LARGEST_SHARE * device.room_bytes:
-            return place
-    return problem_spec.arena(agreed, problem_spec.Slots(1, 0))
+            return arena
+    return problem_spec.arena(spec, problem_spec.Slots(1, 0))
 
 
 def load(
     candidate: Session,
     job: Job,
     reference: Session,
-    agreed: problem_spec.Spec,
+    spec: problem_spec.Spec,
     seed: bytes,
     deadline: Deadline,
     device_lock: DeviceLock,
@@ -94,18 +94,18 @@ def load(
 
     A source that is compiled on the host's cores may take as long as the deadline leaves; the device is open to others
     meanwhile."""
-    assert reference.place is not None
+    assert reference.arena is not None
     loading_s = deadline.left_s if BACKENDS[job.backend].compiled_on_host else deadline.allow()
-    candidate.handle.load_candidate(job.candidate, agreed, job.entry_point, job.backend, loading_s)
-    place = reference.place
+    candidate.handle.load_candidate(job.candidate, spec, job.entry_point, job.backend, loading_s)
+    arena = reference.arena
     timeout_s = deadline.allow()
     candidate.share_arena(
-        place, place.candidate_bytes, timeout_s, seed=init_seed(seed), prefix=reference.prefix, device_lock=device_lock
+        arena, arena.candidate_bytes, timeout_s, seed=init_seed(seed), prefix=reference.prefix, device_lock=device_lock
     )
 
 
 @contextmanager
-def second(
+def fresh_session(
     handle: ProcessHandle, context: EvaluationContext, *, silent: bool = False
 ) -> Iterator[tuple[Session, Deadline]]:
     """A session with another, fresh process that has loaded the candidate, and its deadline.  A cancellation kills that
@@ -116,23 +116,23 @@ def second(
     through."""
     timeout_s = context.job.options.last_call_s
     deadline = Deadline(timeout_s + WAITING_S, timeout_s, context.cancellation, context.host.device_lock.waits)
-    context.cancellation.aim(handle.process)
+    context.cancellation.set_process(handle.process)
     try:
         session = Session(handle)
         if silent:
-            session.ask(Command.ABLATE, deadline.allow(), a=Pretence.SILENT)
+            session.ask(Command.ABLATE, deadline.allow(), a=AblationMode.SILENT)
         load(
             session,
             context.job,
             context.runner.reference,
-            context.agreed,
+            context.spec,
             context.seed,
             deadline,
             context.host.device_lock,
         )
         yield session, deadline
     finally:
-        context.cancellation.aim(context.runner.candidate.process)
+        context.cancellation.set_process(context.runner.candidate.process)
         context.host.retire(handle)
 
 

@@ -17,7 +17,9 @@ LARGE_CALLS = 2
 
 
 def null_answers(
-    expected: Sequence[torch.Tensor], baseline: Sequence[torch.Tensor], rule: correctness.Rule = correctness.OURS
+    expected: Sequence[torch.Tensor],
+    baseline: Sequence[torch.Tensor],
+    rule: correctness.Rule = correctness.DEFAULT_RULE,
 ) -> tuple[str, ...]:
     """Names among `zeros`, `mean` and `another_call` that are within tolerance in every output of every call; for large
     outputs, of the first calls.
@@ -39,7 +41,7 @@ def _passed(exact: torch.Tensor, own: torch.Tensor, rule: correctness.Rule) -> s
         return {name for name, answer in _answers(own) if all(_right(answer, exact, own, rule))}
     answers = list(_answers(own))
     right = _right(torch.cat([answer for _, answer in answers]), exact, own, rule)
-    return {name for place, (name, _) in enumerate(answers) if all(right[place * len(own) :][: len(own)])}
+    return {name for index, (name, _) in enumerate(answers) if all(right[index * len(own) :][: len(own)])}
 
 
 def _answers(own: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:

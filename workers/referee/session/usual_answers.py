@@ -19,7 +19,7 @@ FADED, EXPLODED = 1e-3, 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usual:
+class AnswerSize:
     """Summary of an output of a usual call."""
 
     rms: float
@@ -28,15 +28,17 @@ class Usual:
     """Relative L2 error of the reference in its own precision; 0 where it is exact by its type."""
 
 
-def usual(values: torch.Tensor, expected: torch.Tensor) -> Usual:
+def answer_size(values: torch.Tensor, expected: torch.Tensor) -> AnswerSize:
     """Size and error of one call's output; both arguments (1, elements)."""
     if not (values.is_floating_point() or values.is_complex()):
-        return Usual(rms=0.0, error=0.0)
+        return AnswerSize(rms=0.0, error=0.0)
     [(error, _, _, rms)] = known((values, expected), more=[root_mean_square(expected)])
-    return Usual(rms=rms, error=finite(error))
+    return AnswerSize(rms=rms, error=finite(error))
 
 
-def objections(baseline: torch.Tensor, expected: torch.Tensor, before: Usual, *, ceiling: bool = True) -> list[str]:
+def objections(
+    baseline: torch.Tensor, expected: torch.Tensor, before: AnswerSize, *, ceiling: bool = True
+) -> list[str]:
     """Per call, the reason why the reference's answer to unusual inputs cannot be used; empty if it can.
 
     The reference's own precision must be about as accurate as on usual inputs, and its answer of the same order of
@@ -52,7 +54,7 @@ def objections(baseline: torch.Tensor, expected: torch.Tensor, before: Usual, *,
     return [_objection(bad, l2, limit, here, before.rms, most) for l2, _, bad, here in table]
 
 
-def looks_usual(own: torch.Tensor, before: Usual, *, ceiling: bool = True) -> bool:
+def looks_usual(own: torch.Tensor, before: AnswerSize, *, ceiling: bool = True) -> bool:
     """Test whether answers are finite and of the usual size: whether `objections` might have none.  `own`: (calls,
     elements) of the reference's own answers; the other arguments as there."""
     if not (own.is_floating_point() or own.is_complex()):
@@ -64,17 +66,16 @@ def looks_usual(own: torch.Tensor, before: Usual, *, ceiling: bool = True) -> bo
     return all(math.isfinite(size) and FADED * before.rms <= size <= most for size in sizes.tolist())
 
 
-def _most(before: Usual, *, ceiling: bool) -> float:
+def _most(before: AnswerSize, *, ceiling: bool) -> float:
     return EXPLODED * before.rms if ceiling and before.rms else math.inf
 
 
-def _objection(bad: float, l2: float, limit: float, here: float, usual: float, most: float) -> str:
+def _objection(bad: float, l2: float, limit: float, here: float, usual_rms: float, most: float) -> str:
     if bad or not math.isfinite(l2):
         return "the reference's answer is not finite in its own precision"
     if l2 > limit:
         return f"the reference's own answer errs by {l2:.1e}, on the problem's own inputs by at most {limit:.1e}"
-    if here < FADED * usual or here > most:
-        return (
-            f"the reference's answer is {here / max(usual, 1e-300):.1e} times as large as on the problem's own inputs"
-        )
+    if here < FADED * usual_rms or here > most:
+        times = here / max(usual_rms, 1e-300)
+        return f"the reference's answer is {times:.1e} times as large as on the problem's own inputs"
     return ""

@@ -9,7 +9,7 @@ from contextlib import suppress
 import torch
 
 from workers.protocol import layout
-from workers.protocol.control_channel import Command, Delivering, Pretence
+from workers.protocol.control_channel import AblationMode, Command, Delivering
 from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
 from workers.referee.session import usual_answers
 from workers.referee.session.batches import Batch, Truth
@@ -23,12 +23,12 @@ COSTLY_KINDS = 3
 device for a quarter of a second or more (6 GB, H200)."""
 
 
-def usual(truth: Truth) -> list[usual_answers.Usual]:
+def answer_sizes(truth: Truth) -> list[usual_answers.AnswerSize]:
     """Summary of each output of the first of some calls on the problem's own inputs."""
-    return [usual_answers.usual(baseline[:1], expected[:1]) for expected, baseline in zip(*truth, strict=True)]
+    return [usual_answers.answer_size(baseline[:1], expected[:1]) for expected, baseline in zip(*truth, strict=True)]
 
 
-def try_variants(runner: CallRunner, before: list[usual_answers.Usual]) -> None:
+def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
     """Make a call on each kind of unusual inputs for which the reference is well conditioned.  `before`: summaries of
     usual outputs.
 
@@ -52,13 +52,13 @@ def try_nonfinite(runner: CallRunner) -> None:
     candidate = runner.candidate
     candidate.delivering = Delivering.COPY
     with suppress(FailedError, Ended, TimedOut, ValueError, ReferenceFailedError):
-        candidate.ask(Command.ABLATE, runner.patience(candidate, 1), a=Pretence.HONEST)
+        candidate.ask(Command.ABLATE, runner.time_limit_s(candidate, 1), a=AblationMode.HONEST)
         with runner.device_lock.shared():
             batch = runner.draw_unusual((Variant.NONFINITE,))
             if batch is None:
                 return
             runner.fill(candidate, batch, 0, 1)
-        times = runner.run_apart(batch, runner.patience(candidate, 1))
+        times = runner.run_apart(batch, runner.time_limit_s(candidate, 1))
         with runner.device_lock.shared():
             known = _own_answers(runner, batch)
             checks = runner.record.check(runner.delivery(batch, 0, 1, times, []), runner.record.rule, known)
@@ -70,7 +70,7 @@ def try_nonfinite(runner: CallRunner) -> None:
 def _own_answers(runner: CallRunner, batch: Batch) -> Truth:
     """Expected outputs of a call; the reference's own in their place if those in fp64 take a request of their own: both
     are NaN or infinite at the same positions."""
-    if runner.place.slots.together:
+    if runner.arena.slots.together:
         return runner.truth([(batch, 0, 1)])
     own = runner.own_outputs([(batch, 0, 1)])
     return Truth(expected=own, baseline=own)
@@ -85,18 +85,18 @@ def unusual(runner: CallRunner, variant: Variant, usual_batch: Batch) -> Batch |
     batch = runner.draw_unusual((variant,))
     if batch is None:
         return None
-    before = usual(runner.truth([(usual_batch, 0, 1)]))
+    before = answer_sizes(runner.truth([(usual_batch, 0, 1)]))
     objections, _ = _objections(runner, batch, before, ceiling=variant in CHECKED)
     return None if objections[0] else batch
 
 
 def _try_some(
-    runner: CallRunner, variants: Sequence[Variant], before: list[usual_answers.Usual], *, ceiling: bool = True
+    runner: CallRunner, variants: Sequence[Variant], before: list[usual_answers.AnswerSize], *, ceiling: bool = True
 ) -> None:
     batch = runner.draw_unusual(variants)
     if batch is None:
         return
-    ordered = not any(map(_is_index, runner.place.outputs.leaves))
+    ordered = not any(map(_is_index, runner.arena.outputs.leaves))
     if ordered and _are_near(runner, batch, before, ceiling=ceiling):
         return
     objections, known = _objections(runner, batch, before, ceiling=ceiling)
@@ -114,7 +114,7 @@ def _try_some(
         runner.verify(delivery, known=known if len(fit) == batch.slots else None)
 
 
-def _are_near(runner: CallRunner, batch: Batch, before: list[usual_answers.Usual], *, ceiling: bool) -> bool:
+def _are_near(runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize], *, ceiling: bool) -> bool:
     """Make the calls if the reference's own answers look usual, and test whether all outputs are near those: then
     nothing depends on expected outputs, which take twenty times as long (fp64 convolutions, H200)."""
     if not runner.record.compares_own(gross=True):
@@ -130,7 +130,7 @@ def _are_near(runner: CallRunner, batch: Batch, before: list[usual_answers.Usual
 
 
 def _objections(
-    runner: CallRunner, batch: Batch, before: list[usual_answers.Usual], *, ceiling: bool = True
+    runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize], *, ceiling: bool = True
 ) -> tuple[list[str], Truth | None]:
     """Per input set, the reason why the reference's answer cannot be used; empty if it can.  Also the expected outputs,
     if those of all sets are in memory together."""

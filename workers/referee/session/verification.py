@@ -15,7 +15,7 @@ from workers.protocol.input_variants import Variant
 from workers.referee.session import correctness, unwritten
 from workers.referee.session.batches import Delivery, Part, Truth, joined, shown
 from workers.referee.session.nearness import Nearness
-from workers.referee.session.second_look import Excuses
+from workers.referee.session.second_look import SecondLooks
 
 KEPT_FIRST = 5
 KEPT_NOTABLE = 16
@@ -43,8 +43,8 @@ class Record:
 
     def __init__(
         self,
-        agreed: problem_spec.Spec,
-        place: problem_spec.Arena,
+        spec: problem_spec.Spec,
+        arena: problem_spec.Arena,
         truth: Callable[[list[Part]], Truth],
         own_outputs: Callable[[list[Part]], list[torch.Tensor]],
         rule: correctness.Rule,
@@ -67,20 +67,20 @@ class Record:
         self._untouched: dict[tuple[int, int], torch.Tensor] = {}
         """By output and poison, the elements of the last wrong call that may be unwritten; batches alternate between
         two poisons."""
-        self.excuses: Excuses | None = None
+        self.second_looks: SecondLooks | None = None
         """Second looks at wrong calls."""
         self.excused: list[str] = []
         """Variants of the inputs that are outside the problem's domain, with reasons."""
-        self._spec = agreed
-        self._place = place
+        self._spec = spec
+        self._arena = arena
         self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
         self._worst_l2 = 0.0
         self._kept: list[Trial] = []
-        most = place.inputs.slots if place.slots.together else max(1, place.slots.expected)
-        self.calls_at_once = max(1, min(most, CHECK_BYTES // place.expected.slot_bytes))
+        most = arena.inputs.slots if arena.slots.together else max(1, arena.slots.expected)
+        self.calls_at_once = max(1, min(most, CHECK_BYTES // arena.expected.slot_bytes))
         """Calls compared at once, as memory allows."""
-        length = min(64, HISTORY_BYTES // max(1, place.expected.slot_bytes))
-        length = max(2, length) if place.slots.together else length
+        length = min(64, HISTORY_BYTES // max(1, arena.expected.slot_bytes))
+        length = max(2, length) if arena.slots.together else length
         self._history: deque[tuple[int, list[torch.Tensor], int]] = deque(maxlen=length)
         """Call number, its expected outputs, and their slot; not the batch, whose inputs are no longer needed."""
 
@@ -90,7 +90,7 @@ class Record:
         All are compared together because each comparison waits for the device once.  `known`: their expected outputs,
         if the caller has them and they can be compared at once."""
         missing = self._nearness.missing
-        if keep and known is None and not self._place.slots.together and 0 < missing < _count(deliveries):
+        if keep and known is None and not self._arena.slots.together and 0 < missing < _count(deliveries):
             calls = _calls(deliveries)
             return all([self.verify(*_runs(calls[:missing])), self.verify(*_runs(calls[missing:]))])
         beyond, near = (list(deliveries), 0) if known is not None else self._sorted(deliveries)
@@ -130,11 +130,11 @@ class Record:
     def compares_own(self, *, gross: bool = False) -> bool:
         """Test whether distances from the reference's own outputs decide, where they can: expected outputs take a
         request of their own, and the reference's errors are known (Nearness.applies)."""
-        return not self._place.slots.together and self._nearness.applies(gross=gross)
+        return not self._arena.slots.together and self._nearness.applies(gross=gross)
 
     def _beside(self, parts: list[Delivery]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Outputs of some calls, and the reference's own: (calls, elements) each."""
-        outputs = shown(joined([part.outputs for part in parts]), self._place.outputs)
+        outputs = shown(joined([part.outputs for part in parts]), self._arena.outputs)
         return outputs, self._own_outputs([(part.batch, part.first, part.count) for part in parts])
 
     def take_near(self, delivery: Delivery) -> bool:
@@ -194,12 +194,12 @@ class Record:
     ) -> list[correctness.Compared]:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
-        leaves = range(len(self._place.outputs.leaves))
-        got = shown(joined([part.outputs for part in parts]), self._place.outputs)
+        leaves = range(len(self._arena.outputs.leaves))
+        got = shown(joined([part.outputs for part in parts]), self._arena.outputs)
         expected, baseline = known or self._truth([(part.batch, part.first, part.count) for part in parts])
         if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
             self._ask_peers(got, baseline)
-        shapes = [tuple(leaf.get("shape", ())) for leaf in self._place.outputs.leaves]
+        shapes = [tuple(leaf.get("shape", ())) for leaf in self._arena.outputs.leaves]
         compared = [
             correctness.outputs(
                 got[leaf],
@@ -237,15 +237,15 @@ class Record:
     ) -> list[correctness.Compared]:
         """The outputs after a second look at wrong calls."""
         wrong = [call for call in range(_count(parts)) if not all(out.ok[call] for out in compared)]
-        if not wrong or self.excuses is None:
+        if not wrong or self.second_looks is None:
             return compared
         alone = [part.part(call, call + 1) for part in parts for call in range(part.count)]
         exact = {
             call: [leaf[call : call + 1].clone() for leaf in expected] for call in wrong
         }  # asking may overwrite it
         for call in wrong:
-            compared = self.excuses.reviewed(
-                alone[call], call, compared, exact[call], lambda slot: shown(slot, self._place.outputs)
+            compared = self.second_looks.reviewed(
+                alone[call], call, compared, exact[call], lambda slot: shown(slot, self._arena.outputs)
             )
         return compared
 
@@ -262,20 +262,20 @@ class Record:
                 self._peers[name][1] += 1
 
     def _record(self, parts: list[Delivery], outputs: list[correctness.Compared]) -> None:
-        place = 0
+        index = 0
         for delivery in parts:
             for offset in range(delivery.count):
-                self._note(delivery, offset, outputs, place)
-                place += 1
+                self._note(delivery, offset, outputs, index)
+                index += 1
 
-    def _note(self, delivery: Delivery, offset: int, outputs: list[correctness.Compared], place: int) -> None:
-        """Record one call of a delivery; `place`: its index among the compared calls."""
+    def _note(self, delivery: Delivery, offset: int, outputs: list[correctness.Compared], index: int) -> None:
+        """Record one call of a delivery; `index`: its index among the compared calls."""
         batch, slot = delivery.batch, delivery.first + offset
-        ok = all(output.ok[place] for output in outputs)
+        ok = all(output.ok[index] for output in outputs)
         inputs_changed = tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs)
         notable = not ok or inputs_changed or delivery.late[offset]
         if notable or self.calls < KEPT_FIRST:
-            checks = [output.check(place) for output in outputs]
+            checks = [output.check(index) for output in outputs]
             checks = checks if ok else self._with_unwritten(delivery.part(offset, offset + 1), checks)
             trial = Trial(
                 call=self.calls,
@@ -288,8 +288,8 @@ class Record:
             )
             self._keep(trial)
         if batch.variant(slot) == Variant.OWN:
-            self._nearness.note(outputs, place)
-            self._worst_l2 = max([self._worst_l2, *(output.rel_l2(place) or 0.0 for output in outputs)])
+            self._nearness.note(outputs, index)
+            self._worst_l2 = max([self._worst_l2, *(output.rel_l2(index) or 0.0 for output in outputs)])
         if batch.expected:
             self._history.append((self.calls, batch.expected, slot))
         self.calls += 1
@@ -297,7 +297,7 @@ class Record:
     def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
         """Checks of one call's outputs; wrong ones name the earlier call whose answer they are, if any."""
         found = []
-        for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
+        for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
             earlier = ((call, expected[check.index][slot]) for call, expected, slot in self._history)
             found.append(check if check.ok else replace(check, stale_call=correctness.stale(got[0], check, earlier)))
         return found
@@ -306,7 +306,7 @@ class Record:
         """Checks of one wrong call's outputs, with the number of elements that were written neither in this call nor in
         an earlier wrong call with the other poison.  A match with one poison alone may be chance."""
         found = []
-        for check, got in zip(checks, shown(delivery.outputs, self._place.outputs), strict=True):
+        for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
             count = 0
             if not check.ok:
                 mask, parity = unwritten.untouched(got[0], delivery.batch.poison), delivery.batch.number % 2

@@ -46,12 +46,12 @@ class WarmPool:
         self._wanted = threading.Semaphore(spares)
         self._context = threading.Semaphore(CONTEXTS)
         self._served: queue.Queue[ProcessHandle | None] = queue.Queue()
-        self._unburied = 0
+        self._unreaped = 0
         self._over = threading.Event()
         self._changing = threading.Lock()
         """Held while a process is put into a queue, so that none is added after the queue was emptied at the end."""
         self._threads = [threading.Thread(target=self._raise, daemon=True) for _ in range(spares)]
-        self._threads.append(threading.Thread(target=self._bury, daemon=True))
+        self._threads.append(threading.Thread(target=self._reap, daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -69,20 +69,20 @@ class WarmPool:
                 raise ZygoteError(f"no candidate's process could be prepared: {handle}") from handle
             if handle.process.is_there:
                 return handle
-            self.bury(handle)  # it ended in the queue
+            self.reap(handle)  # it ended in the queue
 
     @property
-    def unburied(self) -> int:
+    def unreaped(self) -> int:
         """Killed processes that still hold device memory, which no evaluation has reserved."""
         with self._changing:
-            return self._unburied
+            return self._unreaped
 
-    def bury(self, handle: ProcessHandle) -> None:
+    def reap(self, handle: ProcessHandle) -> None:
         """Tear down a killed process soon."""
         with self._changing:
             over = self._over.is_set()
             if not over:
-                self._unburied += 1
+                self._unreaped += 1
                 self._served.put(handle)
         if over:  # the burying thread is gone
             handle.close()
@@ -122,7 +122,7 @@ class WarmPool:
                 reason = error
         return reason
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         """Tear down all killed processes together: they die side by side, and wait for the device once."""
         while dead := self._dead():
             until = time.monotonic() + END_TIMEOUT_S
@@ -133,7 +133,7 @@ class WarmPool:
                     self._device_lock.step_aside()
                     handle.close()
             with self._changing:
-                self._unburied -= len(dead)
+                self._unreaped -= len(dead)
 
     def _dead(self) -> list[ProcessHandle]:
         """Killed processes, at least one; none after the end."""

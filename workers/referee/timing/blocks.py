@@ -21,7 +21,7 @@ from app.domain.evaluation import Block
 from workers.referee.session.batches import Batch, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.timing.output_mapping import survey_again
-from workers.referee.timing.samples import CANDIDATE, REFERENCE, SIDES, Score, per_call
+from workers.referee.timing.samples import CANDIDATE, REFERENCE, SIDES, Measurements, per_call
 from workers.referee.timing.stopping import SHORT_US
 
 PROBES = 2
@@ -31,7 +31,7 @@ UNDISTURBED_US = 20_000.0
 ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
 
 
-def probe(score: Score, runner: CallRunner, batch: Batch, calls: tuple[int, int]) -> None:
+def probe(measurements: Measurements, runner: CallRunner, batch: Batch, calls: tuple[int, int]) -> None:
     """Estimate the time of a call by the faster of two blocks of `calls` calls a side: the first block on these cores
     takes milliseconds more.  A side with one call is not probed.
 
@@ -39,77 +39,84 @@ def probe(score: Score, runner: CallRunner, batch: Batch, calls: tuple[int, int]
     walls_us = {}
     for side, count in zip(SIDES, calls, strict=True):
         if count > 1:
-            looks: list[float] = []
-            while len(looks) < min(PROBES, batch.slots // count) and sum(looks) < UNDISTURBED_US:
-                times = _run(score, runner, batch, side, len(looks) * count, count, evenly=False)
-                looks.append(times.wall_ns / 1000)
-            hand_over(score, runner, side)
-            walls_us[side] = min(looks)
-    handover_us = min(map(score.handover_us, walls_us))
+            probed_us: list[float] = []
+            while len(probed_us) < min(PROBES, batch.slots // count) and sum(probed_us) < UNDISTURBED_US:
+                times = _run(measurements, runner, batch, side, len(probed_us) * count, count, evenly=False)
+                probed_us.append(times.wall_ns / 1000)
+            hand_over(measurements, runner, side)
+            walls_us[side] = min(probed_us)
+    handover_us = min(map(measurements.handover_us, walls_us))
     reference_us, candidate_us = (
         per_call(walls_us[side], handover_us, count) if side in walls_us else guess_us
-        for side, count, guess_us in zip(SIDES, calls, score.guess_us, strict=True)
+        for side, count, guess_us in zip(SIDES, calls, measurements.guess_us, strict=True)
     )
-    score.guess_us = (reference_us, candidate_us)
+    measurements.guess_us = (reference_us, candidate_us)
 
 
-def warm_up(score: Score, runner: CallRunner, batch: Batch) -> None:
+def warm_up(measurements: Measurements, runner: CallRunner, batch: Batch) -> None:
     """Run a block of each side that does not count: both are new to the caches of their cores.  The side that begins a
     group comes last."""
-    reference, candidate = _sizes(score, runner, batch.slots)
+    reference, candidate = _sizes(measurements, runner, batch.slots)
     for side, calls in ((CANDIDATE, candidate), (REFERENCE, reference)):
-        _run(score, runner, batch, side, 0, calls[0])
+        _run(measurements, runner, batch, side, 0, calls[0])
 
 
 def _run(
-    score: Score, runner: CallRunner, batch: Batch, side: str, first: int, count: int, *, evenly: bool = True
+    measurements: Measurements,
+    runner: CallRunner,
+    batch: Batch,
+    side: str,
+    first: int,
+    count: int,
+    *,
+    evenly: bool = True,
 ) -> Times:
     """Run a hand-over and a block; the candidate's outputs are verified later.  `evenly`: the second of two blocks of
     the reference comes as late as the candidate's."""
-    again = bool(score.handovers) and score.handovers[-1].side == side
-    if evenly and side == REFERENCE and again and min(score.per_call_us) < SHORT_US:
+    again = bool(measurements.handovers) and measurements.handovers[-1].side == side
+    if evenly and side == REFERENCE and again and min(measurements.per_call_us) < SHORT_US:
         time.sleep(runner.reading_s)
-    runner.let_go()
+    runner.release_spare_memory()
     if runner.gave_back:
         survey_again(runner)
     runner.warm(runner.reference if side == REFERENCE else runner.candidate)
-    hand_over(score, runner, side)
+    hand_over(measurements, runner, side)
     if side == REFERENCE:
         return runner.run_reference(batch, first, count)
     delivery = runner.run_candidate(batch, first, count)
     if runner.streams:  # memory cannot hold it until the end of the round
         runner.verify(delivery)
     else:
-        score.deliveries.append(delivery)
+        measurements.deliveries.append(delivery)
     return delivery.times
 
 
-def hand_over(score: Score, runner: CallRunner, side: str) -> None:
+def hand_over(measurements: Measurements, runner: CallRunner, side: str) -> None:
     """Measure a block without calls."""
     session = runner.reference if side == REFERENCE else runner.candidate
-    score.handovers.append(as_block(-1, side, 0, runner.hand_over(session)))
+    measurements.handovers.append(as_block(-1, side, 0, runner.hand_over(session)))
 
 
-def hold(score: Score, runner: CallRunner, batch: Batch) -> list[Block]:
+def run_group(measurements: Measurements, runner: CallRunner, batch: Batch) -> list[Block]:
     """Run a group: reference, candidate, candidate, reference.
 
     Each block uses every slot once, just written by the referee: a side that used a slot twice would find it in its
     cache."""
-    reference, candidate = _sizes(score, runner, batch.slots // 2)
+    reference, candidate = _sizes(measurements, runner, batch.slots // 2)
     found = []
-    for side, place in ORDER:
+    for side, position in ORDER:
         sizes = reference if side == REFERENCE else candidate
-        times = _run(score, runner, batch, side, place * sizes[0], sizes[place])
-        found.append(as_block(len(score.groups), side, sizes[place], times))
-    return [replace(block, **asdict(score.clocks)) for block in found]
+        times = _run(measurements, runner, batch, side, position * sizes[0], sizes[position])
+        found.append(as_block(len(measurements.groups), side, sizes[position], times))
+    return [replace(block, **asdict(measurements.clocks)) for block in found]
 
 
-def _sizes(score: Score, runner: CallRunner, most: int) -> tuple[list[int], list[int]]:
+def _sizes(measurements: Measurements, runner: CallRunner, most: int) -> tuple[list[int], list[int]]:
     """Secret block sizes of one group, at most `most`: random for the candidate, and as many calls of the reference as
     last as long.  Chosen as late as possible, when most is known about the time of a call."""
-    reference_us, candidate_us = score.per_call_us
+    reference_us, candidate_us = measurements.per_call_us
     candidate = [
-        secret_size(score.lasting_us / candidate_us, min(most, runner.candidate.mapped_calls)) for _ in range(2)
+        secret_size(measurements.lasting_us / candidate_us, min(most, runner.candidate.mapped_calls)) for _ in range(2)
     ]
     most = min(most, runner.reference.mapped_calls)
     return [max(1, min(most, round(calls * candidate_us / reference_us))) for calls in candidate], candidate

@@ -75,7 +75,7 @@ class Baselines:
 
     def __init__(self, kept: int = KEPT) -> None:
         """Without measurements at first."""
-        self._kept = kept
+        self._spans = kept
         self._lock = threading.Lock()
         self._places: OrderedDict[str, _Place] = OrderedDict()
 
@@ -85,7 +85,7 @@ class Baselines:
         with self._lock:
             place = self._places.setdefault(key, _Place())
             self._places.move_to_end(key)
-            while len(self._places) > self._kept:
+            while len(self._places) > self._spans:
                 self._places.popitem(last=False)
         if not place.lock.acquire(timeout=wait_s):
             return Found(error=f"another evaluation was still measuring it after {wait_s:g} s", lasting=False)
@@ -120,7 +120,8 @@ def added(
 def _find(job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellation: Cancellation) -> Found:
     def measure() -> Found:
         found = _found(evaluate(_task(job, name)))
-        return replace(found, lasting=found.lasting and not cancellation.asked)  # a cancelled one may have failed by it
+        # A cancelled measurement may have failed because of the cancellation.
+        return replace(found, lasting=found.lasting and not cancellation.requested)
 
     key = sha256(b"\0".join([job.reference, job.entry_point.encode(), name.encode()]))
     return known.get(key, measure, BASELINE_DEADLINE_S + BASELINE_GRACE_S)

@@ -21,7 +21,7 @@ import torch
 from app.domain.evaluation import Block, Timing
 from app.domain.other_timings import DeviceTiming
 from workers.protocol import problem_spec, shared_memory
-from workers.protocol.control_channel import POINTERS_BYTES, Command, Delivering, Pretence
+from workers.protocol.control_channel import POINTERS_BYTES, AblationMode, Command, Delivering
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
@@ -31,9 +31,9 @@ from workers.referee.session.process_session import Session
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import ORDER, as_block, hand_over, secret_size
 from workers.referee.timing.output_mapping import map_in_place
-from workers.referee.timing.paired_benchmark import PATIENCE, tried_again
-from workers.referee.timing.quiet_host import Venue
-from workers.referee.timing.samples import CANDIDATE, REFERENCE, Score, per_call
+from workers.referee.timing.paired_benchmark import PATIENCE, try_restart
+from workers.referee.timing.quiet_host import QuietHost
+from workers.referee.timing.samples import CANDIDATE, REFERENCE, Measurements, per_call
 from workers.sandbox.process import Ended, TimedOut
 
 GRAPHS = (4, 6)
@@ -86,19 +86,19 @@ class _Graphs:
         return max(1, min(self.number, calls // self.calls))
 
 
-def extra_bytes(agreed: problem_spec.Spec, place: problem_spec.Arena) -> int:
+def extra_bytes(spec: problem_spec.Spec, arena: problem_spec.Arena) -> int:
     """Bytes of device memory needed for graphs, beyond those of the evaluation: the reference's process keeps the
     memory that it used for timed blocks."""
-    return place.inputs.slots * place.outputs.slot_bytes + 2 * agreed.peaks.call_bytes
+    return arena.inputs.slots * arena.outputs.slot_bytes + 2 * spec.peaks.call_bytes
 
 
-def added(timing: Timing, context: EvaluationContext, place: Venue, terms: sizing.Terms) -> Timing:
+def added(timing: Timing, context: EvaluationContext, quiet_host: QuietHost, budget: sizing.TimingBudget) -> Timing:
     """The same timing with the device-time speedup in it, or with the reason why there is none.
 
     Raises only for faults of the referee."""
     runner, error = context.runner, ""
     try:
-        return replace(timing, device=_as_device_timing(_measured(timing, runner, place, terms)))
+        return replace(timing, device=_as_device_timing(_measured(timing, runner, quiet_host, budget)))
     except _NoValueError as reason:
         error = str(reason)
     except ReferenceFailedError as failure:
@@ -125,32 +125,34 @@ def _as_device_timing(found: Timing) -> DeviceTiming:
     )
 
 
-def _measured(timing: Timing, runner: CallRunner, place: Venue, terms: sizing.Terms) -> Timing:
+def _measured(timing: Timing, runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget) -> Timing:
     """The benchmark, of replayed blocks.  Raises _NoValueError, and the processes' exceptions."""
     if not runner.surveys:
         raise _NoValueError("CUDA graphs need a GPU")
     if runner.streams:
         raise _NoValueError("memory holds a single call, whose inputs are drawn when it is made")
-    if any(leaf["kind"] != "tensor" for leaf in runner.place.inputs.leaves):
+    if any(leaf["kind"] != "tensor" for leaf in runner.arena.inputs.leaves):
         raise _NoValueError("numbers among the inputs, which a graph would not read again")
-    _require_time(runner, terms)
-    score = Score(block_us=terms.block_us, health=place.health, guess_us=(timing.reference_us, timing.candidate_us))
+    _require_time(runner, budget)
+    measurements = Measurements(
+        block_us=budget.block_us, health=quiet_host.health, guess_us=(timing.reference_us, timing.candidate_us)
+    )
     graphs = {
-        REFERENCE: _plan(runner, terms.block_us / timing.reference_us),
-        CANDIDATE: _plan(runner, terms.block_us / timing.candidate_us),
+        REFERENCE: _plan(runner, budget.block_us / timing.reference_us),
+        CANDIDATE: _plan(runner, budget.block_us / timing.candidate_us),
     }
     seen = _capture_both(runner, graphs)
-    return _benchmark(score, runner, place, terms, graphs, seen)
+    return _benchmark(measurements, runner, quiet_host, budget, graphs, seen)
 
 
-def _require_time(runner: CallRunner, terms: sizing.Terms) -> None:
-    if runner.deadline.left_s < WORTHWHILE * terms.budget_s:
+def _require_time(runner: CallRunner, budget: sizing.TimingBudget) -> None:
+    if runner.deadline.left_s < WORTHWHILE * budget.budget_s:
         raise _NoValueError("no time was left")
 
 
 def _plan(runner: CallRunner, filling: float) -> _Graphs:
     """Number and size of a side's graphs.  `filling`: calls that fill a block by the wall clock."""
-    leaves = max(1, len(runner.place.outputs.leaves))
+    leaves = max(1, len(runner.arena.outputs.leaves))
     most = min(sizing.inputs_at_once(runner) // 2, runner.in_block, POINTERS_BYTES // 8 // leaves)
     wanted = max(1, min(most, math.ceil(HOST_SHARE * filling)))
     number = min(wanted, max(GRAPHS[0], min(GRAPHS[1], wanted // GRAPH_CALLS)))
@@ -164,7 +166,7 @@ def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
     The candidate records first: a failure then does not touch the reference's process, which serves others."""
     with runner.device_lock.shared():
         batch = replace(runner.draw(max(each.most for each in graphs.values())), at=0)
-        runner.candidate.ask(Command.ABLATE, runner.patience(runner.candidate, 1), a=Pretence.HONEST)
+        runner.candidate.ask(Command.ABLATE, runner.time_limit_s(runner.candidate, 1), a=AblationMode.HONEST)
     runner.candidate.handle.close_windows()
     delivering = Delivering.CAPTURE
     addresses = _capture(runner, runner.candidate, batch, graphs[CANDIDATE], delivering)
@@ -185,7 +187,7 @@ def _capture(runner: CallRunner, session: Session, batch: Batch, graphs: _Graphs
         runner.step_aside()
         on_trial = session is runner.candidate
         with runner.device_lock.shared(), nullcontext() if on_trial else reference_side(), session.handle.lock:
-            limit_s = runner.patience(session, 2 * graphs.calls)
+            limit_s = runner.time_limit_s(session, 2 * graphs.calls)
             if not first:
                 session.ask(Command.CAPTURE, limit_s)
                 runner.fill(session, batch, 0, graphs.most)
@@ -196,88 +198,92 @@ def _capture(runner: CallRunner, session: Session, batch: Batch, graphs: _Graphs
 
 
 def _benchmark(
-    score: Score,
+    measurements: Measurements,
     runner: CallRunner,
-    place: Venue,
-    terms: sizing.Terms,
+    quiet_host: QuietHost,
+    budget: sizing.TimingBudget,
     graphs: dict[str, _Graphs],
     seen: Batch,
 ) -> Timing:
     """Rounds of groups, until the ratio is known or the budget is spent."""
     spent_s = 0.0
-    with runner.exclusive(), place.alone(runner), runner.timed_by(place.stopwatch):
-        _warm_up(score, runner, graphs, seen)
+    with runner.exclusive(), quiet_host.prepared_for(runner), runner.timed_by(quiet_host.stopwatch):
+        _warm_up(measurements, runner, graphs, seen)
     while True:
-        _require_time(runner, terms)
-        drawn = list(_draw(score, runner, terms, graphs, spent_s))
-        with runner.exclusive(), place.alone(runner), runner.timed_by(place.stopwatch):
+        _require_time(runner, budget)
+        drawn = list(_draw(measurements, runner, budget, graphs, spent_s))
+        with runner.exclusive(), quiet_host.prepared_for(runner), runner.timed_by(quiet_host.stopwatch):
             began = time.monotonic() - spent_s
-            score.watch()
+            measurements.run_canary()
             reason = ""
             for batch in drawn:
-                score.groups.append(_hold(score, runner, graphs, batch))
+                measurements.groups.append(_run_group(measurements, runner, graphs, batch))
                 spent_s = time.monotonic() - began
-                reason = reason or stopping.stop_reason(score, spent_s / terms.budget_s, terms.budget_s)
+                reason = reason or stopping.stop_reason(measurements, spent_s / budget.budget_s, budget.budget_s)
                 if reason:
                     break
-            score.watch()
+            measurements.run_canary()
         del drawn
-        _verify(score, runner)
-        if score.disturbed and tried_again(score, runner):
+        _verify(measurements, runner)
+        if measurements.disturbed and try_restart(measurements, runner):
             spent_s = 0.0
             continue
-        if len(score.groups) >= stopping.ENOUGH_GROUPS and score.beside_s >= PATIENCE * terms.budget_s:
+        if len(measurements.groups) >= stopping.ENOUGH_GROUPS and measurements.sharing_s >= PATIENCE * budget.budget_s:
             reason = reason or "budget"
         if reason:
-            return stopping.timing(score, reason, terms.floor_us)
+            return stopping.timing(measurements, reason, budget.floor_us)
 
 
 def _draw(
-    score: Score, runner: CallRunner, terms: sizing.Terms, graphs: dict[str, _Graphs], spent_s: float
+    measurements: Measurements,
+    runner: CallRunner,
+    budget: sizing.TimingBudget,
+    graphs: dict[str, _Graphs],
+    spent_s: float,
 ) -> Iterator[Batch]:
     """Fresh inputs for the groups of a round, two blocks each: for no more groups than there is time and memory for."""
     calls = max(
-        each.enough(sizing.SPREAD * score.lasting_us / us)
-        for each, us in zip((graphs[REFERENCE], graphs[CANDIDATE]), score.per_call_us, strict=True)
+        each.enough(sizing.SPREAD * measurements.lasting_us / us)
+        for each, us in zip((graphs[REFERENCE], graphs[CANDIDATE]), measurements.per_call_us, strict=True)
     )
     wanted = sizing.ROUND_GROUPS
-    if score.groups:
-        in_time = math.ceil((terms.budget_s - spent_s) / spent_s * len(score.groups))
-        wanted = min(wanted, max(in_time, stopping.ENOUGH_GROUPS - len(score.groups)))
-    fitting = terms.round_bytes // (2 * calls * runner.bytes_per_call)
+    if measurements.groups:
+        in_time = math.ceil((budget.budget_s - spent_s) / spent_s * len(measurements.groups))
+        wanted = min(wanted, max(in_time, stopping.ENOUGH_GROUPS - len(measurements.groups)))
+    fitting = budget.round_bytes // (2 * calls * runner.bytes_per_call)
     for _ in range(max(1, min(wanted, fitting))):
-        with score.beside(runner.device_lock):
+        with measurements.sharing(runner.device_lock):
             yield runner.draw(2 * calls)
 
 
-def _warm_up(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], seen: Batch) -> None:
+def _warm_up(measurements: Measurements, runner: CallRunner, graphs: dict[str, _Graphs], seen: Batch) -> None:
     """A block of each side that does not count, on inputs that were seen before; it shows the time of a call."""
     guess_us = {}
     for side in (CANDIDATE, REFERENCE):
         calls = graphs[side].most
-        wall_us = _run(score, runner, side, seen, 0, calls).wall_ns / 1000
-        guess_us[side] = per_call(wall_us, score.handover_us(side), calls)
-    score.guess_us = (guess_us[REFERENCE], guess_us[CANDIDATE])
-    score.deliveries.clear()
+        wall_us = _run(measurements, runner, side, seen, 0, calls).wall_ns / 1000
+        guess_us[side] = per_call(wall_us, measurements.handover_us(side), calls)
+    measurements.guess_us = (guess_us[REFERENCE], guess_us[CANDIDATE])
+    measurements.deliveries.clear()
 
 
-def _hold(score: Score, runner: CallRunner, graphs: dict[str, _Graphs], batch: Batch) -> list[Block]:
+def _run_group(measurements: Measurements, runner: CallRunner, graphs: dict[str, _Graphs], batch: Batch) -> list[Block]:
     """A group: reference, candidate, candidate, reference."""
-    sizes = _sizes(score, graphs, batch.slots // 2)
+    sizes = _sizes(measurements, graphs, batch.slots // 2)
     found = []
-    for side, place in ORDER:
-        calls = sizes[side][place]
-        times = _run(score, runner, side, batch, place * sizes[side][0], calls)
-        found.append(as_block(len(score.groups), side, calls, times))
-    return [replace(block, **asdict(score.clocks)) for block in found]
+    for side, position in ORDER:
+        calls = sizes[side][position]
+        times = _run(measurements, runner, side, batch, position * sizes[side][0], calls)
+        found.append(as_block(len(measurements.groups), side, calls, times))
+    return [replace(block, **asdict(measurements.clocks)) for block in found]
 
 
-def _sizes(score: Score, graphs: dict[str, _Graphs], most: int) -> dict[str, list[int]]:
+def _sizes(measurements: Measurements, graphs: dict[str, _Graphs], most: int) -> dict[str, list[int]]:
     """Secret numbers of calls for both blocks of each side, in whole graphs and at most `most`; the reference's blocks
     last about as long."""
-    reference_us, candidate_us = score.per_call_us
+    reference_us, candidate_us = measurements.per_call_us
     own, other = graphs[CANDIDATE], graphs[REFERENCE]
-    enough = score.lasting_us / (candidate_us * own.calls)
+    enough = measurements.lasting_us / (candidate_us * own.calls)
     chosen = [own.calls * secret_size(enough, own.within(most)) for _ in range(2)]
     alike = [round(calls * candidate_us / (reference_us * other.calls)) for calls in chosen]
     return {
@@ -286,34 +292,34 @@ def _sizes(score: Score, graphs: dict[str, _Graphs], most: int) -> dict[str, lis
     }
 
 
-def _run(score: Score, runner: CallRunner, side: str, batch: Batch, first: int, calls: int) -> Times:
+def _run(measurements: Measurements, runner: CallRunner, side: str, batch: Batch, first: int, calls: int) -> Times:
     """Replay one block, after a hand-over; the candidate's outputs are verified later."""
-    hand_over(score, runner, side)
+    hand_over(measurements, runner, side)
     some = replace(batch.only(list(range(first, first + calls))), at=0)  # where the first graph reads
     if side == REFERENCE:
         return runner.run_reference(some, 0, calls)
     delivery = runner.run_candidate(some, 0, calls)
-    score.deliveries.append(delivery)
+    measurements.deliveries.append(delivery)
     return delivery.times
 
 
-def _verify(score: Score, runner: CallRunner) -> None:
+def _verify(measurements: Measurements, runner: CallRunner) -> None:
     """Compare outputs of the blocks.  Raises _NoValueError where one is wrong."""
-    for delivery in score.deliveries:
+    for delivery in measurements.deliveries:
         for part in _chosen(runner, delivery):
-            with score.beside(runner.device_lock):
+            with measurements.sharing(runner.device_lock):
                 right = runner.are_right(part)
             if not right:
                 raise _NoValueError(
                     "the candidate's replayed outputs are wrong: a graph holds the work that is launched on torch's "
                     "current stream, and no work of Python"
                 )
-    score.deliveries.clear()
+    measurements.deliveries.clear()
 
 
 def _chosen(runner: CallRunner, delivery: Delivery) -> Iterator[Delivery]:
     """Parts of a block to compare: the whole block if its expected outputs are known, else some of its calls."""
-    if runner.place.slots.together:
+    if runner.arena.slots.together:
         yield delivery
         return
     for _ in range(min(CHECKED, delivery.count)):

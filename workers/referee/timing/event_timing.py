@@ -11,7 +11,7 @@ from app.domain.evaluation import Timing
 from app.domain.other_timings import EventTiming
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.process import FailedError
-from workers.referee.timing.quiet_host import Venue
+from workers.referee.timing.quiet_host import QuietHost
 
 WARMUPS = 3
 TRIALS = 100
@@ -19,14 +19,14 @@ SHARE = 0.25
 """Share of the remaining time that a side's trials may take; a slow side has fewer trials."""
 
 
-def added(timing: Timing | None, runner: CallRunner, venue: Venue) -> Timing | None:
+def added(timing: Timing | None, runner: CallRunner, quiet_host: QuietHost) -> Timing | None:
     """The timing with KernelGYM's figures; unchanged if the candidate cannot be called with gradients on, as these
     calls are.  The processes' other exceptions pass through."""
     if timing is None:
         return None
     in_time = runner.deadline.left_s * SHARE * 1e6 / max(timing.reference_us, timing.candidate_us)
     count = max(1, min(TRIALS, int(in_time) - WARMUPS))
-    with runner.exclusive(), venue.alone(runner):
+    with runner.exclusive(), quiet_host.prepared_for(runner):
         try:
             reference_us, candidate_us = runner.event_means(WARMUPS, count)
         except FailedError:  # a reference's is another exception

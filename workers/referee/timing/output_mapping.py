@@ -23,7 +23,7 @@ def survey(runner: CallRunner, wanted: Sequence[tuple[Session, int]], *, alike: 
     Outputs are copied in timed blocks if one overwrites another (a model that returns the same buffer every time), if
     they are not contiguous, or if the candidate's answer is wrong.  With `alike`, both sides copy if one has to: a copy
     is a tenth to half of a short call."""
-    leaves = len(runner.place.outputs.leaves)
+    leaves = len(runner.arena.outputs.leaves)
     fit = [(session, count) for session, count in wanted if count * leaves * 8 <= POINTERS_BYTES]
     if not runner.surveys or not fit:
         return
@@ -33,10 +33,10 @@ def survey(runner: CallRunner, wanted: Sequence[tuple[Session, int]], *, alike: 
         with runner.device_lock.shared():
             _survey(runner, session, batch, count)
     if alike:
-        _level(runner)
+        _deliver_alike(runner)
 
 
-def _level(runner: CallRunner) -> None:
+def _deliver_alike(runner: CallRunner) -> None:
     """Make both sides copy their outputs if one has to."""
     sides = (runner.reference, runner.candidate)
     if any(session.delivering == Delivering.COPY for session in sides):
@@ -50,28 +50,28 @@ def survey_again(runner: CallRunner) -> None:
     if runner.reference.delivering != Delivering.HOLD:
         return
     _survey(runner, runner.reference, runner.draw(1), 1)
-    _level(runner)
+    _deliver_alike(runner)
 
 
 def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> None:
     on_trial = session is runner.candidate
     with nullcontext() if on_trial else reference_side(), session.handle.lock:
         runner.fill(session, batch, 0, count)
-        at, limit_s = runner.slot(batch, 0, count), runner.patience(session, count)
+        at, limit_s = runner.slot(batch, 0, count), runner.time_limit_s(session, count)
         wall_ns, busy_ns = session.timed_run(at, count, Delivering.SURVEY, limit_s)
         session.process.freeze()
         addresses = session.pointers(count)
     if on_trial and not runner.verify(runner.delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):
         return
     with nullcontext() if on_trial else reference_side():
-        hold = map_in_place(runner, session, addresses, count)
-    session.delivering = Delivering.HOLD if hold else Delivering.COPY
-    session.mapped_calls = count if hold else session.mapped_calls
+        is_mapped = map_in_place(runner, session, addresses, count)
+    session.delivering = Delivering.HOLD if is_mapped else Delivering.COPY
+    session.mapped_calls = count if is_mapped else session.mapped_calls
 
 
 def map_in_place(runner: CallRunner, session: Session, addresses: list[int], calls: int) -> bool:
     """Map the outputs of so many calls at the addresses where they lie; False where they cannot be read there."""
-    spans = _kept(addresses, list(runner.place.outputs.leaves) * calls)
+    spans = _spans(addresses, list(runner.arena.outputs.leaves) * calls)
     return bool(spans) and _map(runner, session, spans)
 
 
@@ -83,7 +83,7 @@ def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> 
             while at < end:
                 runner.step_aside()
                 with session.handle.lock:
-                    session.handle.open_window(at, runner.patience(session, 1))
+                    session.handle.open_window(at, runner.time_limit_s(session, 1))
                     shown = session.handle.window(at, end - at)
                 at += len(shown) if shown is not None else end
     except FailedError:  # memory that cannot be shared: a candidate's own allocation
@@ -94,7 +94,7 @@ def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> 
     return True
 
 
-def _kept(addresses: list[int], leaves: list[layout.Node]) -> list[tuple[int, int]]:
+def _spans(addresses: list[int], leaves: list[layout.Node]) -> list[tuple[int, int]]:
     """Begin and end of each output, in the order of memory; empty if an output was copied, or two overlap."""
     outputs = [
         (at, layout.size_of(leaf)) for at, leaf in zip(addresses, leaves, strict=True) if leaf["kind"] == "tensor"

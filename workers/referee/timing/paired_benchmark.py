@@ -13,10 +13,10 @@ from app.domain.evaluation import Timing
 from workers.referee.session.batches import Delivery
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.timing import sizing, stopping
-from workers.referee.timing.blocks import PROBES, hold, probe, warm_up
+from workers.referee.timing.blocks import PROBES, probe, run_group, warm_up
 from workers.referee.timing.output_mapping import survey
-from workers.referee.timing.quiet_host import Venue
-from workers.referee.timing.samples import Score
+from workers.referee.timing.quiet_host import QuietHost
+from workers.referee.timing.samples import Measurements
 
 MAX_REPEATS = 2
 DISTURBED_S = 40.0
@@ -31,112 +31,120 @@ PATIENCE = 2.0
 CPU device, where the reference's fp64 twin is no faster than the reference, they are most of a benchmark."""
 
 
-def run(runner: CallRunner, place: Venue, terms: sizing.Terms, before: sizing.Guess) -> Timing | None:
+def run(runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget, before: sizing.Guess) -> Timing | None:
     """Measure until the ratio is precise, decided or out of budget.  None as soon as a timed call is wrong.
 
     Raises DeviceUnhealthyError, and the processes' exceptions."""
-    score = Score(block_us=terms.block_us, health=place.health, guess_us=(before.reference_us, before.candidate_us))
+    measurements = Measurements(
+        block_us=budget.block_us, health=quiet_host.health, guess_us=(before.reference_us, before.candidate_us)
+    )
     begun = time.monotonic()
-    score.found_out = not sizing.seem_short(score, runner)
-    if not score.found_out and not _make_room(score, runner):  # draws inputs, which also times a draw
+    measurements.time_is_known = not sizing.may_be_short(measurements, runner)
+    if not measurements.time_is_known and not _map_outputs(
+        measurements, runner
+    ):  # draws inputs, which also times a draw
         return None
-    if score.found_out or not sizing.are_cheap(runner):
-        _find_out(score, runner, place, known=before.known)
+    if measurements.time_is_known or not sizing.draws_are_cheap(runner):
+        _measure_call_time(measurements, runner, quiet_host, known=before.known)
     spent_s = 0.0
-    while _make_room(score, runner):
-        round_ = sizing.draw_round(score, runner, terms, spent_s)
-        with runner.exclusive(), place.alone(runner):
+    while _map_outputs(measurements, runner):
+        round_ = sizing.draw_round(measurements, runner, budget, spent_s)
+        with runner.exclusive(), quiet_host.prepared_for(runner):
             began = time.monotonic() - spent_s
-            with runner.timed_by(place.stopwatch):
-                reason = _hold_round(score, runner, round_, began, terms.budget_s)
-            spent_s = time.monotonic() - began if score.groups else 0.0
+            with runner.timed_by(quiet_host.stopwatch):
+                reason = _run_groups(measurements, runner, round_, began, budget.budget_s)
+            spent_s = time.monotonic() - began if measurements.groups else 0.0
         del round_  # its memory is needed for verifying, and for the next
-        verify(score, runner)
+        verify(measurements, runner)
         if runner.failed:
             return None
-        if _is_doubtful(score, runner, reason, begun) and tried_again(score, runner):
+        if _is_doubtful(measurements, runner, reason, begun) and try_restart(measurements, runner):
             spent_s = 0.0
             continue
-        if len(score.groups) >= stopping.ENOUGH_GROUPS and score.beside_s >= PATIENCE * terms.budget_s:
+        if len(measurements.groups) >= stopping.ENOUGH_GROUPS and measurements.sharing_s >= PATIENCE * budget.budget_s:
             reason = reason or "budget"
         if reason:
-            place.health.note(score.canary_us[-1])
-            return stopping.timing(score, reason, terms.floor_us)
+            quiet_host.health.note(measurements.canary_us[-1])
+            return stopping.timing(measurements, reason, budget.floor_us)
     return None
 
 
-def _find_out(score: Score, runner: CallRunner, place: Venue, *, known: bool) -> None:
+def _measure_call_time(measurements: Measurements, runner: CallRunner, quiet_host: QuietHost, *, known: bool) -> None:
     """Measure the time of a call with the device to itself: among others it may seem many times as long, and every
     block would be too short.  `known`: the reference's time is."""
-    calls = sizing.looks(score, runner, known=known)
-    score.found_out = True
+    calls = sizing.probe_calls(measurements, runner, known=known)
+    measurements.time_is_known = True
     if max(calls) == 1:
         return
     with runner.device_lock.shared():
         batch = runner.draw(min(runner.slots, PROBES * max(calls)))
-    with runner.exclusive(), place.alone(runner), runner.timed_by(place.stopwatch):
-        probe(score, runner, batch, calls)
-    verify(score, runner)
+    with runner.exclusive(), quiet_host.prepared_for(runner), runner.timed_by(quiet_host.stopwatch):
+        probe(measurements, runner, batch, calls)
+    verify(measurements, runner)
 
 
-def _make_room(score: Score, runner: CallRunner) -> bool:
+def _map_outputs(measurements: Measurements, runner: CallRunner) -> bool:
     """Map memory for the outputs of a block, if they can stay where they are computed.  False if the candidate gave a
     wrong answer."""
-    if not score.groups:
-        survey(runner, sizing.wanting(score, runner))
+    if not measurements.groups:
+        survey(runner, sizing.sessions_to_survey(measurements, runner))
     return not runner.failed
 
 
-def _hold_round(score: Score, runner: CallRunner, round_: sizing.Round, began: float, budget_s: float) -> str:
+def _run_groups(
+    measurements: Measurements, runner: CallRunner, round_: sizing.Round, began: float, budget_s: float
+) -> str:
     """Run the groups of a round between two canaries; returns the reason to stop, or "".  The referee has the device
     alone.
 
     The first group may show that the assumed time of calls is wrong.  Then it does not count, once; if all other groups
     would be too short, the round ends as well."""
-    score.watch()
-    if round_.warming is not None and not score.found_out:
-        score.found_out = True
-        probe(score, runner, round_.warming, (round_.warming.slots // PROBES,) * 2)
+    measurements.run_canary()
+    if round_.warming is not None and not measurements.time_is_known:
+        measurements.time_is_known = True
+        probe(measurements, runner, round_.warming, (round_.warming.slots // PROBES,) * 2)
     elif round_.warming is not None:
-        warm_up(score, runner, round_.warming)
+        warm_up(measurements, runner, round_.warming)
     reason = ""
     for group in round_.groups:
-        score.groups.append(hold(score, runner, group))
-        if len(score.groups) == 1 and not score.corrected and group.slots > 2:  # else there is nothing to choose
-            short = sizing.too_short(score, runner, round_.groups)
-            if short or score.misjudged:
-                score.correct()
+        measurements.groups.append(run_group(measurements, runner, group))
+        if (
+            len(measurements.groups) == 1 and not measurements.corrected and group.slots > 2
+        ):  # else there is nothing to choose
+            short = sizing.too_short(measurements, runner, round_.groups)
+            if short or measurements.misjudged:
+                measurements.correct()
             if short:
                 break
             continue
-        if reason := stopping.stop_reason(score, (time.monotonic() - began) / budget_s, budget_s):
+        if reason := stopping.stop_reason(measurements, (time.monotonic() - began) / budget_s, budget_s):
             break
-    score.watch()
+    measurements.run_canary()
     return reason
 
 
-def _is_doubtful(score: Score, runner: CallRunner, reason: str, begun: float) -> bool:
+def _is_doubtful(measurements: Measurements, runner: CallRunner, reason: str, begun: float) -> bool:
     """Test whether another program used the device, or the benchmark ended without a usable result and there is time
     for another."""
     left = runner.deadline.left_s > WORTHWHILE * (time.monotonic() - begun)
-    return score.disturbed or (left and stopping.is_vague(score, reason))
+    return measurements.disturbed or (left and stopping.is_vague(measurements, reason))
 
 
-def tried_again(score: Score, runner: CallRunner) -> bool:
+def try_restart(measurements: Measurements, runner: CallRunner) -> bool:
     """Start again once that is possible; False after too many repeats."""
-    if score.repeats >= MAX_REPEATS:
+    if measurements.repeats >= MAX_REPEATS:
         return False
-    score.start_again()
+    measurements.start_again()
     runner.device_lock.wait_for_those_apart(min(DISTURBED_S, runner.deadline.left_s / 2))
     return True
 
 
-def verify(score: Score, runner: CallRunner) -> None:
+def verify(measurements: Measurements, runner: CallRunner) -> None:
     """Verify the outputs delivered in blocks, some calls at a time, since no timing can run meanwhile."""
-    for some in _bundles(score.deliveries, runner.record.calls_at_once):
-        with score.beside(runner.device_lock):
+    for some in _bundles(measurements.deliveries, runner.record.calls_at_once):
+        with measurements.sharing(runner.device_lock):
             runner.verify(*some)
-    score.deliveries.clear()
+    measurements.deliveries.clear()
 
 
 def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from workers.referee.host.cpu_affinity import Cores
-from workers.referee.host.cpu_idle import Wakeful
+from workers.referee.host.cpu_idle import CoreWaker
 from workers.referee.host.health import Health
 from workers.referee.session.call_runner import CallRunner
 from workers.sandbox.process import Stopwatch
@@ -20,22 +20,22 @@ each other (with this value throughout 240 a minute, else 267; one H200)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Venue:
+class QuietHost:
     """Cores and interpreter of a benchmark."""
 
-    wakeful: Wakeful
+    core_waker: CoreWaker
     health: Health
     stopwatch: Stopwatch
     cores: Cores | None
     """None on the CPU, where both sides are bound to one core from the start."""
 
     @contextmanager
-    def alone(self, runner: CallRunner) -> Iterator[None]:
+    def prepared_for(self, runner: CallRunner) -> Iterator[None]:
         """Keep cores awake, both sides on quiet cores, and the interpreter available to the timing thread."""
         with ExitStack() as stack:
             stack.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_S)
-            stack.enter_context(self.wakeful.awake())
+            stack.enter_context(self.core_waker.awake())
             if self.cores is not None:
                 sides = (runner.reference, runner.candidate)
                 stack.enter_context(self.cores.quiet([side.process.pid for side in sides]))

@@ -58,7 +58,7 @@ class HandOver(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Score:
+class Measurements:
     """Measurements of both sides.  Times per call follow from blocks and hand-overs whenever they are read: later
     hand-overs correct one that was measured at a bad moment, for earlier groups as well."""
 
@@ -66,7 +66,7 @@ class Score:
     """Least duration of a block: relative to this, the hand-over's jitter (some 10 µs) is small."""
     guess_us: tuple[float, float] = (1.0, 1.0)
     """Time per call of reference and candidate, before anything that counts is measured."""
-    found_out: bool = False
+    time_is_known: bool = False
     """True if the time of calls has been measured and is not a guess."""
     handovers: list[Block] = field(default_factory=list)
     """Blocks without calls."""
@@ -79,7 +79,7 @@ class Score:
     """Times of the canary before and after each round."""
     clocks: Clocks = field(default_factory=Clocks)
     """Last reading of the clocks, taken in this round."""
-    beside_s: float = 0.0
+    sharing_s: float = 0.0
     """Seconds spent on drawing inputs and verifying outputs."""
     repeats: int = 0
     """Number of restarts: another program used the device, or the result was unusable."""
@@ -171,14 +171,14 @@ class Score:
         return min(LONGEST * self.block_us, max(self.block_us, self.handover.us / HANDOVER_SHARE))
 
     @contextmanager
-    def beside(self, device_lock: DeviceLock) -> Iterator[None]:
+    def sharing(self, device_lock: DeviceLock) -> Iterator[None]:
         """Share the device with others; the time, without waits for them, counts as spent beside timing."""
         with device_lock.shared():
             began = time.monotonic() - device_lock.waits.seconds()
             yield
-            self.beside_s += time.monotonic() - device_lock.waits.seconds() - began
+            self.sharing_s += time.monotonic() - device_lock.waits.seconds() - began
 
-    def watch(self) -> None:
+    def run_canary(self) -> None:
         """Run the canary.  Raises DeviceUnhealthyError if the driver has reported a fault."""
         self.health.require_sound()
         self.canary_us.append(self.health.canary_us())
@@ -188,7 +188,7 @@ class Score:
     def disturbed(self) -> bool:
         """True if another program used the device, by this round's canaries or the device's answers."""
         busy = estimators.median(self._reference_settled_us or [0.0]) > BUSY_US
-        return busy or not all(map(self.health.alone, self.canary_us[-2:]))
+        return busy or not all(map(self.health.is_undisturbed, self.canary_us[-2:]))
 
     @property
     def misjudged(self) -> bool:

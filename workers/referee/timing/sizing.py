@@ -12,7 +12,7 @@ from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.process_session import Session
 from workers.referee.timing.blocks import PROBES, UNDISTURBED_US
-from workers.referee.timing.samples import Score
+from workers.referee.timing.samples import Measurements
 from workers.referee.timing.stopping import ENOUGH_GROUPS, LEAST_GROUPS
 
 ROUND_GROUPS = 6
@@ -53,13 +53,13 @@ SURVEYED = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class TimingBudget:
     """Time and memory budget of a benchmark."""
 
     budget_s: float
     """Seconds for the whole benchmark."""
     block_us: float
-    """See Score."""
+    """See Measurements."""
     round_bytes: int
     """Memory for inputs and outputs of a round."""
     floor_us: float
@@ -106,98 +106,98 @@ def guess(runner: CallRunner, few: Delivery, reference_us: float | None) -> Gues
     """Guess from a block of a few calls among other evaluations, and of the reference on the same inputs if
     `reference_us`, its time in the last benchmark, is None.  The device must be shared."""
     if reference_us is not None:
-        return Guess(reference_us=reference_us, candidate_us=_seeming_us(few.times, few.count), known=True)
+        return Guess(reference_us=reference_us, candidate_us=_apparent_us(few.times, few.count), known=True)
     times = runner.run_reference(few.batch, few.first, few.count)
     return Guess(
-        reference_us=_seeming_us(times, few.count), candidate_us=_seeming_us(few.times, few.count), known=False
+        reference_us=_apparent_us(times, few.count), candidate_us=_apparent_us(few.times, few.count), known=False
     )
 
 
-def _seeming_us(times: Times, calls: int) -> float:
+def _apparent_us(times: Times, calls: int) -> float:
     """Microseconds of a call, from a block of a few.  Too many calls in a first probe cost little, too few cost a
     second."""
     call_us = times.wall_ns / 1000 / calls
     return call_us / 2 if call_us < MOSTLY_HANDOVER_US else call_us
 
 
-def seem_short(score: Score, runner: CallRunner) -> bool:
+def may_be_short(measurements: Measurements, runner: CallRunner) -> bool:
     """Test whether a block of either side may have many calls."""
-    short = all(us <= most_us for us, most_us in zip(score.guess_us, SHORT_CALLS_US, strict=True))
+    short = all(us <= most_us for us, most_us in zip(measurements.guess_us, SHORT_CALLS_US, strict=True))
     return short and runner.surveys and runner.slots >= 4 * PROBED
 
 
-def are_cheap(runner: CallRunner) -> bool:
+def draws_are_cheap(runner: CallRunner) -> bool:
     """Test whether as many input sets as a round may have are drawn in little time; known from an earlier draw of
     many."""
     return runner.draw_us <= CHEAP_US
 
 
-def looks(score: Score, runner: CallRunner, *, known: bool) -> tuple[int, int]:
+def probe_calls(measurements: Measurements, runner: CallRunner, *, known: bool) -> tuple[int, int]:
     """Probe calls of each side before a first round; 1 for a side whose time is known well enough.  `known`: the
     reference's is."""
     most = min(PROBED, max(1, runner.slots // PROBES))
     reference, candidate = (
-        1 if guess_us > UNDISTURBED_US else min(most, max(PROBED_AT_LEAST, math.ceil(score.block_us / guess_us)))
-        for guess_us in score.guess_us
+        1 if guess_us > UNDISTURBED_US else min(most, max(PROBED_AT_LEAST, math.ceil(measurements.block_us / guess_us)))
+        for guess_us in measurements.guess_us
     )
     return (1 if known else reference), candidate
 
 
-def wanting(score: Score, runner: CallRunner) -> list[tuple[Session, int]]:
+def sessions_to_survey(measurements: Measurements, runner: CallRunner) -> list[tuple[Session, int]]:
     """Sessions whose outputs must be copied or have too little mapped memory, with the number of calls to map."""
     return [
-        (session, _reserve(score, runner, per_call_us, SURVEYED))
-        for session, per_call_us in _sessions(score, runner)
-        if session.delivering == Delivering.COPY or _is_cramped(score, runner, session, per_call_us)
+        (session, _reserve(measurements, runner, per_call_us, SURVEYED))
+        for session, per_call_us in _sessions(measurements, runner)
+        if session.delivering == Delivering.COPY or _lacks_mapped_memory(measurements, runner, session, per_call_us)
     ]
 
 
-def too_short(score: Score, runner: CallRunner, groups: list[Batch]) -> bool:
+def too_short(measurements: Measurements, runner: CallRunner, groups: list[Batch]) -> bool:
     """Test whether every block of this round would be shorter than necessary, although those of another round need not
     be."""
     there = min(batch.slots // 2 for batch in groups)
-    cramped = any(_is_cramped(score, runner, *each) for each in _sessions(score, runner))
-    return cramped or there < TOO_SHORT * _reserve(score, runner, min(score.per_call_us))
+    cramped = any(_lacks_mapped_memory(measurements, runner, *each) for each in _sessions(measurements, runner))
+    return cramped or there < TOO_SHORT * _reserve(measurements, runner, min(measurements.per_call_us))
 
 
-def draw_round(score: Score, runner: CallRunner, terms: Terms, spent_s: float) -> Round:
+def draw_round(measurements: Measurements, runner: CallRunner, budget: TimingBudget, spent_s: float) -> Round:
     """Fresh inputs for the groups of a round, no more than there is time for.  A candidate that looks slow gets a short
     round, because it may be decided by it.
 
     If memory holds no more than two groups, calls are so long that only the first round is warmed up."""
-    reference_us, candidate_us = score.per_call_us
+    reference_us, candidate_us = measurements.per_call_us
     wanted = ROUND_GROUPS
-    if score.groups:
-        in_time = math.ceil((terms.budget_s - spent_s) / spent_s * len(score.groups))
-        wanted = max(1, min(wanted, max(in_time, ENOUGH_GROUPS - len(score.groups))))
-    elif score.found_out and candidate_us > 4 * reference_us:
+    if measurements.groups:
+        in_time = math.ceil((budget.budget_s - spent_s) / spent_s * len(measurements.groups))
+        wanted = max(1, min(wanted, max(in_time, ENOUGH_GROUPS - len(measurements.groups))))
+    elif measurements.time_is_known and candidate_us > 4 * reference_us:
         wanted = LEAST_GROUPS
-    calls = _reserve(score, runner, min(reference_us, candidate_us), SPREAD)
-    most = max(2, terms.round_bytes // (2 * calls * runner.bytes_per_call))
-    warmed = not score.groups or most > 2
+    calls = _reserve(measurements, runner, min(reference_us, candidate_us), SPREAD)
+    most = max(2, budget.round_bytes // (2 * calls * runner.bytes_per_call))
+    warmed = not measurements.groups or most > 2
     groups = [2 * calls] * min(wanted, most - warmed)
     drawn = []
     for slots in [calls, *groups] if warmed else groups:
-        with score.beside(runner.device_lock):
+        with measurements.sharing(runner.device_lock):
             drawn.append(runner.draw(slots))
     return Round(warming=drawn.pop(0) if warmed else None, groups=drawn)
 
 
-def _sessions(score: Score, runner: CallRunner) -> Iterator[tuple[Session, float]]:
-    return zip((runner.reference, runner.candidate), score.per_call_us, strict=True)
+def _sessions(measurements: Measurements, runner: CallRunner) -> Iterator[tuple[Session, float]]:
+    return zip((runner.reference, runner.candidate), measurements.per_call_us, strict=True)
 
 
-def _is_cramped(score: Score, runner: CallRunner, session: Session, per_call_us: float) -> bool:
+def _lacks_mapped_memory(measurements: Measurements, runner: CallRunner, session: Session, per_call_us: float) -> bool:
     """Test whether a block would end early for lack of mapped memory for its outputs."""
     return session.delivering == Delivering.HOLD and session.mapped_calls < TOO_SHORT * _reserve(
-        score, runner, per_call_us
+        measurements, runner, per_call_us
     )
 
 
-def _reserve(score: Score, runner: CallRunner, per_call_us: float, share: float = 1.0) -> int:
+def _reserve(measurements: Measurements, runner: CallRunner, per_call_us: float, share: float = 1.0) -> int:
     """Calls to draw inputs or map outputs for: `share` times those of a block of the intended duration; as many as
     possible while the time of a call is a guess."""
-    return _calls(runner, share * score.lasting_us / per_call_us if score.found_out else math.inf)
+    return _calls(runner, share * measurements.lasting_us / per_call_us if measurements.time_is_known else math.inf)
 
 
 def _calls(runner: CallRunner, enough: float) -> int:

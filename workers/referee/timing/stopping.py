@@ -6,7 +6,7 @@ import math
 
 from app.domain.evaluation import Canary, Timing
 from workers.referee.timing import estimators
-from workers.referee.timing.samples import CANDIDATE, REFERENCE, SIDES, Score, per_call
+from workers.referee.timing.samples import CANDIDATE, REFERENCE, SIDES, Measurements, per_call
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""
@@ -53,16 +53,16 @@ HANDOVER_OFF_US and this, intervals contained 92 to 100 % of each of 17 sets of 
 without this, 68 % of a set with blocks of 8 ms."""
 
 
-def stop_reason(score: Score, spent: float, budget_s: float) -> str:
+def stop_reason(measurements: Measurements, spent: float, budget_s: float) -> str:
     """Reason to stop, or "".  `spent`: share of the budget used, counted while the referee has the device alone; a
     group of which less than half fits into the budget is not begun."""
-    groups = len(score.groups)
+    groups = len(measurements.groups)
     if groups < LEAST_GROUPS:
         return ""
-    found = score.ratio
-    if _widened(score, found).high < DECIDED:
+    found = measurements.ratio
+    if _widened(measurements, found).high < DECIDED:
         return "decided"
-    if groups >= ENOUGH_GROUPS and found.half_width <= _wanted(score):
+    if groups >= ENOUGH_GROUPS and found.half_width <= _wanted(measurements):
         return "precise"
     if groups >= MAX_GROUPS:
         return "groups"
@@ -77,26 +77,29 @@ def _overdraft(half_width: float, budget_s: float) -> float:
     return max(OVERDRAFT, OVERTIME_S / budget_s) if half_width > PRECISE_SHORT else OVERDRAFT
 
 
-def is_vague(score: Score, reason: str) -> bool:
+def is_vague(measurements: Measurements, reason: str) -> bool:
     """Test whether the benchmark ended for that reason with an unusable interval."""
-    return reason in {"budget", "groups"} and _widened(score, score.ratio).half_width > MEANINGLESS
+    return reason in {"budget", "groups"} and _widened(measurements, measurements.ratio).half_width > MEANINGLESS
 
 
-def _wanted(score: Score) -> float:
-    return PRECISE_SHORT if min(score.per_call_us) < SHORT_US else PRECISE
+def _wanted(measurements: Measurements) -> float:
+    return PRECISE_SHORT if min(measurements.per_call_us) < SHORT_US else PRECISE
 
 
-def _widened(score: Score, found: estimators.Interval) -> estimators.Interval:
+def _widened(measurements: Measurements, found: estimators.Interval) -> estimators.Interval:
     """The interval from the blocks, widened by errors that all blocks share: how far each side's process may be off,
     and the hand-over, which cancels as far as both sides' blocks last equally long.  The shorter side's hand-over is
     subtracted from both, so the other side may be faster than it seems by the difference."""
     walls = [
-        estimators.median([block.wall_us for group in score.groups for block in group if block.side == side])
+        estimators.median([block.wall_us for group in measurements.groups for block in group if block.side == side])
         for side in SIDES
     ]
-    shares = [handover_share(score, wall) for wall in walls]
+    shares = [handover_share(measurements, wall) for wall in walls]
     both = math.hypot(*map(process_off, walls), shares[0] - shares[1])
-    slower = [(score.handover_us(side) - score.handover.us) / wall for side, wall in zip(SIDES, walls, strict=True)]
+    slower = [
+        (measurements.handover_us(side) - measurements.handover.us) / wall
+        for side, wall in zip(SIDES, walls, strict=True)
+    ]
     return estimators.widened(found, math.hypot(both, slower[0]), math.hypot(both, slower[1]))
 
 
@@ -105,43 +108,43 @@ def process_off(wall_us: float) -> float:
     return math.hypot(HANDOVER_OFF_US / wall_us, PROCESS_OFF)
 
 
-def handover_share(score: Score, wall_us: float) -> float:
+def handover_share(measurements: Measurements, wall_us: float) -> float:
     """Relative error caused by the uncertainty of the hand-over."""
-    handover = score.handover
+    handover = measurements.handover
     return handover.off_us / per_call(wall_us, handover.us, 1)
 
 
-def timing(score: Score, reason: str, floor_us: float) -> Timing:
+def timing(measurements: Measurements, reason: str, floor_us: float) -> Timing:
     """The Timing of a benchmark.  `floor_us`: shortest possible time, copied; `reason`: see stop_reason."""
-    found = _widened(score, score.ratio)
-    blocks = [block for group in score.groups for block in group]
+    found = _widened(measurements, measurements.ratio)
+    blocks = [block for group in measurements.groups for block in group]
     timed = [block for block in blocks if block.side == CANDIDATE]
     claimed = [block.claimed_us / block.calls for block in timed if block.claimed_us is not None]
     return Timing(
-        reference_us=math.exp(score.undisturbed(REFERENCE).centre),
-        candidate_us=math.exp(score.undisturbed(CANDIDATE).centre),
+        reference_us=math.exp(measurements.undisturbed(REFERENCE).centre),
+        candidate_us=math.exp(measurements.undisturbed(CANDIDATE).centre),
         speedup=math.exp(found.centre),
         ci_low=math.exp(found.low),
         ci_high=math.exp(found.high),
-        groups=len(score.groups),
+        groups=len(measurements.groups),
         calls_per_side=sum(block.calls for block in timed),
-        handover_us=score.handover_us(REFERENCE),
-        candidate_handover_us=score.handover_us(CANDIDATE),
+        handover_us=measurements.handover_us(REFERENCE),
+        candidate_handover_us=measurements.handover_us(CANDIDATE),
         claimed_us=estimators.median(claimed),
         floor_us=floor_us,
         stop_reason=reason,
-        blocks=(*score.handovers, *blocks),
-        canary=_canary(score),
+        blocks=(*measurements.handovers, *blocks),
+        canary=_canary(measurements),
     )
 
 
-def _canary(score: Score) -> Canary | None:
+def _canary(measurements: Measurements) -> Canary | None:
     """Canary times around the measurements that count; None on the CPU."""
-    if not score.health.expected_us:
+    if not measurements.health.expected_us:
         return None
     return Canary(
-        expected_us=score.health.expected_us,
-        before_us=score.canary_us[-2],
-        after_us=score.canary_us[-1],
-        repeats=score.repeats,
+        expected_us=measurements.health.expected_us,
+        before_us=measurements.canary_us[-2],
+        after_us=measurements.canary_us[-1],
+        repeats=measurements.repeats,
     )
