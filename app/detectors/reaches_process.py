@@ -6,6 +6,9 @@ kernels did the work is the account of the candidate's own process, and such a s
 past it; so a candidate with kernels of its own has no credit for them.  In 170 published honest kernels and 150 of the
 zoo there is none.
 
+Files are no fault: they lie in a folder of the process's own and end with it.  But a file that Python would import in
+place of torch, Triton, numpy, its own start or Assay is meant for other processes, and makes any candidate suspect.
+
 It guards against plain text.  A source that hides such a name is found by acts that cannot be hidden: it has to run
 text, or to take names apart and together (static_hints)."""
 
@@ -25,10 +28,12 @@ class ReachesProcess:
     version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Only where it passed and its own kernels are credited by the process's account."""
-        if not subject.candidate or not subject.evaluation.correct or not base.own_rows(subject.evaluation.profile):
+        """Only where it passed; most ways where its own kernels are credited by the process's account."""
+        if not subject.candidate or not subject.evaluation.correct:
             return
-        ways = process_reach.ways(subject.candidate, native=_native(subject))
+        ways = process_reach.files_in_place_of_modules(subject.candidate)
+        if base.own_rows(subject.evaluation.profile):
+            ways = process_reach.ways(subject.candidate, native=_native(subject))
         if ways:
             yield Finding(
                 detector="reaches_process",

@@ -17,8 +17,15 @@ MODULES = frozenset(
         "inspect",
         "workers",
         "builtins",
+        "cloudpickle",
+        "code",
+        "dill",
+        "imp",
         "importlib",
+        "marshal",
         "multiprocessing",
+        "pickle",
+        "runpy",
         "subprocess",
         "torch.multiprocessing",
         "torch.utils._python_dispatch",
@@ -104,7 +111,7 @@ DOTTED = frozenset({"sys.modules", "torch.jit.freeze"})
 """The same by their whole names."""
 
 TEXTS = frozenset({"__array_interface__", "__array_struct__"})
-"""Names that are looked up in an object, so that a text is as good as an attribute."""
+"""Names that numpy looks up in an object."""
 
 NATIVE = frozenset({"cffi", "cpp_extension", "ctypes", "load_inline", "load_library", "numba"})
 """Modules and members that run native code; its work on the CPU device is in no account."""
@@ -117,11 +124,25 @@ SWITCHES = frozenset({"backends", "config", "knobs"})
 
 TOO_LONG = "a text too long or too deep to be read"
 
+WATCHED = frozenset({"gc", "inspect", "os", "sys", "threading"})
+"""Modules with ways among their members."""
+
 ABSENT = frozenset({"reference"})
 """Modules that there are none of in a candidate's process: the problem, which some candidates test themselves by where
 they were written."""
 
-RUNNING_TEXT = frozenset({"__import__", "eval", "exec"})
+RUNNING_TEXT = frozenset({"__import__", "compile", "eval", "exec"})
+
+GENERIC = frozenset({"fork", "popen", "profiler", "system"})
+"""Attributes with names that are ordinary words: a text of that name says nothing."""
+
+STARTED = frozenset({"app", "numpy", "sitecustomize", "torch", "triton", "usercustomize", "workers"})
+"""Modules that Python imports before a candidate, or for it: a file of their name would take their place."""
+
+WRITING = frozenset(
+    {"copy", "copyfile", "open", "rename", "replace", "symlink", "symlink_to", "write_bytes", "write_text"}
+)
+"""Functions by which a file comes to be; `open` for reading among them."""
 
 
 def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
@@ -134,11 +155,33 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
         tree = ast.parse(source)
         imported = _imported(tree)
         found = (way for node in ast.walk(tree) for way in (*_ways(node, imported), *_native(node, native)))
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys((*found, *_taking_places(tree))))
     except (RecursionError, MemoryError):
         return (TOO_LONG,)
     except (SyntaxError, ValueError):
         return ()
+
+
+def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
+    """Names of files that the source has, and may write, which Python would import in place of a library or Assay."""
+    try:
+        return tuple(dict.fromkeys(_taking_places(ast.parse(source)))) if len(source) <= MAX_BYTES else ()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+
+
+def _taking_places(tree: ast.Module) -> Iterator[str]:
+    nodes = list(ast.walk(tree))
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    if not any(_dotted(func).split(".")[-1] in WRITING or getattr(func, "attr", "") in WRITING for func in called):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            folder, _, name = node.value.rpartition("/")
+            stem, dot, ending = name.partition(".")
+            module = folder.rpartition("/")[2] if stem == "__init__" else stem
+            if dot and ending in ("py", "pth", "so") and module in STARTED:
+                yield node.value
 
 
 def _imported(tree: ast.Module) -> frozenset[str]:
@@ -181,9 +224,13 @@ def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
             yield f"{ast.unparse(node)} ="
         case ast.Attribute(attr=name) if _is_way(node, imported):
             yield _dotted(node) or name
-        case ast.Constant(value=str(text)) | ast.FunctionDef(name=text) | ast.Name(id=text) if text in TEXTS:
+        case ast.FunctionDef(name=text) | ast.Name(id=text) if text in TEXTS:
             yield text
-        case ast.Call(func=ast.Name(id=name), args=[_, *_]) if name in RUNNING_TEXT:
+        case ast.Constant(value=str(text)) if (ATTRIBUTES - GENERIC) & set(text.split(".")):
+            yield text
+        case ast.Call(func=ast.Name(id="getattr"), args=[target, name, *_]) if _is_looked_up(target, name, imported):
+            yield ast.unparse(node)
+        case ast.Call(func=ast.Name(id=name), args=[_, *more]) if name in RUNNING_TEXT and (name != "compile" or more):
             yield f"{name}()"
         case ast.Call(func=ast.Name(id="setattr" | "delattr" | "vars" | "super" as name), args=[target, *_]):
             if _root(target, calls=False) in imported:
@@ -197,6 +244,13 @@ def _is_way(node: ast.Attribute, imported: frozenset[str]) -> bool:
     if node.attr in MEMBERS:
         return _root(node, calls=False) in imported
     return dotted in DOTTED or node.attr in ATTRIBUTES
+
+
+def _is_looked_up(target: ast.expr, name: ast.expr, imported: frozenset[str]) -> bool:
+    """Test whether a member of a module is looked up by a name that is not written out; but of torch's and Triton's own
+    names, as candidates do for types."""
+    root = _root(target)
+    return root in imported and not isinstance(name, ast.Constant) and (root in WATCHED or "_C" in _dotted(target))
 
 
 def _native(node: ast.AST, ways: Collection[str]) -> Iterator[str]:

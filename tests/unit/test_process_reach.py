@@ -38,6 +38,14 @@ HEAD = "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom
         ("async def f(): pass\nf().cr_frame", "cr_frame"),
         ("torch.jit.optimize_for_inference(m)", "torch.jit.optimize_for_inference"),
         ("torch.jit.freeze(m)", "torch.jit.freeze"),
+        ("from operator import attrgetter\nattrgetter('f_back.f_locals')", "f_back.f_locals"),
+        ("getattr(sys, '_getframe')", "_getframe"),
+        ("getattr(sys, ''.join(a))", "getattr(sys, ''.join(a))"),
+        ("getattr(torch._C, a + b)", "getattr(torch._C, a + b)"),
+        ("compile(text, 'a', 'exec')", "compile()"),
+        ("import runpy", "runpy"),
+        ("from pickle import loads", "pickle.loads"),
+        ("open('torch.py', 'w').write('')", "torch.py"),
     ],
 )
 def test_a_way_is_named(source: str, way: str) -> None:
@@ -49,6 +57,9 @@ def test_a_way_is_named(source: str, way: str) -> None:
     [
         "class M(torch.nn.Module):\n  def f(self):\n    super().__init__()\n    self.__dict__['y'] = self.x = 1",
         "import reference as r\nr.M = 4",
+        "getattr(torch, name)\ngetattr(tl, f'float{bits}')\ngetattr(x, name)",
+        "torch.compile(f, mode='x')\n'system'\n'A profiler, and settrace in a sentence'",
+        "open('cache.py', 'w')",
         "conv = torch.nn.Conv2d(1, 1, 1)\nconv.weight = torch.nn.Parameter(conv.weight)",
         "torch.backends.cuda.matmul.allow_tf32 = True\nb = torch.backends.cudnn\nb.benchmark = True",
         "embedding.freeze()\nmodel.modules()\nsys.path.append('')",
@@ -73,3 +84,18 @@ def test_what_honest_sources_do_is_no_way(source: str) -> None:
 def test_native_code_is_a_way_where_it_has_no_account(source: str, way: str) -> None:
     assert process_reach.ways((HEAD + source).encode(), native=process_reach.NATIVE) == (way,)
     assert process_reach.ways((HEAD + source).encode()) == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        ("with open('torch.py', 'w') as f: f.write('')", ("torch.py",)),
+        ("from pathlib import Path\nPath('/a/triton/__init__.py').write_text('')", ("/a/triton/__init__.py",)),
+        ("import os\nos.symlink('x.so', 'a/torch.so')", ("a/torch.so",)),
+        ("open('kernel.py', 'w')\nopen('torch.txt', 'w')", ()),
+        ("name = 'torch.py'", ()),
+        ("not python", ()),
+    ],
+)
+def test_files_in_place_of_modules_are_named(source: str, files: tuple[str, ...]) -> None:
+    assert process_reach.files_in_place_of_modules(source.encode()) == files

@@ -26,9 +26,9 @@ from workers.protocol.dispatch_mode import Watching
 FLOPS_PER_BYTE = 20
 """Single-precision operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
 
-HANDED_OUT = 30
-"""Passes over a tensor that is handed out to numpy: its use there is not seen, and a kernel that reads and writes as
-much once is a token beside it (app/detectors/lazy_optimisation.py)."""
+HANDED_OUT = 60
+"""Passes over a tensor that is handed out to numpy: its use there is not seen, and two kernels that read and write as
+much once are a token beside it (app/detectors/lazy_optimisation.py)."""
 
 HANDING_OUT = (
     (torch.Tensor, "numpy"),
@@ -237,10 +237,10 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         began = time.perf_counter_ns()
         with execution_trace.accounted():
             result = func(*args, **kwargs)
-        if func._schema.is_mutable and not self._is_hidden(func._schema.name):
-            for tensor in filter(self._is_of_others, _written(func, args, kwargs)):
-                self.hand_out(tensor)
         if func._schema.name not in FREE:
+            if func._schema.is_mutable and not self._is_hidden(func._schema.name):
+                for tensor in filter(self._is_of_others, _written(func, args, kwargs)):
+                    self.hand_out(tensor)
             work = _work(func, args, kwargs, result)
             if work:
                 self._note(func._schema.name, began, work)
