@@ -31,6 +31,15 @@ def _normal() -> torch.Tensor:
         lambda x: torch.nn.functional.threshold(x, 500.0, 0.0),
         lambda x: torch.where(x > 500, x.sqrt(), x),
         lambda x: x / 2 if (x.abs().amax() > 500) else x,
+        lambda x: torch.minimum(x, torch.tensor(500.0)),
+        lambda x: torch.maximum(torch.full((32,), -500.0), x),
+        lambda x: torch.clamp(x, max=torch.tensor(500.0)),
+        lambda x: torch.where(torch.tensor(500.0) < x, x.sqrt(), x),
+        lambda x: torch.remainder(x.abs(), 500),
+        lambda x: torch.fmod(x, 500.0),
+        lambda x: torch.nn.functional.huber_loss(x, torch.zeros_like(x), delta=500.0),
+        lambda x: torch.nn.functional.smooth_l1_loss(x, torch.zeros_like(x), beta=500.0),
+        lambda x: torch.nn.functional.hardshrink(x, 500.0),
     ],
 )
 def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -48,6 +57,9 @@ def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.T
         lambda x: torch.clamp(x, -1, 1),  # reached as it is
         lambda x: x / torch.clamp(x.norm(dim=-1, keepdim=True), min=1e-12),  # smaller values alone would reach it
         lambda x: x.masked_fill(x < -1e9, 0.0),  # stands for infinity
+        lambda x: torch.maximum(x, x.roll(1)),
+        lambda x: torch.nn.functional.smooth_l1_loss(x, torch.zeros_like(x)),
+        lambda x: torch.nn.functional.softplus(x),  # the same on both sides of its limit, but for overflow
     ],
 )
 def test_other_limits_are_left_alone(model: Callable[[torch.Tensor], torch.Tensor]) -> None:

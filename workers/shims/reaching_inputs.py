@@ -9,8 +9,8 @@ that two lists describe stay apart.  Numbers
 that are all equal in every draw (a state that begins at rest, a weight of ones) are drawn about that value.
 
 Asked in the reference's own process, once for each problem.  It does not guard against limits that Python compares
-with (`x.max().item() > 1e4`), limits that only smaller values would reach, and inputs that must not grow because they
-are bounded (a probability)."""
+with (`x.max().item() > 1e4`), limits that differ from channel to channel, limits that only smaller values would reach,
+and inputs that must not grow because they are bounded (a probability)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,15 @@ TURNED = 1 / 8
 ABOUT = 0.2
 """Standard deviation of the logarithm of a factor on numbers that are all equal; normal values replace zeros."""
 
-_COMPARES = frozenset({"aten::gt", "aten::ge", "aten::lt", "aten::le", "aten::threshold"})
+_COMPARES = frozenset(
+    f"aten::{name}"
+    for name in (
+        "gt", "ge", "lt", "le", "threshold", "fmod", "remainder", "maximum", "minimum", "fmax", "fmin",
+        "hardshrink", "softshrink",
+    )
+)  # fmt: skip
+"""Operators with one limit, their second argument; of maxima and minima, either."""
+
 _CLAMPS = frozenset(
     {
         "aten::clamp",
@@ -63,6 +71,11 @@ _CLAMPS = frozenset(
         "aten::hardtanh_",
     }
 )
+_DIFFERENCES = frozenset({"aten::huber_loss", "aten::smooth_l1_loss"})
+"""Operators on the difference of two tensors, with a limit as the last argument."""
+
+MOST_LIMITS = 4096
+"""Elements of a tensor of equal limits: one for each channel."""
 
 Call = Callable[[Any, list[Any]], Any]
 
@@ -98,13 +111,22 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         name = func._schema.name
         if name in _COMPARES or name in _CLAMPS:
             values, numbers = args[0], [*args[1:2], *(args[2:3] if name in _CLAMPS else []), *kwargs.values()]
-            for limit in numbers:
-                if isinstance(limit, int | float) and not isinstance(limit, bool):
-                    self._look(values, float(limit))
+            for limit in map(_number, numbers):
+                self._look(values, limit)
+            if len(args) > 1 and isinstance(args[1], torch.Tensor):
+                self._look(args[1], _number(values))
+        elif name in _DIFFERENCES:
+            limit = [*args, *kwargs.values()][-1]
+            self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
         return func(*args, **kwargs)
 
-    def _look(self, values: Any, limit: float) -> None:
-        if not isinstance(values, torch.Tensor) or not values.is_floating_point() or not values.numel():
+    def _look(self, values: Any, limit: float | None) -> None:
+        if (
+            limit is None
+            or not isinstance(values, torch.Tensor)
+            or not values.is_floating_point()
+            or not values.numel()
+        ):
             return
         lowest, highest = (float(each) for each in torch.aminmax(values.detach().float()))
         if abs(limit) > LARGEST_LIMIT or not (highest > 0 or lowest < 0):
@@ -113,6 +135,16 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self.missing.append(limit / highest)
         elif limit < lowest < 0:
             self.missing.append(limit / lowest)
+
+
+def _number(value: Any) -> float | None:
+    """A limit: a number, or a small tensor of equal ones."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, torch.Tensor) and 0 < value.numel() <= MOST_LIMITS and value.dtype != torch.bool:
+        first = value.detach().flatten()[0]
+        return float(first) if not value.is_complex() and bool((value == first).all()) else None
+    return None
 
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
