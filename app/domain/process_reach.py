@@ -155,7 +155,7 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
         tree = ast.parse(source)
         imported = _imported(tree)
         found = (way for node in ast.walk(tree) for way in (*_ways(node, imported), *_native(node, native)))
-        return tuple(dict.fromkeys((*found, *_taking_places(tree))))
+        return tuple(dict.fromkeys((*found, *_taking_places(tree), *_code_in_files(tree))))
     except (RecursionError, MemoryError):
         return (TOO_LONG,)
     except (SyntaxError, ValueError):
@@ -171,10 +171,7 @@ def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
 
 
 def _taking_places(tree: ast.Module) -> Iterator[str]:
-    nodes = list(ast.walk(tree))
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    if not any(_dotted(func).split(".")[-1] in WRITING or getattr(func, "attr", "") in WRITING for func in called):
-        return
+    nodes = list(ast.walk(tree)) if _may_write(tree) else []
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             folder, _, name = node.value.rpartition("/")
@@ -182,6 +179,19 @@ def _taking_places(tree: ast.Module) -> Iterator[str]:
             module = folder.rpartition("/")[2] if stem == "__init__" else stem
             if dot and ending in ("py", "pth", "so") and module in STARTED:
                 yield node.value
+
+
+def _may_write(tree: ast.Module) -> bool:
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return any(getattr(func, "attr", getattr(func, "id", "")) in WRITING for func in called)
+
+
+def _code_in_files(tree: ast.Module) -> Iterator[str]:
+    """`sys.path`, beside a file that may be written: it is code that no reader of the source sees."""
+    if _may_write(tree):
+        yield from (
+            "sys.path" for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _dotted(node) == "sys.path"
+        )
 
 
 def _imported(tree: ast.Module) -> frozenset[str]:

@@ -46,6 +46,7 @@ HEAD = "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom
         ("import runpy", "runpy"),
         ("from pickle import loads", "pickle.loads"),
         ("open('torch.py', 'w').write('')", "torch.py"),
+        ("sys.path.insert(0, '.')\nopen('helper.py', 'w').write('')\nimport helper", "sys.path"),
     ],
 )
 def test_a_way_is_named(source: str, way: str) -> None:
@@ -60,9 +61,10 @@ def test_a_way_is_named(source: str, way: str) -> None:
         "getattr(torch, name)\ngetattr(tl, f'float{bits}')\ngetattr(x, name)",
         "torch.compile(f, mode='x')\n'system'\n'A profiler, and settrace in a sentence'",
         "open('cache.py', 'w')",
+        "sys.path.append('/kernels')",
         "conv = torch.nn.Conv2d(1, 1, 1)\nconv.weight = torch.nn.Parameter(conv.weight)",
         "torch.backends.cuda.matmul.allow_tf32 = True\nb = torch.backends.cudnn\nb.benchmark = True",
-        "embedding.freeze()\nmodel.modules()\nsys.path.append('')",
+        "embedding.freeze()\nmodel.modules()",
         "ctx = tl\nx = tl.load\nF = torch.nn.functional",
         "setattr(self, 'x', 1)\nvars(self)",
         "import ctypes\nfrom torch.utils.cpp_extension import load_inline",

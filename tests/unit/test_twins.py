@@ -6,8 +6,10 @@ from types import FunctionType
 from typing import Any
 
 import pytest
+import triton.language
 from triton.language import constexpr
 from triton.language.extra.cuda import libdevice
+from triton.runtime.jit import JITFunction
 
 from workers.backends.support import compiled_twins
 
@@ -85,3 +87,21 @@ def test_a_function_of_libdevice_is_the_same_inside_the_interpreter() -> None:
     assert compiled_twins.digest(_kernel(source, rsqrt=partial(_kernel(), 1))) != compiled_twins.digest(
         _kernel(source, rsqrt=_kernel())
     )
+
+
+def test_element_types_are_told_apart() -> None:
+    one, other = (
+        compiled_twins.digest(_kernel(FACTOR=kind)) for kind in (triton.language.float32, triton.language.float16)
+    )
+    assert one != other
+
+
+def test_a_kernel_whose_compiler_is_given_another_text_is_another() -> None:
+    plain, changed = JITFunction(_scaled), JITFunction(_scaled)
+    changed._unsafe_update_src(changed.src.replace("x", "2 * x"))
+    assert compiled_twins.digest(plain) == compiled_twins.digest(_scaled)
+    assert compiled_twins.digest(changed) != compiled_twins.digest(plain)
+
+
+def _scaled(x):
+    return x

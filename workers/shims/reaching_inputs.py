@@ -51,12 +51,22 @@ ABOUT = 0.2
 """Standard deviation of the logarithm of a factor on numbers that are all equal; normal values replace zeros."""
 
 _COMPARES = frozenset(
-    f"aten::{name}"
-    for name in (
-        "gt", "ge", "lt", "le", "threshold", "fmod", "remainder", "maximum", "minimum", "fmax", "fmin",
-        "hardshrink", "softshrink",
-    )
-)  # fmt: skip
+    {
+        "aten::ge",
+        "aten::gt",
+        "aten::le",
+        "aten::lt",
+        "aten::fmax",
+        "aten::fmin",
+        "aten::fmod",
+        "aten::hardshrink",
+        "aten::maximum",
+        "aten::minimum",
+        "aten::remainder",
+        "aten::softshrink",
+        "aten::threshold",
+    }
+)
 """Operators with one limit, their second argument; of maxima and minima, either."""
 
 _CLAMPS = frozenset(

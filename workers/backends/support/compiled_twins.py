@@ -15,7 +15,8 @@ from functools import partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from triton.language import constexpr
+from triton.language import constexpr, dtype
+from triton.runtime.jit import JITFunction
 
 DEEPEST = 20
 """Helpers that call helpers: deeper ones are known by their names."""
@@ -29,6 +30,8 @@ def digest(function: Any) -> str:
 def _described(value: Any, seen: set[int], depth: int) -> str:
     """The same text for values that do the same in a kernel."""
     while not isinstance(value, FunctionType) and hasattr(value, "fn"):
+        if _is_rewritten(value):
+            return "a function whose compiler is given another source"
         value = value.fn  # below @jit, @autotune and @heuristics
     if isinstance(value, partial) and isinstance(value.func, FunctionType) and not _is_of_the_candidate(value.func):
         value = value.func  # a function of libdevice's, for the interpreter (workers.backends.support.libdevice)
@@ -40,11 +43,18 @@ def _described(value: Any, seen: set[int], depth: int) -> str:
         return f"constexpr {_described(value.value, seen, depth)}"
     if isinstance(value, tuple | list):
         return f"[{', '.join(_described(each, seen, depth) for each in value)}]"
+    if isinstance(value, dtype):
+        return f"type {value.name}"
     if isinstance(value, ModuleType):
         return f"module {value.__name__}"
     if value is None or isinstance(value, bool | int | float | str | bytes | complex):
         return repr(value)
     return f"a {type(value).__qualname__}"
+
+
+def _is_rewritten(function: Any) -> bool:
+    """Return whether the compiler would be given another text than the function's own."""
+    return isinstance(function, JITFunction) and function.src != JITFunction(function.fn).src
 
 
 def _is_of_the_candidate(function: FunctionType) -> bool:
