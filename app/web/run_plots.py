@@ -39,8 +39,9 @@ def sampling_plot(figures: run_metrics.Figures) -> line_plot.LinePlot | None:
 def best_of_plot(figures: run_metrics.Figures) -> line_plot.LinePlot | None:
     """Best of k samples by k."""
     points = [(float(number), best.value) for number, best in figures.best_at]
-    return line_plot.lines(
+    return line_plot.on_both_scales(
         [Series(name="expected best speedup", points=points)],
+        "y",
         x_label="n trajectories",
         y_label="speedup",
         y_text=formatting.ratio,
@@ -69,8 +70,9 @@ def overlay(chosen: list[runs.RunRow], figures: list[run_metrics.Figures], name:
 def ecdf_plot(named: Mapping[str, run_metrics.Figures]) -> line_plot.LinePlot | None:
     """Share of problems by speedup, one step line a run."""
     series = [Series(name=name, points=each.ecdf) for name, each in named.items()]
-    return line_plot.lines(
+    return line_plot.on_both_scales(
         series,
+        "x",
         x_label="credited speedup over eager",
         y_label="share at most that fast",
         x_text=formatting.ratio,  # values are above 0 and finite
@@ -78,6 +80,7 @@ def ecdf_plot(named: Mapping[str, run_metrics.Figures]) -> line_plot.LinePlot | 
         y_range=(0.0, 1.0),
         log_x=True,
         marks=False,
+        holds=True,
     )
 
 
@@ -103,4 +106,18 @@ def trend_plot(trend: list[runs.RunRow]) -> line_plot.LinePlot | None:
     ]
     return line_plot.lines(
         series, x_label="training step", y_label="share", y_text=formatting.percent, y_range=(0.0, 1.0)
+    )
+
+
+def speed_plot(trend: list[runs.RunRow]) -> line_plot.LinePlot | None:
+    """Geometric-mean speedups of runs over training steps; None for fewer than two."""
+    if len(trend) < 2:
+        return None
+    points = [(float(row.step or 0), row.geometric_mean) for row in trend]
+    return line_plot.on_both_scales(
+        [Series(name="geometric-mean speedup", points=points)],
+        "y",
+        x_label="training step",
+        y_label="speedup",
+        y_text=formatting.ratio,
     )

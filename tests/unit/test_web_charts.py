@@ -6,6 +6,7 @@ import pytest
 
 from app.domain.evaluation import Block, Timing
 from app.web.charts import dot_plot
+from app.web.charts.axis import ACROSS
 
 HANDOVER = 150.0
 
@@ -52,11 +53,13 @@ def test_time_per_call_leaves_out_the_hand_over() -> None:
 def test_slower_is_higher_and_everything_is_inside() -> None:
     plot = dot_plot.dot_plot(_timing(*BLOCKS))
     assert plot is not None
-    reference, candidate, _, _ = plot.dots
-    assert reference.y < candidate.y  # SVG counts downwards
-    for dot in plot.dots:
-        assert 0 <= dot.x <= dot_plot.ACROSS
-        assert dot_plot.TOP <= dot.y <= dot_plot.HEIGHT - dot_plot.BOTTOM
+    assert [scaled.name for scaled in plot.scales] == ["logarithmic", "linear"]
+    for scaled in plot.scales:
+        reference, candidate, _, _ = scaled.dots
+        assert reference.y < candidate.y  # SVG counts downwards
+        for dot in scaled.dots:
+            assert 0 <= dot.x <= ACROSS
+            assert dot_plot.TOP <= dot.y <= dot_plot.HEIGHT - dot_plot.BOTTOM
 
 
 def test_blocks_shorter_than_the_hand_over_are_counted_not_drawn() -> None:
@@ -76,8 +79,9 @@ def test_every_range_has_a_few_ticks(factor: float) -> None:
     blocks = (_block(0, "reference", 4, 100 * factor), _block(0, "candidate", 4, 100))
     plot = dot_plot.dot_plot(replace(_timing(*blocks), reference_us=100 * factor, candidate_us=100.0))
     assert plot is not None
-    assert 2 <= len(plot.y_ticks) <= 8
-    assert all(dot_plot.TOP <= tick.at <= dot_plot.HEIGHT - dot_plot.BOTTOM for tick in plot.y_ticks)
+    for scaled in plot.scales:
+        assert 2 <= len(scaled.y_ticks) <= 8
+        assert all(dot_plot.TOP <= tick.at <= dot_plot.HEIGHT - dot_plot.BOTTOM for tick in scaled.y_ticks)
 
 
 def test_sparkline_scales_to_its_highest_bar() -> None:
@@ -90,5 +94,5 @@ def test_the_blocks_that_the_estimate_is_of_are_marked() -> None:
     plot = dot_plot.dot_plot(_timing(*blocks))
     assert plot is not None
     for side in ("reference", "candidate"):
-        counted = [dot.counts for dot in plot.dots if dot.side == side]
+        counted = [dot.counts for dot in plot.scales[0].dots if dot.side == side]
         assert counted == [True] * 3 + [False] * 6, "the fastest third"

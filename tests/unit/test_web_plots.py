@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 from itertools import pairwise
 
 import pytest
 
-from app.web.charts import line_plot
+from app.web.charts import axis, line_plot
 from app.web.charts.line_plot import Series
 
 
@@ -45,7 +47,7 @@ def test_one_speed_has_a_place_on_a_logarithmic_axis(speedups: list[float]) -> N
     points = [(speedup, 1.0) for speedup in speedups]
     plot = line_plot.lines([Series(name="a", points=points)], x_label="x", y_label="y", log_x=True)
     assert plot is not None
-    assert all(0 < mark.x < line_plot.ACROSS for mark in plot.lines[0].marks)
+    assert all(0 < mark.x < axis.ACROSS for mark in plot.lines[0].marks)
 
 
 def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
@@ -87,9 +89,61 @@ def test_labels_without_room_are_left_out_and_those_of_a_narrow_chart_are_spare(
     assert stack is not None
     assert len(stack.x_ticks) < 24
     for width, ticks in (
-        (line_plot.USUAL, stack.x_ticks),
-        (line_plot.NARROW, [tick for tick in stack.x_ticks if not tick.is_spare]),
+        (axis.USUAL, stack.x_ticks),
+        (axis.NARROW, [tick for tick in stack.x_ticks if not tick.is_spare]),
     ):
-        gaps = [(b.at - a.at) / line_plot.ACROSS * width for a, b in pairwise(ticks)]
-        assert min(gaps) >= 5 * line_plot.CHARACTER
+        gaps = [(b.at - a.at) / axis.ACROSS * width for a, b in pairwise(ticks)]
+        assert min(gaps) >= 5 * axis.CHARACTER
     assert sum(tick.is_spare for tick in stack.x_ticks) > 0
+
+
+def test_every_place_across_can_be_read() -> None:
+    series = [
+        Series(name="correct", points=[(0.0, 0.5), (1.0, None)], band=[(0.4, 0.6), None]),
+        Series(name="fast", points=[(0.0, 0.25), (1.0, 0.75)]),
+    ]
+    plot = line_plot.lines(series, x_label="turn", y_label="y", y_range=(0.0, 1.0))
+    assert plot is not None
+    read = json.loads(plot.reading)
+    assert read["names"] == ["correct", "fast"]
+    assert [(at, label) for at, label, _ in read["stops"]] == [(0.0, "turn: 0"), (axis.ACROSS, "turn: 1")]
+    assert [text for _, _, text in read["stops"][0][2]] == ["0.5 (95 % CI 0.4 to 0.6)", "0.25"]
+    assert [(line, text) for line, _, text in read["stops"][1][2]] == [(1, "0.75")]
+
+
+def test_bars_can_be_read() -> None:
+    stack = line_plot.stacked([("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y"], x_label="h", words=str.upper)
+    assert stack is not None
+    read = json.loads(stack.reading)
+    assert read["names"] == ["X", "Y"]
+    assert read["stops"] == [[25.0, "a", [[0, 0.0, "3"], [1, 0.0, "1"]]], [75.0, "b", [[0, 0.0, "1"]]]]
+
+
+def test_a_ratio_can_be_drawn_on_both_scales() -> None:
+    series = [Series(name="a", points=[(1.0, 0.0), (2.0, 1.0), (3.0, 10.0), (4.0, 100.0)])]
+    plot = line_plot.on_both_scales(series, "y", x_label="step", y_label="speedup")
+    assert plot is not None
+    assert plot.other is not None
+    assert (plot.scale, plot.other.scale) == ("linear", "logarithmic")
+    assert len(plot.lines[0].marks) == 4
+    ys = [mark.y for mark in plot.other.lines[0].marks]
+    assert len(ys) == 3, "0 has no place on a logarithmic axis"
+    assert ys[0] - ys[1] == pytest.approx(ys[1] - ys[2], abs=0.1)
+    assert len(plot.rows) == 4
+
+
+def test_nothing_above_zero_has_one_scale() -> None:
+    plot = line_plot.on_both_scales([Series(name="a", points=[(1.0, 0.0)])], "y", x_label="x", y_label="y")
+    assert plot is not None
+    assert plot.other is None
+    assert plot.scale == ""
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_values_without_a_place_are_gaps(odd: float) -> None:
+    points = [(0.0, 1.0), (1.0, odd), (2.0, 2.0)]
+    plot = line_plot.lines([Series(name="a", points=points, band=[None, (odd, 1.0), None])], x_label="x", y_label="y")
+    assert plot is not None
+    assert [len(path.split()) for path in plot.lines[0].paths] == [1, 1]
+    assert json.loads(plot.reading)["stops"][-1][1] == "x: 2"
+    assert line_plot.lines([Series(name="a", points=[(0.0, odd)])], x_label="x", y_label="y") is None

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 from app.domain.evaluation import Block, Timing
 from app.web import formatting
-from app.web.charts.line_plot import Tick
-
-ACROSS = 100.0
-"""Width of the plotting area: places across are percentages of it."""
+from app.web.charts.axis import ACROSS, Axis, Tick, from_zero
 
 HEIGHT = 300
 """Height of a dot plot in pixels."""
@@ -59,14 +56,23 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DotPlot:
-    """Time per call of each block, on a logarithmic axis."""
+class Scaled:
+    """What of the plot depends on its scale."""
 
+    name: str
+    """`logarithmic` or `linear`."""
     dots: tuple[Dot, ...]
     y_ticks: tuple[Tick, ...]
-    x_ticks: tuple[Tick, ...]
     levels: tuple[tuple[str, float], ...]
     """Side and y of its time per call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotPlot:
+    """Time per call of each block, on a logarithmic axis and on a linear one."""
+
+    scales: tuple[Scaled, ...]
+    x_ticks: tuple[Tick, ...]
     rows: tuple[Row, ...]
     not_drawn: int
     """Blocks with no calls (hand-over) or no longer than the hand-over: they have no place on a logarithmic axis."""
@@ -101,19 +107,27 @@ def dot_plot(timing: Timing) -> DotPlot | None:
     drawn = [row for row in rows if row.per_call_us > 0]
     if not drawn:
         return None
-    scale = _LogScale(
-        low=min(min(row.per_call_us for row in drawn), timing.reference_us, timing.candidate_us),
-        high=max(max(row.per_call_us for row in drawn), timing.reference_us, timing.candidate_us),
-    )
     last = max(row.group for row in drawn)
-    counted = _fastest_third(drawn)
     return DotPlot(
-        dots=tuple(_dot(row, position, last, scale, counts=position in counted) for position, row in enumerate(drawn)),
-        y_ticks=tuple(Tick(at=scale.y(value), label=formatting.duration_us(value)) for value in scale.ticks()),
+        scales=tuple(_scaled(drawn, timing, last, log=log) for log in (True, False)),
         x_ticks=tuple(Tick(at=_x(group, last), label=str(group)) for group in _whole_steps(last)),
-        levels=(("reference", scale.y(timing.reference_us)), ("candidate", scale.y(timing.candidate_us))),
         rows=tuple(rows),
         not_drawn=len(timing.blocks) - len(drawn),
+    )
+
+
+def _scaled(drawn: Sequence[Row], timing: Timing, last: int, *, log: bool) -> Scaled:
+    ends = from_zero([*(row.per_call_us for row in drawn), timing.reference_us, timing.candidate_us], log=log)
+    vertical = Axis(*ends, HEIGHT - BOTTOM, TOP, log=log)
+    counted = _fastest_third(drawn)
+    return Scaled(
+        name="logarithmic" if log else "linear",
+        dots=tuple(_dot(row, place, last, vertical, counts=place in counted) for place, row in enumerate(drawn)),
+        y_ticks=tuple(Tick(at=vertical(at), label=formatting.duration_us(at)) for at in vertical.ticks_upwards()),
+        levels=tuple(
+            (side, vertical(time_us))
+            for side, time_us in (("reference", timing.reference_us), ("candidate", timing.candidate_us))
+        ),
     )
 
 
@@ -131,12 +145,12 @@ def _fastest_third(rows: Sequence[Row]) -> set[int]:
     return found
 
 
-def _dot(row: Row, position: int, last: int, scale: _LogScale, *, counts: bool) -> Dot:
+def _dot(row: Row, position: int, last: int, vertical: Axis, *, counts: bool) -> Dot:
     # Blocks of one group stand a little apart, in the order in which they ran, so that dots do not hide each other.
     shift = ((position % 4) - 1.5) * min(0.2, 4 / (last + 1)) * ACROSS / (last + 1)
     title = f"group {row.group}, {row.side}: {formatting.duration_us(row.per_call_us)} per call over {row.calls} calls"
     return Dot(
-        x=round(_x(row.group, last) + shift, 2), y=scale.y(row.per_call_us), side=row.side, title=title, counts=counts
+        x=round(_x(row.group, last) + shift, 2), y=vertical(row.per_call_us), side=row.side, title=title, counts=counts
     )
 
 
@@ -147,30 +161,3 @@ def _x(group: int, last: int) -> float:
 def _whole_steps(last: int) -> list[int]:
     step = max(1, math.ceil((last + 1) / 10))
     return list(range(0, last + 1, step))
-
-
-class _LogScale:
-    """A logarithmic vertical axis with ticks at 1, 2 and 5 times powers of ten."""
-
-    def __init__(self, low: float, high: float) -> None:
-        margin = max(1.04, (high / low) ** 0.06)
-        self.low, self.high = low / margin, high * margin
-
-    def y(self, value: float) -> float:
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)
-
-    def ticks(self) -> list[float]:
-        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        decades = [m * 10.0**e for e in range(first, last + 1) for m in (1, 2, 5)]
-        inside = [value for value in decades if self.low <= value <= self.high]
-        if len(inside) > 7:
-            return inside[:: math.ceil(len(inside) / 7)]
-        return inside if len(inside) >= 3 else self._even_ticks()
-
-    def _even_ticks(self) -> list[float]:
-        """Over less than a decade round values at even distance tell more than powers of ten."""
-        rough = (self.high - self.low) / 5
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
-        return [n * step for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]

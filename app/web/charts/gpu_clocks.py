@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.domain.evaluation import Timing
-from app.web.charts import dot_plot
-from app.web.charts.line_plot import Tick
+from app.web.charts import line_plot
+from app.web.charts.axis import ACROSS, Tick
 
 HEIGHT = 96
 TOP, BOTTOM = 10, 22
@@ -19,6 +19,8 @@ class Strip:
 
     points: str
     """Points of a polyline."""
+    reading: str
+    """The clock of each block, as `line_plot.reading` writes it."""
     ticks: tuple[Tick, ...]
     low_mhz: int
     high_mhz: int
@@ -41,9 +43,16 @@ def strip(timing: Timing) -> Strip | None:
     def y(value: float) -> float:
         return round(HEIGHT - BOTTOM - (value - bottom) / (top - bottom) * (HEIGHT - TOP - BOTTOM), 1)
 
-    places = [round((n + 0.5) / len(clocks) * dot_plot.ACROSS, 2) for n in range(len(clocks))]
+    places = [round((n + 0.5) / len(clocks) * ACROSS, 2) for n in range(len(clocks))]
     return Strip(
         points=" ".join(f"{x},{y(clock)}" for x, clock in zip(places, clocks, strict=True)),
+        reading=line_plot.reading(
+            ["clock"],
+            [
+                (x, f"group {block.group}, {block.side}", [(0, y(clock), f"{clock} MHz")])
+                for x, clock, block in zip(places, clocks, read, strict=True)
+            ],
+        ),
         ticks=tuple(Tick(at=y(value), label=f"{value} MHz") for value in dict.fromkeys((low, high))),
         low_mhz=low,
         high_mhz=high,

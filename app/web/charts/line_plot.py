@@ -6,27 +6,23 @@ and its text has one size.  Lines differ by dash and marker, bars by their order
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
-ACROSS = 100.0
-"""Width of the plotting area: places across are percentages of it."""
+from app.web.charts.axis import ACROSS, Axis, Tick, from_zero, spaced, widened
+
 HEIGHT = 280
 """Height in pixels."""
 TOP, BOTTOM = 26, 44
 """Margins of the plotting area: the y axis' title above, ticks and the x axis' title below, in pixels."""
-USUAL, NARROW = 460.0, 230.0
-"""Widths of the plotting area in pixels on a desk's half card and on a phone, for which ticks are spaced."""
 FEW = 12
 """Points of a line up to which each is marked, so that few data look like few."""
 BANDS = 2
 """Intervals drawn as areas: more of them hide each other, and are in the titles of the points."""
-TICKS = 6
-CHARACTER = 7.0
-"""Width of a character of a label in pixels."""
 STYLES = 6
 """Kinds of lines that the style sheet knows."""
 
@@ -41,16 +37,6 @@ class Series:
     """(low, high) for each point, where there is an interval."""
     url: str | None = None
     """Link of its name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tick:
-    """A labelled place on an axis."""
-
-    at: float
-    label: str
-    is_spare: bool = False
-    """Left out on a narrow chart, where its label has no room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +74,12 @@ class LinePlot:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     """The table behind it."""
+    reading: str
+    """Values at every place across, as `reading` writes them."""
+    scale: str = ""
+    """Name of this plot's scale where there is `other`."""
+    other: LinePlot | None = None
+    """The same on the other scale."""
 
 
 def lines(
@@ -99,29 +91,69 @@ def lines(
     y_text: Callable[[float], str] = "{:g}".format,
     y_range: tuple[float, float] | None = None,
     log_x: bool = False,
+    log_y: bool = False,
     marks: bool = True,
+    holds: bool = False,
 ) -> LinePlot | None:
-    """A chart of lines; None where there is no point.  On a logarithmic axis every x is above 0."""
-    xs = sorted({x for one in series for x, y in one.points if y is not None})
-    ys = [y for one in series for _, y in one.points if y is not None]
-    ys += [end for one in series for ends in one.band if ends is not None for end in ends]
+    """A chart of lines; None where there is no point.  Values that have no place on their axis, as NaN and on a
+    logarithmic one 0, are gaps.  `holds`: a value is that of all x up to the next point, as of a distribution."""
+    drawn = [_drawable(one, log_x=log_x, log_y=log_y) for one in series]
+    xs = sorted({x for one in drawn for x, y in one.points if y is not None})
+    ys = [y for one in drawn for _, y in one.points if y is not None]
+    ys += [end for one in drawn for ends in one.band if ends is not None for end in ends]
     if not xs:
         return None
-    horizontal = _Axis(*_widened(xs[0], xs[-1], log=log_x), 0.0, ACROSS, log=log_x)
-    vertical = _Axis(*(y_range or _from_zero(ys)), HEIGHT - BOTTOM, TOP)
-    banded = sum(any(ends is not None for ends in one.band) for one in series) <= BANDS
+    horizontal = Axis(*widened(xs[0], xs[-1], log=log_x), 0.0, ACROSS, log=log_x)
+    vertical = Axis(*(y_range or from_zero(ys, log=log_y)), HEIGHT - BOTTOM, TOP, log=log_y)
+    banded = sum(any(ends is not None for ends in one.band) for one in drawn) <= BANDS
+    y_ticks = vertical.ticks_upwards() if log_y else vertical.ticks()
     return LinePlot(
         lines=tuple(
             _line(one, number % STYLES, horizontal, vertical, (x_text, y_text), marks=marks, banded=banded)
-            for number, one in enumerate(series)
+            for number, one in enumerate(drawn)
         ),
-        x_ticks=tuple(_spaced([Tick(at=horizontal(x), label=x_text(x)) for x in horizontal.ticks(xs)])),
-        y_ticks=tuple(Tick(at=vertical(y), label=y_text(y)) for y in vertical.ticks(())),
+        x_ticks=tuple(spaced([Tick(at=horizontal(x), label=x_text(x)) for x in horizontal.ticks(xs)])),
+        y_ticks=tuple(Tick(at=vertical(y), label=y_text(y)) for y in y_ticks),
         x_label=x_label,
         y_label=y_label,
         header=(x_label, *(one.name for one in series)),
         rows=tuple(_rows(series, xs, x_text, y_text)),
+        reading=_reading(drawn, xs, horizontal, vertical, (lambda x: f"{x_label}: {x_text(x)}", y_text), holds=holds),
     )
+
+
+def on_both_scales(series: Sequence[Series], axis: Literal["x", "y"], **options: Any) -> LinePlot | None:
+    """`lines` with these options, and the same with the other scale on one axis to switch to."""
+    name = f"log_{axis}"
+    is_log = bool(options.get(name))
+    usual, other = lines(series, **options), lines(series, **(options | {name: not is_log}))
+    if usual is None or other is None:
+        return usual
+    here, there = ("logarithmic", "linear") if is_log else ("linear", "logarithmic")
+    return replace(usual, scale=here, other=replace(other, scale=there))
+
+
+def _drawable(series: Series, *, log_x: bool, log_y: bool) -> Series:
+    """The series without values that its axes have no place for."""
+
+    def has_place(value: float, log: bool) -> bool:
+        return math.isfinite(value) and (value > 0 or not log)
+
+    points, band = [], []
+    for (x, y), ends in zip_longest(series.points, series.band):
+        if has_place(x, log_x):
+            points.append((x, y if y is not None and has_place(y, log_y) else None))
+            band.append(ends if ends is not None and all(has_place(end, log_y) for end in ends) else None)
+    return replace(series, points=points, band=band)
+
+
+Stop = tuple[float, str, Sequence[tuple[int, float, str]]]
+"""A place that can be pointed at: percentage across, label, and (line, pixels down, value) of each line there."""
+
+
+def reading(names: Sequence[str], stops: Sequence[Stop], *, holds: bool = False) -> str:
+    """JSON for `static/charts.js`: names of the lines, and the stops."""
+    return json.dumps({"names": list(names), "stops": stops, "holds": holds}, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +179,8 @@ class Stack:
     y_ticks: tuple[Tick, ...]
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...] = field(default=())
+    reading: str = ""
+    """Values of every bar, as `reading` writes them."""
 
 
 def stacked(
@@ -157,7 +191,7 @@ def stacked(
     most = max((sum(counts.get(name, 0) for name in used) for _, counts in bars), default=0)
     if not most:
         return None
-    vertical = _Axis(0.0, float(most), HEIGHT - BOTTOM, TOP)
+    vertical = Axis(0.0, float(most), HEIGHT - BOTTOM, TOP)
     step = ACROSS / len(bars)
     blocks: list[Block] = []
     for place, (label, counts) in enumerate(bars):
@@ -176,11 +210,22 @@ def stacked(
         blocks=tuple(blocks),
         names=tuple(words(name) for name in used),
         x_ticks=tuple(
-            _spaced([Tick(at=round(step * (place + 0.5), 2), label=label) for place, (label, _) in enumerate(bars)])
+            spaced([Tick(at=round(step * (place + 0.5), 2), label=label) for place, (label, _) in enumerate(bars)])
         ),
         y_ticks=tuple(Tick(at=vertical(y), label=f"{y:g}") for y in vertical.ticks(())),
         header=(x_label, *(words(name) for name in used)),
         rows=tuple((label, *(str(counts.get(name, 0)) for name in used)) for label, counts in bars),
+        reading=reading(
+            [words(name) for name in used],
+            [
+                (
+                    round(step * (place + 0.5), 2),
+                    label,
+                    [(style, 0.0, str(counts[name])) for style, name in enumerate(used) if counts.get(name)],
+                )
+                for place, (label, counts) in enumerate(bars)
+            ],
+        ),
     )
 
 
@@ -189,70 +234,11 @@ def shade(share: float | None, steps: int = 8) -> str:
     return "" if share is None else f"heat-{min(int(share * steps), steps - 1)}"
 
 
-ONE_PLACE = 1e-9
-"""Values that differ by less than this share of the largest are one place on an axis."""
-
-
-class _Axis:
-    """Scale from values to percentages across or pixels down."""
-
-    def __init__(self, low: float, high: float, start: float, end: float, *, log: bool = False) -> None:
-        self.low, self.high, self.start, self.end, self.log = low, high, start, end, log
-
-    def __call__(self, value: float) -> float:
-        low, high, at = (math.log(x) if self.log else x for x in (self.low, self.high, value))
-        return round(self.start + (at - low) / (high - low) * (self.end - self.start), 2)
-
-    def ticks(self, values: Sequence[float]) -> list[float]:
-        """Round values; or the values themselves where they are few."""
-        if 0 < len(values) <= 2 * TICKS:
-            return list(values)
-        if self.log:
-            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            every = [m * 10.0**e for e in powers for m in (1, 2, 5)]
-            return [value for value in every if self.low <= value <= self.high]
-        rough = (self.high - self.low) / TICKS
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
-        if values and all(value == round(value) for value in values):
-            step = max(1.0, round(step))  # turns, days and steps have no halves
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [round(n * step, 12) for n in range(first, last + 1)]
-
-
-def _spaced(ticks: Sequence[Tick]) -> list[Tick]:
-    """Ticks that have room for their labels, from the left; those that have none on a narrow chart are spare."""
-    kept = _roomy(ticks, USUAL)
-    narrow = _roomy(kept, NARROW)
-    return [replace(tick, is_spare=tick not in narrow) for tick in kept]
-
-
-def _roomy(ticks: Sequence[Tick], width: float) -> list[Tick]:
-    kept: list[Tick] = []
-    for tick in ticks:
-        characters = (len(tick.label) + len(kept[-1].label)) / 2 + 1 if kept else 0
-        if not kept or (tick.at - kept[-1].at) / ACROSS * width >= CHARACTER * characters:
-            kept.append(tick)
-    return kept
-
-
-def _widened(low: float, high: float, *, log: bool) -> tuple[float, float]:
-    """An axis of a length above zero; a logarithmic one stays above 0."""
-    if high - low > ONE_PLACE * max(abs(low), abs(high)):
-        return low, high
-    return (low * 0.9, high * 1.1) if log or low >= 1 else (low - 0.5, high + 0.5)
-
-
-def _from_zero(values: Sequence[float]) -> tuple[float, float]:
-    high = max(values)
-    return min(0.0, min(values)), high * 1.06 if high > 0 else 1.0
-
-
 def _line(
     series: Series,
     style: int,
-    horizontal: _Axis,
-    vertical: _Axis,
+    horizontal: Axis,
+    vertical: Axis,
     texts: tuple[Callable[[float], str], Callable[[float], str]],
     *,
     marks: bool,
@@ -279,6 +265,26 @@ def _line(
         ),
         area=" ".join(area) if banded and len(ends_known) > 1 else "",
         url=series.url,
+    )
+
+
+def _reading(
+    series: Sequence[Series],
+    xs: Sequence[float],
+    horizontal: Axis,
+    vertical: Axis,
+    texts: tuple[Callable[[float], str], Callable[[float], str]],
+    *,
+    holds: bool,
+) -> str:
+    x_text, y_text = texts
+    found: dict[float, list[tuple[int, float, str]]] = {x: [] for x in xs}
+    for number, one in enumerate(series):
+        for (x, y), ends in zip_longest(one.points, one.band):
+            if y is not None:
+                found[x].append((number, vertical(y), f"{y_text(y)}{_said(ends, y_text)}"))
+    return reading(
+        [one.name for one in series], [(horizontal(x), x_text(x), values) for x, values in found.items()], holds=holds
     )
 
 

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 
 from app.domain.evaluation import FLOOR_HEADROOM, Evaluation
-from app.web.charts.line_plot import Tick
+from app.web.charts.axis import ACROSS, Tick
 
-ACROSS = 100.0
-"""Width of the plotting area: places across are percentages of it."""
 HEIGHT = 260
 TOP, BOTTOM = 26, 44
 """Height and margins in pixels."""

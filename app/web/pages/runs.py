@@ -31,7 +31,7 @@ from app.web import (
 )
 from app.web.identity import requires
 from app.web.pages import views
-from app.web.run_plots import best_of_plot, ecdf_plot, overlay, sampling_plot, trend_plot, turn_plot
+from app.web.run_plots import best_of_plot, ecdf_plot, overlay, sampling_plot, speed_plot, trend_plot, turn_plot
 from app.web.table_view import Column, Listing, View
 
 COMPARED = 4
@@ -281,6 +281,7 @@ def _body(run_id: UUID) -> str:
         by_turn=turn_plot(figures),
         ecdf=ecdf_plot({run.name: figures}),
         trend=trend_plot(trend),
+        speeds=speed_plot(trend),
     )
 
 

@@ -5,6 +5,7 @@
   const LIVE_MS = 2000;
   const LISTEN_MS = 10000;
   const COUNT_MS = 350;
+  const CHARTS = new URL("charts.js", document.currentScript.src);
 
   // The same coarse wording as app/web/formatting.py.
   function ago(then) {
@@ -182,7 +183,14 @@
     });
   }
 
+  // Charts are drawn by the server; the script that reads their values comes after them.
+  function enableCharts() {
+    if (document.querySelector("figure.plot, figure.chart, figure.spark")) import(CHARTS);
+  }
+
   enableFunnel();
+  enableCharts();
+  document.addEventListener("assay:swapped", enableCharts);
   refreshTimes();
   setInterval(refreshTimes, 1000);
   enableCopying();
