@@ -12,7 +12,7 @@ USUAL, NARROW = 460.0, 230.0
 """Widths of the plotting area in pixels on a desk's half card and on a phone, for which ticks are spaced."""
 TICKS = 6
 MOST_TICKS = 8
-"""Ticks of a logarithmic axis upwards, whose labels stand below each other."""
+"""Ticks of an axis upwards, with labels below each other."""
 FEWEST_TICKS = 3
 """Below this many, values at even distance tell more than powers of ten."""
 CHARACTER = 7.0

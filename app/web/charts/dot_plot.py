@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Scaled:
-    """What of the plot depends on its scale."""
+    """Dots, ticks and lines on one scale."""
 
     name: str
     """`logarithmic` or `linear`."""
