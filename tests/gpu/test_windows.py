@@ -1,4 +1,4 @@
-"""Windows onto memory of a GPU, as the driver maps it."""
+"""MappedMemory onto memory of a GPU, as the driver maps it."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workers.protocol import shared_memory
-from workers.referee.session.mapped_memory import AREA_BYTES, Windows
+from workers.referee.session.mapped_memory import AREA_BYTES, MappedMemory
 
 pytestmark = pytest.mark.gpu
 
@@ -23,7 +23,7 @@ def _made(value: int, size: int = UNIT) -> tuple[int, torch.Tensor]:
     return fd, owned.whole
 
 
-def _add(shown: Windows, base: int, value: int) -> torch.Tensor:
+def _add(shown: MappedMemory, base: int, value: int) -> torch.Tensor:
     fd, owned = _made(value)
     try:
         shown.add(base, UNIT, fd)
@@ -33,7 +33,7 @@ def _add(shown: Windows, base: int, value: int) -> torch.Tensor:
 
 
 def test_pieces_are_read_and_written_as_one() -> None:
-    shown = Windows(DEVICE)
+    shown = MappedMemory(DEVICE)
     owned = {index: _add(shown, BASE + index * UNIT, index) for index in (2, 0, 3, 1)}
     whole = shown.at(BASE, 1 << 40)
     assert whole is not None
@@ -46,7 +46,7 @@ def test_pieces_are_read_and_written_as_one() -> None:
 
 
 def test_what_is_there_stays_for_those_who_look_at_it() -> None:
-    shown = Windows(DEVICE)
+    shown = MappedMemory(DEVICE)
     _add(shown, BASE, 1)
     before = shown.at(BASE, UNIT)
     with pytest.raises(shared_memory.CudaDriverError):
@@ -62,7 +62,7 @@ def test_what_is_there_stays_for_those_who_look_at_it() -> None:
 def test_memory_is_free_once_its_views_are_gone() -> None:
     torch.cuda.synchronize()
     free, _ = torch.cuda.mem_get_info()
-    shown = Windows(DEVICE)
+    shown = MappedMemory(DEVICE)
     for index in range(64):
         _add(shown, BASE + index * UNIT, index)
     assert free - torch.cuda.mem_get_info()[0] >= 64 * UNIT

@@ -37,12 +37,12 @@ def get_inputs(): return [torch.randn(64, 64)]
 def get_init_inputs(): return [64]
 """
 RANDOM = HONEST.replace("torch.relu(self.linear(x))", "torch.rand_like(x)")
-LACKS = "import nowhere_to_be_found\n" + HONEST
+BEYOND_INTERPRETER = "import nowhere_to_be_found\n" + HONEST
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for level, name, text in ((1, "1_honest", HONEST), (1, "2_random", RANDOM), (2, "1_lacks", LACKS)):
+    for level, name, text in ((1, "1_honest", HONEST), (1, "2_random", RANDOM), (2, "1_lacks", BEYOND_INTERPRETER)):
         path = tmp_path / "KernelBench" / f"level{level}" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

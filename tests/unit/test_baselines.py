@@ -30,7 +30,7 @@ from app.web.api import schemas
 from workers.protocol import worker_socket
 from workers.referee.cancellation import Cancellation
 from workers.referee.timing import compiled_baselines, estimators
-from workers.referee.timing.compiled_baselines import Baselines, Found
+from workers.referee.timing.compiled_baselines import BaselineResult, Baselines
 from workers.referee.timing.estimators import Interval
 
 REFERENCE = b"""from __future__ import annotations
@@ -85,7 +85,7 @@ def test_a_quotient_is_at_least_as_uncertain_as_either(left: float, right: float
 
 
 def test_twice_as_fast_as_eager_over_a_baseline_that_is_so_too_is_as_fast() -> None:
-    found = Found(over_eager=Interval(centre=math.log(2), low=math.log(2) - 0.03, high=math.log(2) + 0.03))
+    found = BaselineResult(over_eager=Interval(centre=math.log(2), low=math.log(2) - 0.03, high=math.log(2) + 0.03))
     compared = compiled_baselines.compare("compile", _timing(2.0, 0.04), replace(found, baseline_us=51.0))
     assert compared.speedup == pytest.approx(1.0)
     assert (compared.ci_low, compared.ci_high) == pytest.approx((math.exp(-0.05), math.exp(0.05)))
@@ -199,14 +199,14 @@ def test_what_was_cancelled_or_blames_the_problem_is_tried_again() -> None:
 
 def test_a_concurrent_caller_waits_and_does_not_measure_again() -> None:
     known, began, let_go = Baselines(), threading.Event(), threading.Event()
-    found = Found(over_eager=Interval(centre=0.0, low=0.0, high=0.0))
+    found = BaselineResult(over_eager=Interval(centre=0.0, low=0.0, high=0.0))
 
-    def measure() -> Found:
+    def measure() -> BaselineResult:
         began.set()
         assert let_go.wait(5)
         return found
 
-    def never() -> Found:
+    def never() -> BaselineResult:
         raise AssertionError
 
     first = threading.Thread(target=known.get, args=("key", measure, 5.0))
@@ -220,9 +220,9 @@ def test_a_concurrent_caller_waits_and_does_not_measure_again() -> None:
 
 
 def test_an_attempt_that_raises_keeps_nothing_and_the_oldest_is_forgotten() -> None:
-    known, found = Baselines(kept=2), Found(error="no")
+    known, found = Baselines(kept=2), BaselineResult(error="no")
 
-    def fail() -> Found:
+    def fail() -> BaselineResult:
         raise OSError("ours")
 
     with pytest.raises(OSError, match="ours"):

@@ -25,7 +25,7 @@ class Device(CallRunner):
         self.candidate, self.reference = self._seat("candidate"), self._seat("reference")
 
     def _seat(self, name: str) -> Any:
-        return SimpleNamespace(process=SimpleNamespace(require_standing=lambda: self.looked.append(name)))
+        return SimpleNamespace(process=SimpleNamespace(require_frozen=lambda: self.looked.append(name)))
 
 
 def test_the_device_is_asked_until_it_answers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

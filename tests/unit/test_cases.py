@@ -19,6 +19,7 @@ from app.domain.evaluation import (
     Trial,
 )
 from app.domain.evidence import Ablation, Testimony
+from tests.unit import measurements
 from workers.protocol import layout, problem_spec
 from workers.referee import evaluate_cases
 from workers.shims import cases
@@ -138,7 +139,7 @@ def evaluated(
     name = f"case_{index}"
     error = None if status is Status.PASSED else EvaluationError(kind="k", message="it is wrong")
     fields: dict[str, object] = {
-        "calls": 3, "failed_calls": 0, "trials": (Trial(call=0, seed="", ok=True, outputs=()),), "mode": "eval",
+        "calls": 3, "failed_calls": 0, "trials": (measurements.TRIAL,), "mode": "eval",
         "precision_class": "float32", "peer_rules": (PeerRule(name="peer", passed_calls=2, calls=3),),
         "null_answers": ("zeros", "mean"), "output_constant": True, "deterministic": True,
     }  # fmt: skip

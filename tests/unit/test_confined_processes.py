@@ -165,19 +165,19 @@ def test_a_pause_stops_the_process_and_is_no_time_of_its_answer(
 def test_a_process_that_runs_while_frozen_is_noticed(helper: Helper, confined: tuple[Confined, socket.socket]) -> None:
     process, _ = confined
     with pytest.raises(RuntimeError, match="nobody has frozen"):
-        process.require_standing()
+        process.require_frozen()
     helper.do("thread")
     child = helper.do("child")
     for pid in (helper.pid, child):
         process.freeze()
-        process.require_standing()
+        process.require_frozen()
         os.kill(pid, signal.SIGCONT)
         assert process.freeze() is False, "it remembers that everything stood"
         with pytest.raises(ValueError, match="ran while it was to stand still"):
-            process.require_standing()
+            process.require_frozen()
         process.thaw()
     process.freeze()
-    process.require_standing()
+    process.require_frozen()
     process.thaw()
 
 
@@ -200,7 +200,7 @@ def test_a_process_woken_by_another_is_stopped_again(
     process.freeze()
     assert [_state(each) for each in (helper.pid, child)] == ["T", "T"]
     assert len(looked_at) > 1
-    process.require_standing()
+    process.require_frozen()
 
 
 def test_a_process_killed_while_frozen_has_ended(helper: Helper, confined: tuple[Confined, socket.socket]) -> None:
@@ -209,8 +209,8 @@ def test_a_process_killed_while_frozen_has_ended(helper: Helper, confined: tuple
     helper.wake()
     warden_s.send(warden.NOTE.pack(warden.NOTE_ENDED, signal.SIGKILL) + warden.OUT_OF_MEMORY)
     with pytest.raises(Ended, match="all memory allowed"):
-        process.require_standing()
-    process.require_standing()
+        process.require_frozen()
+    process.require_frozen()
 
 
 @pytest.mark.parametrize("kept", [0, 3, proc.KEPT_FILES])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.protocol import layout
-from workers.referee.session.mapped_memory import Stretch, Windows
+from workers.referee.session.mapped_memory import Extent, MappedMemory
 from workers.referee.session.process import ProcessHandle
 from workers.referee.session.process_session import SHORTEST_RUN, Session
 
@@ -23,8 +23,8 @@ def make_session(sizes: list[int], calls: int, windows: dict[int, torch.Tensor])
     offsets = tuple(256 * index for index in range(len(sizes)))
     region = layout.Region(start=256, slot_bytes=256 * len(sizes), slots=calls, offsets=offsets, leaves=leaves)
     handle: Any = object.__new__(ProcessHandle)
-    handle._windows, handle.process = Windows(torch.device("cpu")), None
-    handle._windows._stretches = [Stretch(base, (), shown) for base, shown in sorted(windows.items())]
+    handle._mapped, handle.process = MappedMemory(torch.device("cpu")), None
+    handle._mapped._extents = [Extent(base, (), shown) for base, shown in sorted(windows.items())]
     session: Any = Session(handle)
     session.arena = SimpleNamespace(outputs=region)
     session._memory = SimpleNamespace(whole=noise(region.stop))
@@ -60,7 +60,7 @@ def expected(session: Session, calls: int, addresses: list[int]) -> list[list[in
 
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[Session, int, list[int], list[torch.Tensor]]:
-    """Windows with and without gaps, and addresses that follow each other at a distance, until they do not."""
+    """MappedMemory with and without gaps, and addresses that follow each other at a distance, until they do not."""
     sizes = draw(st.lists(st.sampled_from([0, 1, 7, 8, 16, 24, 64]), min_size=1, max_size=3))
     calls = draw(st.integers(1, 14))
     base, windows = LOW, {}

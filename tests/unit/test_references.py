@@ -43,7 +43,7 @@ class FakeProcessHandle:
     def reserved(self, slow: Slow | None) -> AbstractContextManager[None]:
         return ProcessHandle.reserved(self, slow)  # type: ignore[arg-type]
 
-    def strike(self) -> None:
+    def start_kill(self) -> None:
         self.struck = True
 
     def load_reference(self, source: bytes, entry_point: str, timeout_s: float, **_: Any) -> None:

@@ -33,12 +33,12 @@ class FakeProcess:
     def __init__(self) -> None:
         self.killed = False
         self.struck = False
-        self.is_there = True
+        self.is_running = True
 
     def wait_ready(self) -> None:
         pass
 
-    def strike(self) -> None:
+    def start_kill(self) -> None:
         self.struck = True
 
     def kill(self, *, wait_s: float = 0.0) -> None:
@@ -145,7 +145,7 @@ def test_a_spare_is_warm_when_it_is_taken_and_another_is_begun(ward: Ward, opene
 def test_a_spare_that_has_ended_is_not_handed_out(ward: Ward, opened: Open) -> None:
     warm_pool = opened(1)
     _until(lambda: len(ward.raised) == 1 and Command.COMPILE_FIRST in ward.raised[0].asked)
-    ward.raised[0].process.is_there = False  # type: ignore[misc]
+    ward.raised[0].process.is_running = False  # type: ignore[misc]
     assert warm_pool.take() is ward.raised[1]
     _until(lambda: ward.raised[0].closed)
 

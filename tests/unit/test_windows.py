@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.protocol import shared_memory
-from workers.referee.session.mapped_memory import AREA_BYTES, MOST_AREAS, Windows
+from workers.referee.session.mapped_memory import AREA_BYTES, MOST_AREAS, MappedMemory
 
 UNIT = 64
 """Of a piece's size, as 2 MiB is of a GPU's."""
@@ -60,7 +60,7 @@ BORDER = AREA_BYTES * 3
 )
 def test_every_byte_is_shown_where_it_lies(places: set[int], chance: random.Random, origin: int) -> None:
     """Around a border between areas, too, and of a piece that lies across it."""
-    shown = Windows(torch.device("cpu"))
+    shown = MappedMemory(torch.device("cpu"))
     number = {place: index + 1 for index, place in enumerate(places)}
     order = list(places)
     chance.shuffle(order)
@@ -74,7 +74,7 @@ def test_every_byte_is_shown_where_it_lies(places: set[int], chance: random.Rand
 
 
 def test_what_lies_in_one_piece_is_one(mapping: SimpleNamespace) -> None:
-    shown = Windows(torch.device("cpu"))
+    shown = MappedMemory(torch.device("cpu"))
     for index in (1, 3, 0, 2):
         shown.add(BORDER + index * UNIT, UNIT, index)
     found = shown.at(BORDER + 1, 1 << 40)
@@ -89,7 +89,7 @@ def test_what_lies_in_one_piece_is_one(mapping: SimpleNamespace) -> None:
 
 def test_a_process_has_no_more_than_some_of_our_addresses(mapping: SimpleNamespace) -> None:
     """It says itself where its memory lies."""
-    shown = Windows(torch.device("cpu"))
+    shown = MappedMemory(torch.device("cpu"))
     for area in range(MOST_AREAS + 5):
         shown.add(area * AREA_BYTES, UNIT, area)
     assert mapping.sizes == [AREA_BYTES] * MOST_AREAS + [UNIT] * 5

@@ -23,11 +23,11 @@ class Cancellation:
         with self._lock:
             self._process = process
             if self.requested and process is not None:
-                process.strike()
+                process.start_kill()
 
     def request(self) -> None:
         """Request the cancellation and kill the process."""
         with self._lock:
             self.requested = True
             if self._process is not None:
-                self._process.strike()
+                self._process.start_kill()

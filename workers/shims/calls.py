@@ -127,23 +127,23 @@ class Slots:
     """Input and output tensors over the arena, made once so that a call pays only for itself."""
 
     def __init__(
-        self, spec: problem_spec.Spec, place: problem_spec.Arena, arena: Memory, shared: Shared, mailbox: mmap.mmap
+        self, spec: problem_spec.Spec, arena: problem_spec.Arena, memory: Memory, shared: Shared, mailbox: mmap.mmap
     ) -> None:
         """Views for every slot of the arena; `mailbox` is where the pointers go."""
         self._shared = shared
         self._mailbox = mailbox
         self._held: list[Any] = []
         self._graphs = graph_capture.Graphs()
-        self._device = arena.whole.device
-        self._touched = torch.zeros(1, device=arena.whole.device) if arena.whole.is_cuda else None
-        self._on_gpu = arena.whole.is_cuda
+        self._device = memory.whole.device
+        self._touched = torch.zeros(1, device=memory.whole.device) if memory.whole.is_cuda else None
+        self._on_gpu = memory.whole.is_cuda
         self._node = spec.inputs
         self._outputs_node = spec.outputs
-        self._has_numbers = any(leaf["kind"] != "tensor" for leaf in place.inputs.leaves)
-        self._inputs = [place.inputs.views(arena, slot) for slot in range(place.inputs.slots)]
+        self._has_numbers = any(leaf["kind"] != "tensor" for leaf in arena.inputs.leaves)
+        self._inputs = [arena.inputs.views(memory, slot) for slot in range(arena.inputs.slots)]
         self._arguments = [layout.rebuild(self._node, iter(views)) for views in self._inputs]
-        self._outputs = [place.outputs.views(arena, slot) for slot in range(place.outputs.slots)]
-        self._sight = None if self._on_gpu else Sight(arena, place.inputs)
+        self._outputs = [arena.outputs.views(memory, slot) for slot in range(arena.outputs.slots)]
+        self._sight = None if self._on_gpu else Sight(memory, arena.inputs)
 
     def arguments(self, slot: int) -> list[Any]:
         """Positional arguments of the call on `slot`."""

@@ -68,8 +68,8 @@ class Shim:
         """The model, by name where the problem gives its inputs so."""
         self._unmatched = ""
         """Weights of the problem that the model has no place for, in words."""
-        self._place: problem_spec.Arena | None = None
-        self._arena: shared_memory.Memory | None = None
+        self._arena: problem_spec.Arena | None = None
+        self._memory: shared_memory.Memory | None = None
         self._slots: calls.Slots | None = None
         self._shared = calls.Shared()
         if self._device.type == "cuda":
@@ -160,15 +160,15 @@ class Shim:
         """Build the model as the reference was built, then give it the reference's parameters."""
         assert self._spec is not None
         assert self._mailbox is not None
-        self._place = place = problem_spec.arena(self._spec, slots)
-        self._arena = arena = shared_memory.attach(self._device, fd, place.candidate_bytes)
+        self._arena = arena = problem_spec.arena(self._spec, slots)
+        self._memory = memory = shared_memory.attach(self._device, fd, arena.candidate_bytes)
         if self._device.type == "cpu":
-            self._recorder.arena = range(arena.whole.data_ptr(), arena.whole.data_ptr() + place.candidate_bytes)
+            self._recorder.arena = range(memory.whole.data_ptr(), memory.whole.data_ptr() + arena.candidate_bytes)
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         self._build(seed)
         given = self._fit()
         bits = self._bits(given) if isinstance(self._model, torch.nn.Module) else 0
-        self._slots = calls.Slots(self._spec, place, arena, self._shared, self._mailbox)
+        self._slots = calls.Slots(self._spec, arena, memory, self._shared, self._mailbox)
         told = control_channel.put_text(self._mailbox, self._unmatched)
         return Reply(Outcome.DONE, bits, told)
 
@@ -189,16 +189,16 @@ class Shim:
     def _values(self) -> dict[str, torch.Tensor]:
         """Weights of the problem, by name, as they lie in the arena."""
         assert self._spec is not None
-        assert self._place is not None
         assert self._arena is not None
-        return dict(zip(self._spec.parameters, self._place.parameters.views(self._arena, 0), strict=True))
+        assert self._memory is not None
+        return dict(zip(self._spec.parameters, self._arena.parameters.views(self._memory, 0), strict=True))
 
     def _build(self, seed: bytes) -> None:
         """A model with parameters of its own."""
         assert self._spec is not None
-        assert self._place is not None
         assert self._arena is not None
-        positional, keyword = layout.rebuild(self._spec.init, iter(self._place.init.views(self._arena, 0)))
+        assert self._memory is not None
+        positional, keyword = layout.rebuild(self._spec.init, iter(self._arena.init.views(self._memory, 0)))
         calls.seed_everything(seed, calls.CONSTRUCTING)
         self._model = self._entry(*positional, **keyword)
         if isinstance(self._model, torch.nn.Module):
@@ -210,8 +210,8 @@ class Shim:
         """Give every parameter and buffer the reference's values where name, shape and dtype agree, or where it stands
         for another name; the names that agree."""
         assert self._spec is not None
-        assert self._place is not None
         assert self._arena is not None
+        assert self._memory is not None
         given: set[str] = set()
         if not isinstance(self._model, torch.nn.Module):
             return given

@@ -26,8 +26,8 @@ def compute(
 ) -> bool:
     """The reference's outputs and the fp64 outputs for these inputs; whether the latter are in fp64."""
     spec, rows, twin = session.spec, session.spec.piece_rows, session.twin
-    assert session.place is not None
-    best, streamed = true_answer.Truth(spec.truth), session.place.slots.streamed
+    assert session.arena is not None
+    best, streamed = true_answer.Truth(spec.truth), session.arena.slots.streamed
     if rows is not None:
         for start in range(0, baseline_at[0].shape[0], rows):
             piece = pieces.cut(inputs, rows, start)
@@ -57,15 +57,15 @@ def compute(
 def excused(session: Session, slot: int, until: float) -> list[equivalent_answers.Leaf] | None:
     """Elements of an answer that are right without being as expected, looked for until a process time in seconds; None
     where memory for it was not planned."""
-    assert session.place is not None
     assert session.arena is not None
+    assert session.memory is not None
     spec, best = session.spec, true_answer.Truth(session.spec.truth)
     inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
-    got = session.place.outputs.views(session.arena, slot)
+    got = session.arena.outputs.views(session.memory, slot)
     model = session.model if session.twin is None else session.twin
     rows = spec.piece_rows
     if rows is None:
-        if not session.place.slots.together:
+        if not session.arena.slots.together:
             return None
         return equivalent_answers.look(model, best, inputs, got, until)
     return equivalent_answers.together(

@@ -49,20 +49,20 @@ class Playback:
         leaves the generator in disorder."""
 
     def record(
-        self, place: problem_spec.Arena, arena: Memory, fill: Fill, models: Iterable[object]
+        self, arena: problem_spec.Arena, memory: Memory, fill: Fill, models: Iterable[object]
     ) -> Recording | None:
         """None where it cannot be recorded, or would not be the same.  Leaves the generators in some state or other.
 
         `models`: those that `fill` calls.  Whichever writes into a tensor that was there before has its input sets made
         one after the other: side by side, one would overwrite another.  Raises the errors of `fill`."""
-        if place.inputs.slot_bytes + place.baseline.slot_bytes + place.expected.slot_bytes > LARGEST_BYTES:
+        if arena.inputs.slot_bytes + arena.baseline.slot_bytes + arena.expected.slot_bytes > LARGEST_BYTES:
             return None
-        scratch = Scratch(place, self._device)
+        scratch = Scratch(arena, self._device)
         fill(scratch.views[0])  # objects made in the first call of all are there afterwards, and watched from then on
         before = _versions(models)
         shared = write_tracking.elsewhere(lambda: fill(scratch.views[0]), scratch.whole) or _versions(models) != before
         graph = self._captured(scratch, fill, 1 if shared else SETS)
-        recording = Recording(graph, scratch, place, arena) if graph is not None else None
+        recording = Recording(graph, scratch, arena, memory) if graph is not None else None
         self.given_up = recording is None or not _agree(recording, scratch, fill)
         return None if self.given_up else recording
 
@@ -132,11 +132,11 @@ def _versions(models: Iterable[object]) -> list[int | object]:
 class Scratch:
     """Slots of its own, in which a recording writes."""
 
-    def __init__(self, place: problem_spec.Arena, device: torch.device) -> None:
+    def __init__(self, arena: problem_spec.Arena, device: torch.device) -> None:
         """Laid out as those of an arena are."""
-        inputs = replace(place.inputs, start=0, slots=SETS)
-        baseline = replace(place.baseline, start=inputs.stop, slots=SETS)
-        expected = replace(place.expected, start=baseline.stop, slots=SETS)
+        inputs = replace(arena.inputs, start=0, slots=SETS)
+        baseline = replace(arena.baseline, start=inputs.stop, slots=SETS)
+        expected = replace(arena.expected, start=baseline.stop, slots=SETS)
         self.whole = torch.zeros(expected.stop, dtype=torch.uint8, device=device)
         self.regions = (inputs, baseline, expected)
         self.views: list[Views] = [
@@ -151,12 +151,14 @@ class Scratch:
 class Recording:
     """Recording that makes input sets of one session, repeatedly."""
 
-    def __init__(self, graph: torch.cuda.CUDAGraph, scratch: Scratch, place: problem_spec.Arena, arena: Memory) -> None:
+    def __init__(
+        self, graph: torch.cuda.CUDAGraph, scratch: Scratch, arena: problem_spec.Arena, memory: Memory
+    ) -> None:
         """`graph` writes into `scratch`."""
         self._graph = graph
         self._scratch = scratch
-        self._whole = arena.whole
-        self._regions = (place.inputs, place.baseline, place.expected)
+        self._whole = memory.whole
+        self._regions = (arena.inputs, arena.baseline, arena.expected)
 
     def replay(self) -> None:
         """The next `SETS` input sets, in the scratch."""

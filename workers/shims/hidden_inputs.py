@@ -23,9 +23,9 @@ _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 class Sight:
     """Input slots of an arena that can be read."""
 
-    def __init__(self, arena: Memory, inputs: layout.Region) -> None:
+    def __init__(self, memory: Memory, inputs: layout.Region) -> None:
         """All of them, as yet."""
-        self._base = arena.whole.data_ptr() + inputs.start
+        self._base = memory.whole.data_ptr() + inputs.start
         self._size = inputs.slot_bytes
         self._of_pages = self._base % mmap.PAGESIZE == 0 and self._size % mmap.PAGESIZE == 0
         """Not where pages are larger than the layout reckons with: then slots share them, and none can be hidden."""

@@ -110,8 +110,8 @@ class InputSlots:
     def _without_memory(self, session: Session, error: Exception) -> str:
         """A problem that fills the device leaves no memory for the copies of its inputs that some variants take; any
         other may have it later."""
-        assert session.place is not None
-        if not session.place.slots.streamed:
+        assert session.arena is not None
+        if not session.arena.slots.streamed:
             raise error
         torch.cuda.empty_cache()
         return NO_MEMORY
@@ -123,7 +123,7 @@ class InputSlots:
         inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
         if spec.piece_rows is not None:
             inputs = pieces.cut(inputs, spec.piece_rows, 0)
-        elif session.place is not None and not session.place.slots.together:
+        elif session.arena is not None and not session.arena.slots.together:
             return 0.0, 0.0  # memory for one more answer was not planned for
 
         def answer(given: list[Any]) -> Any:

@@ -147,28 +147,28 @@ class Shim:
     def _lay_out(self, session: Session, fd: int, slots: problem_spec.Slots) -> Reply:
         """Map the arena and write the constant values: parameters and constructor arguments."""
         assert self._mailbox is not None
-        place = problem_spec.arena(session.spec, slots)
-        arena = shared_memory.attach(self._device, fd, place.reference_bytes)
+        arena = problem_spec.arena(session.spec, slots)
+        memory = shared_memory.attach(self._device, fd, arena.reference_bytes)
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         if isinstance(session.model, torch.nn.Module):
             tensors = [*session.model.named_parameters(), *session.model.named_buffers()]
-            for view, (_, tensor) in zip(place.parameters.views(arena, 0), tensors, strict=True):
+            for view, (_, tensor) in zip(arena.parameters.views(memory, 0), tensors, strict=True):
                 view.copy_(tensor.detach())
-        write(place.init.views(arena, 0), session.init)
-        session.place, session.arena, session.recording = place, arena, None
-        session.slots = calls.Slots(session.spec, place, arena, self._shared, self._mailbox)
+        write(arena.init.views(memory, 0), session.init)
+        session.arena, session.memory, session.recording = arena, memory, None
+        session.slots = calls.Slots(session.spec, arena, memory, self._shared, self._mailbox)
         settle(self._device)
-        session.inputs = [place.inputs.views(arena, slot) for slot in range(slots.inputs)]
+        session.inputs = [arena.inputs.views(memory, slot) for slot in range(slots.inputs)]
         session.answers = [
-            (place.baseline.views(arena, slot), place.expected.views(arena, slot)) for slot in range(slots.expected)
+            (arena.baseline.views(memory, slot), arena.expected.views(memory, slot)) for slot in range(slots.expected)
         ]
         return Reply(Outcome.DONE)
 
     def _refit(self, session: Session) -> Reply:
         """Constants as they lie in the arena by now, for the model and its twin; in place, where recordings look."""
-        assert session.place is not None
         assert session.arena is not None
-        views = zip(session.spec.parameters, session.place.parameters.views(session.arena, 0), strict=True)
+        assert session.memory is not None
+        views = zip(session.spec.parameters, session.arena.parameters.views(session.memory, 0), strict=True)
         values = {name: view for name, view in views if name in session.spec.constants}
         with torch.no_grad():
             for model in (session.model, session.twin):
@@ -198,17 +198,17 @@ class Shim:
         recorded."""
         if self._playback is None or self._playback.given_up or self._problem.by_cases:
             return None
-        if session.place is None or not session.place.slots.together:
+        if session.arena is None or not session.arena.slots.together:
             return None
         if session.recording is None and count >= RECORDED_FROM:
-            assert session.place is not None
             assert session.arena is not None
+            assert session.memory is not None
 
             def fill(views: graph_replay.Views) -> None:
                 self._filler.fill(session, views[0], (views[1], views[2]))
 
             models = (session.model, session.twin)
-            session.recording = self._playback.record(session.place, session.arena, fill, models)
+            session.recording = self._playback.record(session.arena, session.memory, fill, models)
         return session.recording
 
     def _expect(self, session: Session, first: int, count: int, fd: int | None, *, own: bool) -> Reply:
@@ -216,18 +216,18 @@ class Shim:
         their first slots, or in the memory that comes along.  Answers how many could be computed in fp64: of a problem
         that fills the device those may be none, and then their expected outputs are the reference's own.  `own`: the
         baseline alone."""
-        assert session.place is not None
         assert session.arena is not None
+        assert session.memory is not None
         assert session.slots is not None
         session.slots.let_go()
-        place, exact = session.place, 0
+        arena, exact = session.arena, 0
         answers = session.answers
-        if own and place.slots.streamed:
-            answers = [(place.baseline.views(session.arena, 0), [])]
+        if own and arena.slots.streamed:
+            answers = [(arena.baseline.views(session.memory, 0), [])]
         if fd is not None:
-            expected = shared_memory.attach(self._device, fd, place.expected.stop)
+            expected = shared_memory.attach(self._device, fd, arena.expected.stop)
             os.close(fd)
-            answers = [(place.baseline.views(session.arena, 0), place.expected.views(expected, 0))]
+            answers = [(arena.baseline.views(session.memory, 0), arena.expected.views(expected, 0))]
         for slot, (baseline_at, expected_at) in zip(range(first, first + count), answers, strict=False):
             inputs = layout.rebuild(session.spec.inputs, iter(session.inputs[slot]))
             given = copy.deepcopy(inputs) if session.spec.mutated_inputs else inputs

@@ -37,8 +37,8 @@ class Session:
         """Views of input slots, one list a slot."""
         self.answers: list[Answers] = []
         """Views of baseline and expected outputs, one pair a slot."""
-        self.place: problem_spec.Arena | None = None
-        self.arena: shared_memory.Memory | None = None
+        self.arena: problem_spec.Arena | None = None
+        self.memory: shared_memory.Memory | None = None
         self.recording: graph_replay.Recording | None = None
         self.moved: tuple[float, float] | None = None
         """Shift of the problem's own inputs and of their answer by roundings (workers.protocol.input_domain); None
@@ -46,8 +46,8 @@ class Session:
 
     def answers_of(self, slot: int) -> Answers | None:
         """Views for the expected outputs of a slot, written as its inputs are drawn; None where they are made later."""
-        assert self.place is not None
-        return self.answers[slot] if self.place.slots.together else None
+        assert self.arena is not None
+        return self.answers[slot] if self.arena.slots.together else None
 
 
 def seed_slot(seed: bytes, slot: int) -> None:

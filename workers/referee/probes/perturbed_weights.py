@@ -55,7 +55,7 @@ PROCESS_ERRORS = (FailedError, Ended, TimedOut, ValueError)
 def constant_names(spec: problem_spec.Spec, candidate: Session) -> tuple[str, ...]:
     """Constants of the problem that the candidate's model has or has no place for, as its process reports.  Without a
     place they could never be trained."""
-    asked = candidate.namesakes | candidate.namesakes >> control_channel.ABSENT_BIT
+    asked = candidate.matching_constants | candidate.matching_constants >> control_channel.ABSENT_BIT
     return tuple(name for bit, name in enumerate(spec.constants) if asked >> bit & 1)
 
 

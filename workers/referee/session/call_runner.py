@@ -16,7 +16,7 @@ from app.domain.evaluation import Trial
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import Command, Delivering
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session import correctness, trivial_answers
+from workers.referee.session import correctness, null_answers
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, reference_side
@@ -242,7 +242,7 @@ class CallRunner(Draws):
             self._answer_ns(IDLE_US, RESTING_S)
             before_ns = time.perf_counter_ns() - began
         if session is self.candidate:
-            session.process.require_standing()
+            session.process.require_frozen()
         return before_ns
 
     def time_limit_s(self, session: Session, count: int) -> float:
@@ -308,7 +308,7 @@ class CallRunner(Draws):
         if not self.arena.slots.together:
             calls = min(calls, NULL_CALLS, max(1, self.arena.slots.expected))
         found = self.truth([(batch, 0, calls)])
-        self.record.null_answers = trivial_answers.null_answers(
+        self.record.null_answers = null_answers.accepted(
             list(map(_thinned, found.expected)), list(map(_thinned, found.baseline)), self.record.rule
         )
         return found

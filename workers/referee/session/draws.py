@@ -25,7 +25,7 @@ from workers.referee.session.process import FailedError
 from workers.referee.session.process_session import Session, synchronize
 from workers.referee.session.second_look import SecondLooks
 from workers.referee.session.verification import Record
-from workers.referee.session.weak_method import weakly
+from workers.referee.session.weak_method import weak_method
 from workers.sandbox.process import Ended, TimedOut
 
 SLOW_TRUTH_S = 0.1
@@ -74,8 +74,8 @@ class Draws:
         beforehand."""
         self.streams = slots.streamed
         """True if memory holds a single call."""
-        self.record = Record(spec, reference.arena, weakly(self.truth), weakly(self.own_outputs), rule)
-        self.record.second_looks = SecondLooks(weakly(self.ask_second_look))
+        self.record = Record(spec, reference.arena, weak_method(self.truth), weak_method(self.own_outputs), rule)
+        self.record.second_looks = SecondLooks(weak_method(self.ask_second_look))
         self.truth_s = math.inf
         """Least time so far for the expected outputs of one call, in seconds, if they are made when outputs are
         verified."""

@@ -36,13 +36,13 @@ _SIGXCPU = 24
 
 BF16 = "not verifiable on CPU: Triton's interpreter computes bf16 wrongly"
 
-LACKS = "not verifiable on CPU: Triton's interpreter lacks what a kernel uses"
-_LACKING = ("not supported in interpreter mode", (b"inline_asm", b"libdevice"))
+BEYOND_INTERPRETER = "not verifiable on CPU: Triton's interpreter lacks what a kernel uses"
+_BEYOND_INTERPRETER_SIGNS = ("not supported in interpreter mode", (b"inline_asm", b"libdevice"))
 """Message of the interpreter, and the source text that causes it."""
 
 
-ABSENT = "the candidate asks for a GPU; this device is the CPU"
-_ASKING = ("Torch not compiled with CUDA enabled", "without ATen_cuda library", "Found no NVIDIA driver")
+NEEDS_GPU = "the candidate asks for a GPU; this device is the CPU"
+_NEEDS_GPU_SIGNS = ("Torch not compiled with CUDA enabled", "without ATen_cuda library", "Found no NVIDIA driver")
 """Messages of torch where a candidate names a GPU (`device="cuda"`, `x.cuda()`)."""
 
 
@@ -81,13 +81,13 @@ def may_be_interpreter_fault(job: Job, spec: problem_spec.Spec, device: Device) 
 
 def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
     """Test whether a call failed because the interpreter lacks an instruction or a device function."""
-    said, names = _LACKING
+    said, names = _BEYOND_INTERPRETER_SIGNS
     return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
 
 
 def names_a_gpu(device: Device, message: str) -> bool:
     """Test whether a candidate failed because it names a GPU and this device is none: on one it may be right."""
-    return device.torch_device.type == "cpu" and any(words in message for words in _ASKING)
+    return device.torch_device.type == "cpu" and any(words in message for words in _NEEDS_GPU_SIGNS)
 
 
 def _is_interpreted(job: Job, device: Device) -> bool:
@@ -141,9 +141,9 @@ class AttributeToCandidate:
             if error.outcome is Outcome.CALL_FAILED and lacks_interpreter_support(
                 self._job, self._device, error.message
             ):
-                raise invalid("not_verifiable_on_cpu", f"{LACKS} ({error.message})", error.log) from error
+                raise invalid("not_verifiable_on_cpu", f"{BEYOND_INTERPRETER} ({error.message})", error.log) from error
             if names_a_gpu(self._device, error.message):
-                raise invalid("needs_gpu", f"{ABSENT} ({error.message})", error.log) from error
+                raise invalid("needs_gpu", f"{NEEDS_GPU} ({error.message})", error.log) from error
             status = _STATUS[error.outcome]
             out_of_memory = is_out_of_memory(error)
             raise Fault(

@@ -23,48 +23,48 @@ MOST_AREAS = 16
 all."""
 
 
-class Stretch(NamedTuple):
+class Extent(NamedTuple):
     """Contiguous memory."""
 
     base: int
     """First address in the process."""
     pieces: tuple[shared_memory.DeviceMemory, ...]
-    shown: torch.Tensor
+    memory: torch.Tensor
     """uint8, all of it."""
 
     @property
     def end(self) -> int:
         """Address after the last byte, in the process."""
-        return self.base + len(self.shown)
+        return self.base + len(self.memory)
 
 
-class Windows:
+class MappedMemory:
     """Mapped memory of one process."""
 
     def __init__(self, device: torch.device) -> None:
         """Without a mapping at first."""
         self._device = device
         self._areas: dict[int, shared_memory.Addresses] = {}
-        self._stretches: list[Stretch] = []
+        self._extents: list[Extent] = []
         """Ordered by first address."""
 
     def __len__(self) -> int:
         """Number of mapped pieces."""
-        return sum(len(stretch.pieces) for stretch in self._stretches)
+        return sum(len(extent.pieces) for extent in self._extents)
 
     def add(self, base: int, size: int, fd: int) -> None:
         """Map the process's memory from `base` on.  Raises CudaDriverError if it cannot be mapped, or the addresses are
         taken."""
         piece = shared_memory.attach_at(self._device, fd, size, self._place(base, size))
-        index = bisect.bisect(self._stretches, base, key=_base)
-        around = self._stretches[max(0, index - 1) : index + 1]
+        index = bisect.bisect(self._extents, base, key=_base)
+        around = self._extents[max(0, index - 1) : index + 1]
         before = tuple(it for it in around if (it.end, it.pieces[-1].end) == (base, piece.first))
         after = tuple(it for it in around if (it.base, it.pieces[0].first) == (base + size, piece.end))
         pieces = (*_pieces(before), piece, *_pieces(after))
         for joined in (*before, *after):
-            self._stretches.remove(joined)
-        found = Stretch(before[0].base if before else base, pieces, shared_memory.in_one_piece(pieces))
-        bisect.insort(self._stretches, found, key=_base)
+            self._extents.remove(joined)
+        found = Extent(before[0].base if before else base, pieces, shared_memory.in_one_piece(pieces))
+        bisect.insort(self._extents, found, key=_base)
 
     def _place(self, base: int, size: int) -> shared_memory.Place | None:
         """Address in the referee; None for any address, if the memory crosses areas or the process has too many of
@@ -78,21 +78,21 @@ class Windows:
 
     def at(self, address: int, size: int) -> torch.Tensor | None:
         """The process's memory from `address` on, contiguous, at most `size` bytes; None if nothing is mapped there."""
-        index = bisect.bisect_right(self._stretches, address, key=_base) - 1
-        if index < 0 or address >= self._stretches[index].end:
+        index = bisect.bisect_right(self._extents, address, key=_base) - 1
+        if index < 0 or address >= self._extents[index].end:
             return None
-        base, _, shown = self._stretches[index]
-        return shown[address - base : address - base + size]
+        base, _, memory = self._extents[index]
+        return memory[address - base : address - base + size]
 
     def clear(self) -> None:
         """Unmap everything once its last tensor is gone."""
-        self._stretches.clear()
+        self._extents.clear()
         self._areas.clear()
 
 
-def _base(stretch: Stretch) -> int:
-    return stretch.base
+def _base(extent: Extent) -> int:
+    return extent.base
 
 
-def _pieces(stretches: tuple[Stretch, ...]) -> tuple[shared_memory.DeviceMemory, ...]:
-    return tuple(piece for stretch in stretches for piece in stretch.pieces)
+def _pieces(extents: tuple[Extent, ...]) -> tuple[shared_memory.DeviceMemory, ...]:
+    return tuple(piece for extent in extents for piece in extent.pieces)

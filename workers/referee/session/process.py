@@ -16,7 +16,7 @@ import torch
 from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Outcome
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session.mapped_memory import Windows
+from workers.referee.session.mapped_memory import MappedMemory
 from workers.sandbox.process import Confined, TimedOut
 
 NO_SEED = bytes(32)
@@ -65,7 +65,7 @@ class ProcessHandle:
         self._sequence = 0
         self._mailbox_fd = shared_memory.host_file("mailbox", control_channel.MAILBOX_BYTES)
         self.mailbox = mmap.mmap(self._mailbox_fd, control_channel.MAILBOX_BYTES)
-        self._windows = Windows(device)
+        self._mapped = MappedMemory(device)
 
     def ask(
         self,
@@ -200,9 +200,9 @@ class ProcessHandle:
         if fd is None:
             raise ValueError("expected a descriptor of device memory, got none")
         try:
-            if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._windows) >= MAX_SEGMENTS:
+            if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._mapped) >= MAX_SEGMENTS:
                 raise ValueError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
-            self._windows.add(base, size, fd)
+            self._mapped.add(base, size, fd)
         except shared_memory.CudaDriverError as error:
             raise ValueError(f"what was shared is no device memory of {size:,} bytes: {error}") from error
         finally:
@@ -210,15 +210,15 @@ class ProcessHandle:
 
     def window(self, address: int, size: int) -> torch.Tensor | None:
         """The process's memory from `address` on, contiguous, at most `size` bytes; None if it is not mapped."""
-        return self._windows.at(address, size)
+        return self._mapped.at(address, size)
 
     def close_windows(self) -> None:
         """Unmap everything that `open_window` mapped."""
-        self._windows.clear()
+        self._mapped.clear()
 
     def rest(self) -> None:
         """Mark the process as idle."""
-        self.process.look_away()
+        self.process.close_proc_files()
 
     def close(self, *, wait_s: float = 0.0) -> None:
         """Kill the process, wait up to `wait_s` for its end, and release the memory."""

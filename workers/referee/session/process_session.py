@@ -40,7 +40,7 @@ class Session:
         """How timed blocks deliver outputs; see `survey` in timing/output_mapping.py."""
         self.mapped_calls = control_channel.POINTERS_BYTES
         """Number of calls with outputs that fit into memory shared by the process."""
-        self.namesakes = 0
+        self.matching_constants = 0
         """Bits: constants of the spec that the model has, and those that it has no place for
         (control_channel.ABSENT_BIT), as its process reports."""
         self.unmatched = ""
@@ -104,7 +104,7 @@ class Session:
             synchronize(self.handle.device)
         try:
             inputs, expected = arena.slots
-            self.namesakes, self.unmatched = self.ask_for_text(
+            self.matching_constants, self.unmatched = self.ask_for_text(
                 Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd
             )
         finally:

@@ -121,7 +121,7 @@ class References:
             idle = [key for key, handle in self._known.items() if not handle.sessions]
             idle_handles = [self._known.pop(key) for key in idle]
         for handle in idle_handles:
-            handle.process.strike()  # all at once: they die side by side
+            handle.process.start_kill()  # all at once: they die side by side
         for handle in idle_handles:
             handle.close(wait_s=END_S)
 
@@ -158,7 +158,7 @@ class References:
                 if known is handle:
                     self._stuck[key.rpartition("/")[0]] = time.monotonic()
         self.discard(handle)
-        handle.process.strike()
+        handle.process.start_kill()
 
     def discard_ended(self) -> None:
         """Remove processes that have ended between requests."""
@@ -168,7 +168,7 @@ class References:
             if not handle.lock.acquire(blocking=False):
                 continue  # the thread that is asking it sees its end
             try:
-                there = handle.process.is_there
+                there = handle.process.is_running
             finally:
                 handle.lock.release()
             if not there:

@@ -191,7 +191,7 @@ class Host:
             except ZygoteError as error:  # the warden could not confine it, or has ended
                 _log.warning("a spare process is of no use, another is forked: %s", error)
             else:
-                if handle.process.is_there:
+                if handle.process.is_running:
                     return handle
                 _log.warning("a spare process has ended before it was used, another is forked")
             handle.close()
@@ -204,7 +204,7 @@ class Host:
         On a GPU it is killed at once: a frozen process keeps memory that others may have reserved, and a kernel without
         an end would run on.  On the CPU it stays frozen until `reap`."""
         if self._warm_pool is not None:
-            handle.process.strike()
+            handle.process.start_kill()
             self._warm_pool.reap(handle)
             return
         try:

@@ -67,7 +67,7 @@ class WarmPool:
             self._wanted.release()
             if isinstance(handle, Exception):
                 raise ZygoteError(f"no candidate's process could be prepared: {handle}") from handle
-            if handle.process.is_there:
+            if handle.process.is_running:
                 return handle
             self.reap(handle)  # it ended in the queue
 

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def weakly(method: Callable[P, R]) -> Callable[P, R]:
+def weak_method(method: Callable[P, R]) -> Callable[P, R]:
     """The method without a strong reference to its object; raises ReferenceError once the object is gone."""
     found = weakref.WeakMethod(method)
 

@@ -51,7 +51,7 @@ Evaluate = Callable[[Job], Evaluation]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class BaselineResult:
     """Result of a baseline's measurement, or the reason why there is none."""
 
     over_eager: estimators.Interval | None = None
@@ -63,11 +63,11 @@ class Found:
 
 
 @dataclass(kw_only=True)
-class _Place:
+class _Slot:
     """Result slot of one problem's baseline; the thread that measures it holds the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    found: Found | None = None
+    found: BaselineResult | None = None
 
 
 class Baselines:
@@ -77,26 +77,26 @@ class Baselines:
         """Without measurements at first."""
         self._spans = kept
         self._lock = threading.Lock()
-        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
-    def get(self, key: str, measure: Callable[[], Found], wait_s: float) -> Found:
+    def get(self, key: str, measure: Callable[[], BaselineResult], wait_s: float) -> BaselineResult:
         """The kept result, or that of `measure`.  While another thread measures, waits for its result up to `wait_s`.
         Exceptions of `measure` pass through, and nothing is kept."""
         with self._lock:
-            place = self._places.setdefault(key, _Place())
-            self._places.move_to_end(key)
-            while len(self._places) > self._spans:
-                self._places.popitem(last=False)
-        if not place.lock.acquire(timeout=wait_s):
-            return Found(error=f"another evaluation was still measuring it after {wait_s:g} s", lasting=False)
+            slot = self._slots.setdefault(key, _Slot())
+            self._slots.move_to_end(key)
+            while len(self._slots) > self._spans:
+                self._slots.popitem(last=False)
+        if not slot.lock.acquire(timeout=wait_s):
+            return BaselineResult(error=f"another evaluation was still measuring it after {wait_s:g} s", lasting=False)
         try:
-            if place.found is not None:
-                return place.found
+            if slot.found is not None:
+                return slot.found
             found = measure()
-            place.found = found if found.lasting else None
+            slot.found = found if found.lasting else None
             return found
         finally:
-            place.lock.release()
+            slot.lock.release()
 
 
 def added(
@@ -117,8 +117,8 @@ def added(
     return replace(evaluation, timing=replace(timing, baselines=compared), stage_ms=stage_ms)
 
 
-def _find(job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellation: Cancellation) -> Found:
-    def measure() -> Found:
+def _find(job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellation: Cancellation) -> BaselineResult:
+    def measure() -> BaselineResult:
         found = _found(evaluate(_task(job, name)))
         # A cancelled measurement may have failed because of the cancellation.
         return replace(found, lasting=found.lasting and not cancellation.requested)
@@ -127,7 +127,7 @@ def _find(job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellatio
     return known.get(key, measure, BASELINE_DEADLINE_S + BASELINE_GRACE_S)
 
 
-def compare(name: str, timing: Timing, found: Found) -> BaselineTiming:
+def compare(name: str, timing: Timing, found: BaselineResult) -> BaselineTiming:
     """The candidate's speedup over a baseline, from the speedups of both over the eager reference."""
     if found.over_eager is None:
         return BaselineTiming(name=name, error=found.error)
@@ -164,11 +164,11 @@ def _task(job: Job, name: str) -> Job:
     return replace(job, candidate=compiled(job.reference, job.entry_point, name), backend="torch", options=options)
 
 
-def _found(evaluation: Evaluation) -> Found:
+def _found(evaluation: Evaluation) -> BaselineResult:
     """The baseline's result, from an evaluation of the compiled reference."""
     if evaluation.timing is not None:
-        return Found(over_eager=_log_speedup(evaluation.timing), baseline_us=evaluation.timing.candidate_us)
+        return BaselineResult(over_eager=_log_speedup(evaluation.timing), baseline_us=evaluation.timing.candidate_us)
     assert evaluation.error is not None
     ended = str(evaluation.status).replace("_", " ")
     error = f"{ended}: {evaluation.error.message}"[:ERROR_CHARS]
-    return Found(error=error, lasting=evaluation.status is not Status.INVALID)
+    return BaselineResult(error=error, lasting=evaluation.status is not Status.INVALID)

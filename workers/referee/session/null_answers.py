@@ -16,7 +16,7 @@ LARGE_CALLS = 2
 """Calls for which a large output is compared, to save time; its answers are compared one by one, to save memory."""
 
 
-def null_answers(
+def accepted(
     expected: Sequence[torch.Tensor],
     baseline: Sequence[torch.Tensor],
     rule: correctness.Rule = correctness.DEFAULT_RULE,
