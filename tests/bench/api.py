@@ -93,14 +93,15 @@ def _served(settings: Settings) -> Iterator[tuple[int, int]]:
 class Caller:
     """Keeps a connection per thread."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, timeout_s: float = 120.0) -> None:
         self._port = port
+        self._timeout_s = timeout_s
         self._own = local()
 
     def __call__(self, method: str, path: str, body: object = None) -> tuple[float, Any]:
         """Milliseconds and the JSON of the answer."""
         if not hasattr(self._own, "connection"):
-            self._own.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+            self._own.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout_s)
         data = None if body is None else json.dumps(body)
         began = time.perf_counter()
         self._own.connection.request(method, path, data, {"Content-Type": "application/json"})

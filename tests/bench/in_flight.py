@@ -31,7 +31,7 @@ from tests.bench.api import REFERENCE, Caller, _served
 from tests.bench.several import KERNELS
 from tests.integration import fakes
 
-PATIENCE_S = 120
+PATIENCE_S = 300
 """For one evaluation with its wait behind the others in flight."""
 
 
@@ -55,7 +55,7 @@ def main() -> None:
         ):
             worker = started(services.settings, given.device)
             try:
-                measure(client, Caller(port), given)
+                measure(client, Caller(port, PATIENCE_S), given)
             finally:
                 worker.terminate()
                 worker.wait()
@@ -110,13 +110,13 @@ def measure(client: Client, call: Caller, given: argparse.Namespace) -> None:
 
     ways: dict[str, Callable[[Asked], None]] = {"in_process": in_process, "kernelgym": over_http}
     rates: dict[str, list[float]] = {name: [] for name in ways}
-    with ThreadPoolExecutor(given.flight) as pool:
-        for round_ in range(given.rounds + 1):
-            for name, ask in ways.items():
-                wanted = [asked(number, f"{name} {round_}", given) for number in range(given.requests)]
-                began = time.perf_counter()
+    for round_ in range(given.rounds + 1):
+        for name, ask in ways.items():
+            wanted = [asked(number, f"{name} {round_}", given) for number in range(given.requests)]
+            began = time.perf_counter()
+            with ThreadPoolExecutor(given.flight) as pool:  # new threads: the web closes connections that idle a round
                 list(pool.map(ask, wanted))
-                rates[name].append(given.requests / (time.perf_counter() - began))
+            rates[name].append(given.requests / (time.perf_counter() - began))
     found = {f"{name}_per_s": statistics.median(each[1:]) for name, each in rates.items()}
     ratios = [http / own for own, http in zip(rates["in_process"][1:], rates["kernelgym"][1:], strict=True)]
     told = {"bench": "in_flight", **vars(given), **found, "ratio": statistics.median(ratios), "ratios": ratios}

@@ -68,7 +68,7 @@ def test_hidden_processes_end_with_a_referee_that_is_killed(isolator: referee_cl
 
 
 def _require_gone(*names: str) -> None:
-    until(lambda: not any(map(_processes_named, names)), timeout_s=5)
+    until(lambda: not any(map(_processes_named, names)))
 
 
 CACHES = """
