@@ -203,8 +203,9 @@ class Timing:
     """reference_us / candidate_us."""
     ci_low: float
     ci_high: float
-    """95 % confidence interval of the speedup: the spread of the fastest third of each side's blocks, and that of one
-    process from another (workers/referee/timing/stopping.py)."""
+    """95 % confidence interval of the speedup: the spread of the fastest third of each side's blocks, that of one
+    process from another (workers/referee/timing/stopping.py), and on a GPU that of the reference's times in recent
+    benchmarks (workers/referee/host/reference_history.py)."""
     groups: int
     calls_per_side: int
     handover_us: float

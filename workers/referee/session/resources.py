@@ -99,7 +99,7 @@ class Host:
             lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES), self.device.references_kept, self.device_lock
         )
         self.baselines = Baselines()
-        self.reference_history = ReferenceHistory()
+        self.reference_history = ReferenceHistory(widens=self._on_gpu)
         self.bytes_per_s = 0.0
         self.health = Health(self.device.torch_device)
         self.environment: Environment | None = None
