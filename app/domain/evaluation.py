@@ -9,7 +9,7 @@ from app.domain.evidence import Ablation, CompiledKernel, Testimony
 from app.domain.kernel_profile import Profile
 from app.domain.other_timings import BaselineTiming, DeviceTiming, EventTiming
 
-PROTOCOL = "assay-3"
+PROTOCOL = "assay-4"
 """Names the measurement rules; changes whenever a stored number would mean something else."""
 
 
