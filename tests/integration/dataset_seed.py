@@ -90,17 +90,10 @@ class Stored:
     problem_id: UUID
 
 
-def evaluate(
-    connection: sa.Connection,
-    of: Problem,
-    source: bytes,
-    kind: str = "fast",
-    backend: str = "triton",
-    device: str = "cpu",
-) -> Stored:
-    """Queue, claim and finish one job; `device`: class of the device that the evaluation says it was measured on."""
-    evaluation, label = KINDS[kind]
-    evaluation = replace(evaluation, environment=replace(evaluation.environment, device_class=device))
+def queued(
+    connection: sa.Connection, of: Problem, source: bytes, backend: str = "triton", device: str = "cpu"
+) -> tuple[UUID, UUID]:
+    """Queue one job; its id and that of its problem."""
     [problem_id] = problems.add(connection, [of])
     [candidate_id] = candidates.add(connection, [candidates.Candidate(backend=backend, source=source)])
     options = JobOptions()
@@ -124,6 +117,21 @@ def evaluate(
         options=options,
     )
     [job_id] = jobs.add(connection, [new])
+    return job_id, problem_id
+
+
+def evaluate(
+    connection: sa.Connection,
+    of: Problem,
+    source: bytes,
+    kind: str = "fast",
+    backend: str = "triton",
+    device: str = "cpu",
+) -> Stored:
+    """Queue, claim and finish one job; `device`: class of the device that the evaluation says it was measured on."""
+    evaluation, label = KINDS[kind]
+    evaluation = replace(evaluation, environment=replace(evaluation.environment, device_class=device))
+    job_id, problem_id = queued(connection, of, source, backend, device)
     lease = leases.claim(connection, job_id, "test", 60.0)
     assert lease is not None
     evaluation_id = evaluations.add(connection, lease, worker="w", evaluation=evaluation, verdict=verdict(label))
