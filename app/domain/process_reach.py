@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from itertools import chain
 
 from app.domain.source_ablation import MAX_BYTES
 
@@ -152,7 +153,7 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
     if len(source) > MAX_BYTES:
         return (TOO_LONG,)
     try:
-        tree = ast.parse(source)
+        tree = _loaded(ast.parse(source))
         imported = _imported(tree)
         found = (way for node in ast.walk(tree) for way in (*_ways(node, imported), *_native(node, native)))
         return tuple(dict.fromkeys((*found, *_taking_places(tree), *_code_in_files(tree))))
@@ -165,9 +166,32 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
 def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
     """Names of files that the source has, and may write, which Python would import in place of a library or Assay."""
     try:
-        return tuple(dict.fromkeys(_taking_places(ast.parse(source)))) if len(source) <= MAX_BYTES else ()
+        return tuple(dict.fromkeys(_taking_places(_loaded(ast.parse(source))))) if len(source) <= MAX_BYTES else ()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+
+
+def _loaded(tree: ast.Module) -> ast.Module:
+    """The module without `if __name__ == "__main__":`, which a module that is loaded does not run; whole where it may
+    give itself another name."""
+    renames = any(
+        (isinstance(node, ast.Name) and node.id == "__name__" and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.Constant) and node.value == "__name__")
+        for node in ast.walk(tree)
+    )
+    return tree if renames else ast.Module([*chain.from_iterable(map(_run_when_loaded, tree.body))], [])
+
+
+def _run_when_loaded(statement: ast.stmt) -> list[ast.stmt]:
+    match statement:
+        case ast.If(
+            test=ast.Compare(
+                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+            ),
+            orelse=others,
+        ):
+            return others
+    return [statement]
 
 
 def _taking_places(tree: ast.Module) -> Iterator[str]:

@@ -144,26 +144,26 @@ def _count_work(recorder: base.Recorder) -> None:
     load, store, dot = builder.create_masked_load, builder.create_masked_store, builder.create_dot
     atomics = builder.create_atomic_rmw
 
-    def counting_load(self: Any, ptrs: Any, mask: Any, *args: Any) -> Any:
-        result = load(self, ptrs, mask, *args)
+    def counting_load(self: Any, ptrs: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
+        result = load(self, ptrs, mask, *args, **kwargs)
         if recorder.profiled is not None:
             recorder.work = recorder.work.moved(_count(mask) * result.data.itemsize)
         return result
 
-    def counting_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any) -> Any:
+    def counting_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
         if recorder.profiled is not None:
             recorder.work = recorder.work.moved(_count(mask) * value.data.itemsize)
-        return store(self, ptrs, value, mask, *args)
+        return store(self, ptrs, value, mask, *args, **kwargs)
 
-    def counting_rmw(self: Any, op: Any, ptr: Any, value: Any, mask: Any, *args: Any) -> Any:
+    def counting_rmw(self: Any, op: Any, ptr: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
         if recorder.profiled is not None:
             recorder.work = recorder.work.moved(2 * _count(mask) * value.data.itemsize)
-        return atomics(self, op, ptr, value, mask, *args)
+        return atomics(self, op, ptr, value, mask, *args, **kwargs)
 
-    def counting_dot(self: Any, a: Any, b: Any, *args: Any) -> Any:
+    def counting_dot(self: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
         if recorder.profiled is not None:
             recorder.work = recorder.work.computed(2 * a.data.size * b.data.shape[-1])
-        return dot(self, a, b, *args)
+        return dot(self, a, b, *args, **kwargs)
 
     for name in ("_init_args_hst", "_restore_args_dev"):
         setattr(GridExecutor, name, library_work.copying()(getattr(GridExecutor, name)))
