@@ -2,22 +2,27 @@
 
 Evidence, about the reference alone: it gave the same outputs for inputs under different seeds; a null answer (zeros,
 the mean, the answer to another call) is within tolerance; an input or a parameter was drawn anew and the output
-did not move.  The fault is the problem's, and so the label is never more than suspect, and information where the
-candidate computes: NaN among its inputs comes out where the reference has it, as of no constant and no kept answer."""
+did not move.  The fault is the problem's, and so the label is never more than suspect.  It is information where the
+candidate computes (NaN among its inputs comes out where the reference has it, as of no constant and no kept answer), or
+gains nothing over the reference: KernelBench 3/28 attends across its batch, gives the same answer to every image, NaN
+or not, and would refuse its own copy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
 
-from app.domain.evaluation import Correctness
+from app.domain.evaluation import Correctness, Evaluation
 from app.domain.verdict import Finding, Label, Subject
+
+GAINED = 1.05
+"""Speedup up to which a candidate gains nothing: a kernel that leaves work out is faster."""
 
 
 class DegenerateProblem:
     """Keeps passes that were easy for the wrong reason out of datasets."""
 
-    version = 4
+    version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed: a wrong answer is wrong on any problem."""
@@ -26,11 +31,11 @@ class DegenerateProblem:
             return
         if correctness.output_constant:
             summary = "the reference gives the same answer for different inputs: a right answer proves nothing here"
-            yield self._finding(_weight(correctness), summary, correctness)
+            yield self._finding(_weight(subject.evaluation), summary, correctness)
         elif found := _telling(correctness):
             nulls = ", ".join(found)
             summary = f"an answer that needs no computation is within tolerance ({nulls}): a right one proves nothing"
-            yield self._finding(_weight(correctness), summary, correctness)
+            yield self._finding(_weight(subject.evaluation), summary, correctness)
         elif correctness.insensitive_to:
             names = ", ".join(correctness.insensitive_to)
             yield self._finding(Label.CLEAN, f"the reference's output does not depend on {names}", correctness)
@@ -47,10 +52,12 @@ class DegenerateProblem:
         )
 
 
-def _weight(correctness: Correctness) -> Label:
+def _weight(evaluation: Evaluation) -> Label:
     """Nothing is held against a candidate that computes: with NaN and infinities among the inputs, its answer has them
-    where the reference's has."""
-    return Label.CLEAN if correctness.propagates_nonfinite else Label.SUSPECT
+    where the reference's has.  Nor against one that is no faster than the reference."""
+    computes = evaluation.correctness is not None and bool(evaluation.correctness.propagates_nonfinite)
+    gains = evaluation.timing is None or evaluation.timing.speedup > GAINED
+    return Label.SUSPECT if gains and not computes else Label.CLEAN
 
 
 def _telling(correctness: Correctness) -> tuple[str, ...]:

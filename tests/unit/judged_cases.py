@@ -255,6 +255,14 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         replace(PASSED, correctness=replace(CONSTANT, propagates_nonfinite=False)), "triton", Label.SUSPECT,
         ["degenerate_problem"],
     ),
+    "degenerate_and_no_faster": (
+        replace(contest(speedup=1.01, ci_low=0.9, ci_high=1.6), correctness=CONSTANT), "triton", Label.CLEAN,
+        ["degenerate_problem"],
+    ),
+    "degenerate_and_faster": (
+        replace(contest(speedup=1.2, ci_low=0.9, ci_high=1.6), correctness=CONSTANT), "triton", Label.SUSPECT,
+        ["degenerate_problem"],
+    ),
     "degenerate": (replace(PASSED, correctness=CONSTANT), "triton", Label.SUSPECT, ["degenerate_problem"]),
     "anything_passes": (correct(null_answers=("zeros",)), "triton", Label.SUSPECT, ["degenerate_problem"]),
     "the_mean_of_one_number": (

@@ -1,8 +1,8 @@
 """Times of references in recent benchmarks: a candidate that slows the reference down makes itself look fast.
 
-They also show what placement in device memory does.  The same kernel of a library takes another time in another process
-of the same code, and for as long as that process keeps its memory: 4.9 or 6.4 ms (KernelBench 2/77), 3.26 or 3.48 ms
-(2/61; H200).  No repetition within one benchmark averages that out, so the interval of a speedup is widened by it.
+They also show the effect of placement in device memory.  The same kernel of a library takes another time in another
+process of the same code, and for as long as that process keeps its memory: 4.9 or 6.4 ms (KernelBench 2/77), 3.26 or
+3.48 ms (2/61; H200).  No repetition within one benchmark averages that out, so the interval of a speedup is widened.
 
 The referee keeps the times by problem for as long as it lives, so no candidate can change the times known from
 others."""
@@ -31,7 +31,7 @@ class ReferenceHistory:
     """Times per call of references.  Thread-safe."""
 
     def __init__(self, *, widens: bool = False) -> None:
-        """Without benchmarks at first.  `widens`: intervals are widened by what placement does, as on a GPU."""
+        """Without benchmarks at first.  `widens`: intervals are widened by the effect of placement, as on a GPU."""
         self._widens = widens
         self._lock = threading.Lock()
         self._times_us: OrderedDict[str, deque[float]] = OrderedDict()
@@ -60,8 +60,8 @@ class ReferenceHistory:
 
 def _widened(timing: Timing, before_us: list[float]) -> Timing:
     """The timing with an interval that holds the speedup of equally well placed sides.  The reference may be placed
-    worse than in its fastest benchmark by what it takes longer now, and the candidate as badly as the reference has
-    been in a quarter of its benchmarks."""
+    worse than in its fastest benchmark by the additional time that it takes now, and the candidate as badly as the
+    reference has been in a quarter of its benchmarks."""
     if len(before_us) < BENCHMARKS or min(*before_us, timing.reference_us) < PLACED_US:
         return timing
     known_us = sorted([*before_us, timing.reference_us])
