@@ -30,7 +30,9 @@ def checked(
     if not wrong or any(each.is_far_off(0, exact) for each, exact in zip(found, expected, strict=True)):
         return found
     nearest = [leaf.clone() for leaf in got]
-    leaves = equivalent_answers.look(twin, best, inputs, nearest, time.process_time() + equivalent_answers.LOOK_S)
+    leaves = equivalent_answers.find_equivalent(
+        twin, best, inputs, nearest, time.process_time() + equivalent_answers.LOOK_S
+    )
     return [
         each
         if each.ok[0]

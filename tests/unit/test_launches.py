@@ -94,7 +94,7 @@ def test_only_modules_that_the_candidate_wrote_hold_its_kernels(tmp_path: Any) -
     module = tmp_path / "twice.so"
     module.write_bytes(b"\0_Z5twicePKfPfl\0plain_c\0\x01junk")
     assert {"twice(float const*, float*, long)", "plain_c"} <= kineto._symbols(module)
-    built = kineto.Built(tmp_path)
+    built = kineto.BuiltKernels(tmp_path)
     assert not built.holds("twice(float const*, float*, long)")  # it is not loaded
 
 
@@ -161,6 +161,6 @@ def test_kernels_that_a_source_compiles_as_it_runs_are_its_own() -> None:
 def test_where_a_kernel_comes_from_that_no_operator_launched(tmp_path: Path, name: str, origin: str) -> None:
     path = tmp_path / "candidate.py"
     path.write_text(SOURCE + "\n# __global__ void sm90_xmma_gemm_f32(float* x) {\n")
-    written = kineto.Written(path).holds
+    written = kineto.SourceKernels(path).holds
     [found] = kineto.launches([_on_device(name, 1, 1)], set(), lambda _: False, written)
     assert found.origin == origin

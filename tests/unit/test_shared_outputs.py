@@ -80,7 +80,7 @@ def _left_and_copied(
     os.close(fd)
     shared, mailbox = Shared(), mmap.mmap(-1, control_channel.MAILBOX_BYTES)
     shared.add(Segment(0, 1 << 62))
-    shared.forget_what_is_given_back()
+    shared.forget_after_release()
     for slot in range(CALLS):
         place.inputs.views(arena, slot)[0].fill_(slot + 1)
         place.outputs.views(arena, slot)[0].fill_(-1)

@@ -19,7 +19,7 @@ def _model(**tensors: torch.Tensor) -> nn.Module:
 def test_the_only_one_alike_stands_for_a_constant() -> None:
     model = _model(scale=ONES, shift=ZEROS)
     assert weights.stand_ins(model, CONSTANTS, set()) == {"weight": "scale", "bias": "shift"}
-    assert weights.homeless(model, CONSTANTS, set()) == set()
+    assert weights.absent(model, CONSTANTS, set()) == set()
 
 
 def test_where_several_are_alike_none_does() -> None:
@@ -35,16 +35,16 @@ def test_other_shapes_types_and_values_are_not_alike() -> None:
 
 
 def test_a_model_without_anything_has_no_place() -> None:
-    assert weights.homeless(nn.Module(), CONSTANTS, set()) == {"weight", "bias"}
-    assert weights.homeless(_model(temperature=torch.ones(1)), CONSTANTS, set()) == {"weight", "bias"}
-    assert weights.homeless(_model(weight=ONES), CONSTANTS, {"weight"}) == {"bias"}
+    assert weights.absent(nn.Module(), CONSTANTS, set()) == {"weight", "bias"}
+    assert weights.absent(_model(temperature=torch.ones(1)), CONSTANTS, set()) == {"weight", "bias"}
+    assert weights.absent(_model(weight=ONES), CONSTANTS, {"weight"}) == {"bias"}
 
 
 def test_what_is_as_large_may_hold_packed_weights() -> None:
-    assert weights.homeless(_model(packed=torch.ones(16)), CONSTANTS, set()) == set()
+    assert weights.absent(_model(packed=torch.ones(16)), CONSTANTS, set()) == set()
 
 
 def test_a_model_that_packs_when_it_is_loaded_has_a_place() -> None:
     model = nn.Module()
     model.register_load_state_dict_post_hook(lambda *_: None)
-    assert weights.homeless(model, CONSTANTS, set()) == set()
+    assert weights.absent(model, CONSTANTS, set()) == set()

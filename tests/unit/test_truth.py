@@ -171,7 +171,7 @@ def test_shaking_moves_a_sum_that_cancels_by_what_its_terms_may_be_off() -> None
     model = nn.Linear(1024, 1, bias=False)
     nn.init.ones_(model.weight)
     twin = true_answer.twin(model, Truth.FP64)
-    moved = rounding.shaken(twin, true_answer.widened([x]), 1, 1.0)
+    moved = rounding.perturbed(twin, true_answer.widened([x]), 1, 1.0)
     assert 1e-8 < moved.abs().item() < 1e-4
 
 
@@ -182,7 +182,7 @@ def test_what_is_exact_is_not_shaken() -> None:
 
     x = torch.arange(1000.0) % 7
     model = Counts()
-    moved = rounding.shaken(true_answer.twin(model, Truth.FP64), true_answer.widened([x]), 1, 16.0)
+    moved = rounding.perturbed(true_answer.twin(model, Truth.FP64), true_answer.widened([x]), 1, 16.0)
     assert torch.equal(moved, model(x))
 
 

@@ -46,15 +46,15 @@ def into_several() -> None:
 )
 def test_what_is_written_that_was_not_made(call: Callable[[], None], expected: bool) -> None:
     kept()
-    assert write_tracking.elsewhere(call, OWN) is expected
+    assert write_tracking.writes_elsewhere(call, OWN) is expected
 
 
 def test_a_norm_that_counts_is_seen() -> None:
     norm = torch.nn.BatchNorm1d(4)
-    assert write_tracking.elsewhere(lambda: norm(torch.randn(8, 4)), OWN)
+    assert write_tracking.writes_elsewhere(lambda: norm(torch.randn(8, 4)), OWN)
     norm.eval()
     with torch.no_grad():
-        assert not write_tracking.elsewhere(lambda: norm(torch.randn(8, 4)), OWN)
+        assert not write_tracking.writes_elsewhere(lambda: norm(torch.randn(8, 4)), OWN)
 
 
 def test_what_cannot_be_watched_is_made_all_the_same() -> None:
@@ -65,17 +65,17 @@ def test_what_cannot_be_watched_is_made_all_the_same() -> None:
         if len(made) == 1:
             raise RuntimeError("no mode, please")
 
-    assert write_tracking.elsewhere(call, OWN)
+    assert write_tracking.writes_elsewhere(call, OWN)
     assert len(made) == 2
     with pytest.raises(ZeroDivisionError):
-        write_tracking.elsewhere(lambda: 1 / 0, OWN)
+        write_tracking.writes_elsewhere(lambda: 1 / 0, OWN)
 
 
 def test_watching_imports_no_compiler() -> None:
     """It would take a second, in every process of a reference."""
     code = (
         "import sys, torch; from workers.shims import write_tracking; "
-        "write_tracking.elsewhere(lambda: torch.randn(3).mul_(2), torch.zeros(1)); "
+        "write_tracking.writes_elsewhere(lambda: torch.randn(3).mul_(2), torch.zeros(1)); "
         "assert not any(name.startswith('torch._dynamo') for name in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -45,7 +45,7 @@ def serve(channel: socket.socket, scratch: Path) -> None:
 
 
 class Shim:
-    """One source and its kernels."""
+    """Shim of one source: executes it and compiles its kernels."""
 
     def __init__(self, scratch: Path) -> None:
         """`scratch`: the only folder that may be written."""
@@ -54,7 +54,7 @@ class Shim:
         self._launches: list[dict[str, Any]] = []
         self._module: Any = None
         self._nested: list[Any] = []
-        """Kernels wherever they were made while the module was loaded."""
+        """Kernels that were created anywhere while the module was loaded."""
         self._codes: list[tuple[str, Any]] = []
         """Name of each compiled kernel, and its code by form."""
 
@@ -88,7 +88,7 @@ class Shim:
         signature = ", ".join(f"{key}: {kind}" for key, kind in launch["signature"].items())
         found = self._functions(name)
         if not found:
-            return _row(name, signature, "not a kernel that was there when the module had been loaded", _NOT_ATTEMPTED)
+            return _row(name, signature, "no such kernel existed once the module was loaded", _NOT_ATTEMPTED)
         function = self._function(name, str(launch.get("digest")))
         if function is None:
             return _row(name, signature, control_channel.ANOTHER, _FAILED)
@@ -108,11 +108,11 @@ class Shim:
         return _row(name, signature, "", _OK, registers, spilled, compiled.metadata.shared)
 
     def _function(self, name: str, digest: str) -> Any | None:
-        """The function of that name that was interpreted, or a helper of its."""
+        """The kernel of that name with this digest: the one that was interpreted, or a helper that it calls."""
         return next((each for each in self._functions(name) if compiled_twins.digest(each) == digest), None)
 
     def _functions(self, name: str) -> list[Any]:
-        """Kernels of that name: the module's own first, then others wherever they are."""
+        """Kernels of that name: the module's own first, then those nested in functions and classes."""
         function = getattr(self._module, name, None)
         while function is not None and not isinstance(function, JITFunction):
             function = getattr(function, "fn", None)  # below @autotune and @heuristics
@@ -120,7 +120,7 @@ class Shim:
         return [function, *others] if function is not None else others
 
     def _resources(self, cubin: bytes) -> tuple[int, int]:
-        """Registers a thread and bytes of stack, as cuobjdump reads them; −1 where it cannot."""
+        """Registers per thread and bytes of stack, as reported by cuobjdump; −1 if it fails."""
         path = self._scratch / "kernel.cubin"
         path.write_bytes(cubin)
         try:

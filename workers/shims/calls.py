@@ -26,11 +26,11 @@ from workers.protocol import layout, problem_spec
 from workers.protocol.control_channel import POINTERS_AT, Delivering, Outcome, Reply
 from workers.protocol.shared_memory import Memory, Segment, share_segment
 from workers.shims import graph_capture
-from workers.shims.hidden_inputs import Sight
+from workers.shims.hidden_inputs import InputVisibility
 
 
 def seed_everything(seed: bytes, purpose: int) -> None:
-    """Seed every generator that a problem or a constructor may draw from; another purpose, another stream."""
+    """Seed every generator that a problem or a constructor may draw from.  Each `purpose` has a stream of its own."""
     number = int.from_bytes(seed[:8], "little") ^ (purpose * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
     torch.manual_seed(number & (1 << 63) - 1)
     random.seed(number)
@@ -38,8 +38,8 @@ def seed_everything(seed: bytes, purpose: int) -> None:
 
 
 def set_mode(model: torch.nn.Module, *, training: bool) -> None:
-    """Train mode or eval mode as agreed.  A model that is in train mode already stays as it is: parts that its
-    constructor has put in eval mode, as `from_pretrained` does, have no dropout."""
+    """Put the model into train or eval mode.  A model that is in train mode already is left alone: parts that its
+    constructor has put into eval mode, as `from_pretrained` does, have no dropout."""
     if not training:
         model.eval()
     elif not model.training:
@@ -54,7 +54,7 @@ DRAWING = 3
 
 
 class RefusedOutputError(Exception):
-    """The model returned something else than the spec says."""
+    """Error: the model's outputs differ from the spec in structure, type or shape."""
 
     def __init__(self, outcome: Outcome, message: str) -> None:
         """`message` states the expected value and the one found."""
@@ -66,12 +66,12 @@ class Shared:
     """Parts of this process's device memory that the referee has mapped."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Without segments at first."""
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def add(self, segment: Segment) -> None:
-        """Add a segment: the referee can read it from here on."""
+        """Add a segment that the referee has mapped."""
         spans = sorted([*zip(self._starts, self._ends, strict=True), (segment.base, segment.base + segment.size)])
         self._starts, self._ends = [], []
         for start, end in spans:
@@ -82,18 +82,18 @@ class Shared:
                 self._ends.append(end)
 
     def forget(self) -> None:
-        """Nothing is any more."""
+        """Remove all segments."""
         self._starts, self._ends = [], []
 
-    def forget_what_is_given_back(self) -> None:
-        """Share nothing any more, from here on, once this process's torch has given memory back: at the same address
-        there will be other memory then, and the referee goes on seeing the old.  Candidates empty the cache between
-        calls, and torch does it itself before it records a graph."""
+    def forget_after_release(self) -> None:
+        """Remove all segments whenever torch releases memory to the driver: later the same address holds other memory,
+        while the referee's mapping shows the old one.  Candidates empty torch's cache between calls, and torch itself
+        does before it records a graph."""
         for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
             if hasattr(torch._C, name):
-                setattr(torch._C, name, functools.partial(self._given_back, getattr(torch._C, name)))
+                setattr(torch._C, name, functools.partial(self._release, getattr(torch._C, name)))
 
-    def _given_back(self, give_back: Callable[[], None]) -> None:
+    def _release(self, give_back: Callable[[], None]) -> None:
         give_back()
         self.forget()
 
@@ -110,26 +110,26 @@ def share(shared: Shared, address: int) -> Reply:
     return Reply(Outcome.DONE, segment.base, segment.size, fd)
 
 
-class ByName:
-    """A model whose inputs have names."""
+class KeywordModel:
+    """Wrapper of a model that is called with keyword arguments."""
 
     def __init__(self, model: Any, names: tuple[str, ...]) -> None:
-        """`names`: of the inputs, in the order in which they come."""
+        """`names`: keywords of the inputs, in their order."""
         self._model = model
         self._names = names
 
     def __call__(self, *inputs: Any) -> Any:
-        """Result of the model."""
+        """Call the model with the inputs as keyword arguments."""
         return self._model(**dict(zip(self._names, inputs, strict=True)))
 
 
 class Slots:
-    """Input and output tensors over the arena, made once so that a call pays only for itself."""
+    """Input and output tensors that view the arena, made once so that a timed call includes no set-up."""
 
     def __init__(
         self, spec: problem_spec.Spec, arena: problem_spec.Arena, memory: Memory, shared: Shared, mailbox: mmap.mmap
     ) -> None:
-        """Views for every slot of the arena; `mailbox` is where the pointers go."""
+        """`arena`: layout of `memory`; `mailbox`: receives the addresses of outputs."""
         self._shared = shared
         self._mailbox = mailbox
         self._held: list[Any] = []
@@ -143,7 +143,7 @@ class Slots:
         self._inputs = [arena.inputs.views(memory, slot) for slot in range(arena.inputs.slots)]
         self._arguments = [layout.rebuild(self._node, iter(views)) for views in self._inputs]
         self._outputs = [arena.outputs.views(memory, slot) for slot in range(arena.outputs.slots)]
-        self._sight = None if self._on_gpu else Sight(memory, arena.inputs)
+        self._visibility = None if self._on_gpu else InputVisibility(memory, arena.inputs)
 
     def arguments(self, slot: int) -> list[Any]:
         """Positional arguments of the call on `slot`."""
@@ -152,22 +152,22 @@ class Slots:
         return self._arguments[slot]  # type: ignore[no-any-return]
 
     def run(self, model: Any, first: int, count: int, delivering: int) -> int:
-        """Call `model` on `count` slots from `first` on; returns nanoseconds by our own clock."""
+        """Call `model` on `count` slots from `first` on; returns nanoseconds by this process's clock (claimed time)."""
         began = time.perf_counter_ns()
-        self._held = []  # outputs of the block before this one, which nothing reads any more
+        self._held = []  # outputs of the previous block have been read
         if delivering == Delivering.REPLAY:
             pointers = self._graphs.play(first, count)
         else:
             pointers = self._call(model, first, count, delivering)
         if count == 0 and self._touched is not None and delivering != Delivering.REPLAY:
-            self._touched.zero_()  # the device turns to this process, as for a call
+            self._touched.zero_()  # the device switches to this process's context, as it does for a call
         if self._on_gpu:
-            synchronise()  # done means done; where a candidate replaces this all the same, see Block.settled_us
+            synchronise()  # if a candidate replaces this function, Block.settled_us shows the remaining work
         self._point(pointers)
         return time.perf_counter_ns() - began
 
     def _call(self, model: Any, first: int, count: int, delivering: int) -> list[int]:
-        """One call after the other; returns the addresses of their outputs, none where these are copied."""
+        """Make the calls in order; returns the addresses of their outputs, or an empty list if they are copied."""
         pointers: list[int] = []
         with torch.no_grad(), self._one_after_the_other(first, count) as turn:
             for slot in turn:
@@ -180,7 +180,7 @@ class Slots:
 
     def capture(self, model: Any, first: int, count: int, delivering: int) -> None:
         """Record the calls on `count` slots from `first` on as a graph, and write the addresses of their outputs into
-        the mailbox; see Graphs.  `delivering`: COPY, or CAPTURE, by which all that can stay where it is does."""
+        the mailbox; see Graphs.  `delivering`: COPY, or CAPTURE, which leaves contiguous outputs where they are."""
 
         def call(at: int, number: int) -> graph_capture.Outputs:
             self._held = []
@@ -196,20 +196,20 @@ class Slots:
 
     @contextmanager
     def _one_after_the_other(self, first: int, count: int) -> Iterator[Iterable[int]]:
-        """Slots of a block, whose inputs cannot be read before their turn on the CPU device."""
+        """Slots of a block in order.  On the CPU device the inputs of a slot become readable when its call begins."""
         slots = range(first, first + count)
-        if self._sight is None or count < 2:
+        if self._visibility is None or count < 2:
             yield slots
             return
         try:
-            self._sight.hide(first + 1, count - 1)
-            yield map(self._shown, slots)
+            self._visibility.hide(first + 1, count - 1)
+            yield map(self._shown_slot, slots)
         finally:
-            self._sight.show(first, count)
+            self._visibility.show(first, count)
 
-    def _shown(self, slot: int) -> int:
-        assert self._sight is not None
-        self._sight.show(slot)
+    def _shown_slot(self, slot: int) -> int:
+        assert self._visibility is not None
+        self._visibility.show(slot)
         return slot
 
     def launch(self, model: Any, slot: int) -> Any:
@@ -226,8 +226,8 @@ class Slots:
             synchronise()
 
     def event_mean(self, model: Any, slot: int, warmups: int, trials: int) -> int:
-        """Mean nanoseconds of a call as KernelGYM takes them: always the same inputs, gradients on, nothing flushed,
-        and the device idle when a trial begins."""
+        """Mean nanoseconds of a call as KernelGYM measures them: the same inputs in each trial, gradients on, caches
+        not flushed, and an idle device at the start of a trial."""
         device = self._inputs[slot][0].device if self._inputs[slot] else torch.device("cpu")
         times = []
         for trial in range(warmups + trials):
@@ -241,8 +241,8 @@ class Slots:
             times += [taken] if trial >= warmups else []
         return sum(times) // max(1, len(times))
 
-    def let_go(self) -> None:
-        """Keep nothing of the last block."""
+    def drop_held(self) -> None:
+        """Release the outputs of the last block."""
         self._held = []
 
     def _hold(self, value: object, views: list[torch.Tensor], delivering: int) -> list[int]:
@@ -269,8 +269,8 @@ class Slots:
 
 
 def _lies_as_it_is(item: torch.Tensor) -> bool:
-    """Return whether a tensor's memory holds its values one after the other: a lazy conjugate's memory holds the
-    original's values."""
+    """Test whether a tensor's memory holds its values contiguously.  The memory of a lazy conjugate or negative holds
+    the original's values."""
     return item.is_contiguous() and not item.is_conj() and not item.is_neg()
 
 
@@ -284,7 +284,8 @@ def deliver(value: object, node: layout.Node, views: list[torch.Tensor]) -> None
 
 
 def _paired(value: object, node: layout.Node, views: list[torch.Tensor]) -> Iterator[tuple[Any, torch.Tensor]]:
-    """Each output with its place: a tensor of the right shape and type, or a number where the spec has one."""
+    """Each output with its view in the output slot: a tensor of the right shape and type, or a number if the spec has
+    one."""
     returned = _leaves(value, node)
     if len(returned) != len(views):
         raise RefusedOutputError(Outcome.WRONG_STRUCTURE, f"expected {len(views)} outputs, got {len(returned)}")
@@ -329,7 +330,7 @@ def _check(item: object, index: int, view: torch.Tensor) -> None:
 
 
 def _type_name(kind: type) -> str:
-    """Name of a type with its module, but for Python's own."""
+    """Name of a type, with its module unless it is a builtin."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -342,7 +343,7 @@ WITHOUT_MEMORY = (
     "CUFFT_ALLOC_FAILED",
     "cudaErrorMemoryAllocation",
 )
-"""Words by which torch, the driver and the libraries say that there was no memory."""
+"""Parts of the messages with which torch, the driver and the libraries report that memory ran out."""
 
 
 def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
@@ -358,11 +359,11 @@ def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
 
 
 def explain(error: BaseException) -> str:
-    """First line: the failure in a sentence.  Then the traceback, without Assay's own frames at its top."""
+    """Text of an exception: a line with the failure in a sentence, then the end of the traceback."""
     summary = _say(error) if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {_say(error)}"
     try:
         log = "".join(traceback.format_exception(error)[-12:])
-    except BaseException as secondary:  # noqa: BLE001 (theirs)
+    except BaseException as secondary:  # noqa: BLE001 (the candidate's code)
         log = f"the traceback could not be printed: {type(secondary).__name__}"
     errors = _first_errors(log)
     return "\n".join([_in_a_sentence(summary, errors), *([FIRST_ERRORS, *errors, ""] if errors else []), log])
@@ -375,7 +376,7 @@ _COMPILER = re.compile(r"\bnvcc\b|\bninja\b|\bptxas\b|\bc\+\+ |\bg\+\+ |NVRTC")
 
 
 def _first_errors(log: str) -> list[str]:
-    """The first lines of a compiler's log that state the error; none of any other text."""
+    """The first lines of a compiler's log that state errors; empty if the text is no compiler's log."""
     if not _COMPILER.search(log):
         return []
     found = dict.fromkeys(line.strip()[:300] for line in log.splitlines() if _ERROR_LINE.search(line))
@@ -383,15 +384,15 @@ def _first_errors(log: str) -> list[str]:
 
 
 def _in_a_sentence(summary: str, errors: list[str]) -> str:
-    """The message on one line; of a compiler's log the first error instead of its first lines."""
+    """The message on one line; for a compiler's log, its first error."""
     if errors:
         return f"{summary.partition(':')[0]}: {errors[0]}"[:1000]
     return summary.replace("\n", " ")[:1000]
 
 
 def _say(error: BaseException) -> str:
-    """The exception's own words; one of theirs may raise while it speaks."""
+    """Message of an exception.  A candidate's exception may raise when it is converted to text."""
     try:
         return str(error)
-    except BaseException as secondary:  # noqa: BLE001 (theirs)
+    except BaseException as secondary:  # noqa: BLE001 (the candidate's code)
         return f"an error that cannot be printed ({type(secondary).__name__})"

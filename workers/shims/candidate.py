@@ -1,7 +1,7 @@
 """The shim inside a candidate's process: answers the referee's commands by running the candidate.
 
-Everything here is at the candidate's mercy once its source has been executed, so everything it says is testimony.  The
-only thing that counts are the bytes in the output slots, and the referee's own clock."""
+Once the source has been executed, the candidate can change everything in this process.  So its reports are testimony;
+verdicts rest on the bytes of the outputs and on the referee's clock."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ class Shim:
         self._entry: Any = None
         self._model: Any = None
         self._called: Any = None
-        """The model, by name where the problem gives its inputs so."""
+        """The model, or its KeywordModel if the problem names its inputs."""
         self._unmatched = ""
-        """Weights of the problem that the model has no place for, in words."""
+        """Weights of the problem that match no parameter of the model, as text."""
         self._arena: problem_spec.Arena | None = None
         self._memory: shared_memory.Memory | None = None
         self._slots: calls.Slots | None = None
         self._shared = calls.Shared()
         if self._device.type == "cuda":
-            self._shared.forget_what_is_given_back()
+            self._shared.forget_after_release()
         self._stand_ins: dict[str, str] = {}
         """Constants of the problem, and the model's stand-in for each, by name."""
         self._recorder: backends.Recorder = backends.Recorder()
         import_hook.once_imported("transformers", pretrained.offline)
 
     def answer(self, request: Request, run: Callable[..., int] = calls.Slots.run) -> Reply:
-        """Carry out one request.  The one catch-all that stands around candidate code.
+        """Carry out one request.  Every exception of candidate code is caught here.
 
-        `run` is bound here before there is any, so that a candidate that replaces the method does not answer a block's
-        calls."""
+        `run` is bound when this class is defined, before any candidate code exists, so that replacing the method has no
+        effect on a block's calls."""
         command, _, a, b, c, seed, fd = request
         failure = {
             Command.LOAD: Outcome.LOAD_FAILED,
@@ -122,7 +122,7 @@ class Shim:
                 warmup.compile_first(self._device)
                 return Reply(Outcome.DONE)
             if command == Command.ABLATE:
-                self._pretend(control_channel.AblationMode(a))
+                self._set_ablation_mode(control_channel.AblationMode(a))
                 return Reply(Outcome.DONE)
             return Reply(Outcome.UNSUPPORTED)
         except BaseException as error:
@@ -133,7 +133,7 @@ class Shim:
             )
 
     def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> Reply:
-        """Execute the source as its backend does."""
+        """Execute the source by its backend's rules."""
         box = self._mailbox = mmap.mmap(fd, control_channel.MAILBOX_BYTES)
         os.close(fd)
         fields = json.loads(box[control_channel.SPEC_AT : control_channel.SPEC_AT + spec_bytes])
@@ -173,12 +173,12 @@ class Shim:
         return Reply(Outcome.DONE, bits, told)
 
     def _bits(self, given: set[str]) -> int:
-        """Which of the spec's constants the model has, and above these which it has no place for: a bit each."""
+        """Bits: the spec's constants that the model has and, from ABSENT_BIT on, those without a counterpart in it."""
         assert self._spec is not None
         theirs = self._values()
         constants = {name: theirs[name] for name in self._spec.constants}
         self._stand_ins = weights.stand_ins(self._model, constants, given)
-        absent = weights.homeless(self._model, constants, given)
+        absent = weights.absent(self._model, constants, given)
         named = given | set(self._stand_ins)
         return sum(
             1 << bit + control_channel.ABSENT_BIT * (name in absent)
@@ -187,14 +187,14 @@ class Shim:
         )
 
     def _values(self) -> dict[str, torch.Tensor]:
-        """Weights of the problem, by name, as they lie in the arena."""
+        """Weights of the problem by name: views of the arena."""
         assert self._spec is not None
         assert self._arena is not None
         assert self._memory is not None
         return dict(zip(self._spec.parameters, self._arena.parameters.views(self._memory, 0), strict=True))
 
     def _build(self, seed: bytes) -> None:
-        """A model with parameters of its own."""
+        """Construct the model; its parameters are not yet the reference's."""
         assert self._spec is not None
         assert self._arena is not None
         assert self._memory is not None
@@ -204,11 +204,11 @@ class Shim:
         if isinstance(self._model, torch.nn.Module):
             self._model = self._model.to(self._device)
         case = self._spec.case
-        self._called = calls.ByName(self._model, case.keywords) if case and case.keywords else self._model
+        self._called = calls.KeywordModel(self._model, case.keywords) if case and case.keywords else self._model
 
     def _fit(self) -> set[str]:
-        """Give every parameter and buffer the reference's values where name, shape and dtype agree, or where it stands
-        for another name; the names that agree."""
+        """Copy the reference's values into every parameter and buffer that agrees in name, shape and dtype, or that
+        stands in for another name; returns the names that agree."""
         assert self._spec is not None
         assert self._arena is not None
         assert self._memory is not None
@@ -229,24 +229,26 @@ class Shim:
         return given
 
     def _renew(self, seed: bytes) -> Reply:
-        """The first model's memory is free before there is a second."""
-        self._pretend(control_channel.AblationMode.HONEST)
+        """Replace the model by a new one; the first model's memory is released beforehand."""
+        self._set_ablation_mode(control_channel.AblationMode.HONEST)
         self._model = self._called = None
         self._build(seed)
         return Reply(Outcome.DONE)
 
     def _refit(self) -> Reply:
-        """Find all streams: work on other streams than the referee's may begin as soon as the answer is sent."""
+        """Copy the weights in the arena into the model, and wait for all streams: work on other streams than the
+        referee's may begin as soon as the answer is sent."""
         self._fit()
         if self._device.type == "cuda":
             synchronise()
         return Reply(Outcome.DONE)
 
     def _profile(self, slots: calls.Slots, slot: int, count: int) -> int:
-        """Calls from `slot` on, whose outputs are delivered as ever; returns nanoseconds of the first of them on the
-        device's clock.  Delivery is the referee's work, not the candidate's, and is not counted.
+        """Profile calls from `slot` on and deliver their outputs; returns nanoseconds of device time of the first call,
+        without delivery, which is no work of the candidate's.
 
-        `count`: 0 for one call with every launch of its own timed; else so many for the driver's profiler."""
+        `count`: 0 for one call with its own launches timed by events; else the number of calls for the driver's
+        profiler."""
         values: dict[int, object] = {}
 
         def call(index: int = 0) -> None:
@@ -260,17 +262,18 @@ class Shim:
             return whole_ns
         return self._recorder.profile(self._device, call, deliver)
 
-    def _pretend(self, what: control_channel.AblationMode) -> None:
-        """Memory that has not been written is filled with NaN meanwhile: it may hold a kernel's output of an earlier
-        call."""
+    def _set_ablation_mode(self, what: control_channel.AblationMode) -> None:
+        """Set the substitute for kernel launches.  Except for SILENT, unwritten memory is filled with NaN meanwhile: it
+        may hold a kernel's output of an earlier call."""
         self._recorder.pretend(what)
         pretends = what not in (control_channel.AblationMode.HONEST, control_channel.AblationMode.SILENT)
         torch._C._set_deterministic_algorithms(pretends, warn_only=True)
-        # A candidate that asks gets the answer that is true of its other calls.
+        # A candidate that asks for the mode gets the answer that holds in its other calls.
         torch._C._get_deterministic_algorithms = (lambda: False) if pretends else _IS_DETERMINISTIC
 
     def _testify(self) -> Reply:
-        """Write the launches of the profiled call and, for the builder, how they were launched."""
+        """Write the launches of the profiled call into the mailbox, with the launch arguments that the builder
+        needs."""
         assert self._mailbox is not None
         rows = launch_records.packed(self._recorder.rows)
         self._mailbox[control_channel.LAUNCHES_AT : control_channel.LAUNCHES_AT + len(rows)] = rows

@@ -1,7 +1,7 @@
-"""A problem by cases, as the reference's process sees it: each case is a problem with a model that knows the answer.
+"""Problems by cases in the reference's process: each case is a problem with a model that returns the known answer.
 
-`get_cases()` is called for each input set, under that set's seed: a random draw is new in every call, and a
-case whose inputs and answer are fixed is the same in every call, which the spec then says (`output_constant`)."""
+`get_cases()` is called for each input set, under that set's seed: random cases differ in every call; a case with fixed
+inputs and answer is the same in every call, which the spec records (`output_constant`)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ OTHER_TOLERANCE = 1e-5
 """Default of a case that has only one of rtol and atol.  Source: KernelGYM, toolkit/kernel_simple."""
 
 KEPT = 4
-"""Answers that are remembered: of the case that was drawn last, and of two beside it while a problem is described."""
+"""Answers that are remembered: while a problem is described, several draws of a case are in use."""
 
 
 class Answers:
-    """Draws inputs of one case, and is the model that gives its outputs."""
+    """One case: draws its inputs and, called as a model, returns its outputs."""
 
     def __init__(self, get_cases: Callable[[], Iterable[object]], index: int, device: torch.device) -> None:
-        """`index`: of the case, from 0."""
+        """`index`: number of the case, from 0."""
         self._get_cases = get_cases
         self._index = index
         self._device = device
         self._drawn: deque[tuple[list[Any], Any]] = deque(maxlen=KEPT)
 
     def described(self) -> problem_spec.Case:
-        """The case's name, and how closely it is to be met.  Raises ValueError and TypeError."""
+        """The case's name, tolerances and keywords.  Raises ValueError and TypeError."""
         cases = _listed(self._get_cases())
         count = len(list(islice(cases, MOST + 1)))
         if not 0 < count <= MOST:
@@ -54,7 +54,7 @@ class Answers:
         )
 
     def draw(self) -> list[Any]:
-        """Inputs, one after the other; those that have names in the order of these."""
+        """Inputs in order; named inputs are sorted by name."""
         fields = self._fields()
         where = f"case {self._index}"
         inputs, outputs = (_either(fields, where, name) for name in ("inputs", "outputs"))
@@ -67,7 +67,7 @@ class Answers:
         return placed
 
     def __call__(self, *inputs: Any) -> Any:
-        """The outputs for inputs that were drawn of late.  Raises ValueError for any others."""
+        """The outputs for one of the last drawn inputs.  Raises ValueError for other inputs."""
         asked = list(inputs)
         for known, outputs in reversed(self._drawn):
             if len(known) == len(asked) and (all(map(operator.is_, known, asked)) or _same(known, asked)):
@@ -75,7 +75,7 @@ class Answers:
         raise ValueError("a case has an answer to its own inputs alone")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Answers:
-        """Nothing in it depends on a precision or a session."""
+        """The same object, because nothing in it depends on a precision or a session."""
         return self
 
     def _fields(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Answers:
 
 
 def _listed(cases: object) -> Iterable[object]:
-    """A list of all that can be gone through; a single case is one."""
+    """The cases as an iterable; a single dict is one case."""
     if isinstance(cases, dict):
         return iter([cases])
     if not isinstance(cases, Iterable) or isinstance(cases, str | bytes | torch.Tensor):
@@ -96,7 +96,7 @@ def _listed(cases: object) -> Iterable[object]:
 
 
 def _either(fields: dict[str, Any], where: str, name: str) -> Any:
-    """The field under its name, or in the singular."""
+    """The field under its name or under the singular of it."""
     found = fields.get(name, fields.get(name.removesuffix("s")))
     if found is None:
         raise ValueError(f"{where}: expected {name}, found {', '.join(sorted(map(str, fields))) or 'nothing'}")
@@ -112,7 +112,7 @@ def _tolerance(case: str, name: str, value: object) -> float | None:
 
 
 def _same(known: list[Any], asked: list[Any]) -> bool:
-    """Structure, types and bytes."""
+    """Test whether inputs agree in structure, types and bytes."""
     return layout.describe(known) == layout.describe(asked) and layout.same(
         list(layout.values(known)), list(layout.values(asked))
     )

@@ -1,14 +1,14 @@
-"""GENERATE: answers that differ from the expected one and are right all the same.
+"""GENERATE: equivalent answers, which differ from the expected one and are right.
 
-Indices of equal values are right when the values that they point at are: a top-k, a sort and an argmax say in which
-tensor that is.  And where rounding decides (a number that is rounded to a whole one, a comparison, the expert that a
-token goes to), every answer is right that the reference itself gives when each of its operations errs as a rounding
-does (workers.shims.rounding.Shaken).  The same shaking says how far rounding may move an answer that cancels, or is
-mostly zero.
+* Ties: an index is right if it points at a value equal to the expected one's.  The operations that return indices
+  (top-k, sort, argmax) show in which tensor.
+* Elements that rounding decides (a value rounded to an integer, a comparison, the expert that a token is sent to):
+  every answer is right that the reference gives if each of its operations has an error of the size of a rounding
+  (`rounding.Perturbed`).  At most a share of an output (`MOST`) may be decided so.
+* The same perturbations show how far rounding moves an answer that cancels or is mostly zero.
 
-Asked call by call and only where an answer is wrong, so that it costs an honest candidate little, and no number of
-calls makes the rule stricter.  It does not excuse elements by the dozen: beyond a share of an output (`MOST`), only
-ties are."""
+Each wrong call is examined on its own: honest candidates pay little, and the number of calls does not make the rule
+stricter."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ MOST = 0.05
 """Share of an output's elements that rounding may decide."""
 
 SAMPLES, SCALE = 12, 8.0
-"""Answers with errors so many times a rounding's: an order of summation differs from another by some of them."""
+"""Number of perturbed answers, and the size of their errors in roundings: two orders of summation differ by several."""
 
 GAUGES = 3
-"""Answers with errors of a rounding's size, which show the effect of rounding on an answer."""
+"""Number of answers with errors of one rounding, which show the effect of rounding on an answer."""
 
 FEWEST = 4
-"""Least number of answers for a statement about elements that rounding decides."""
+"""Least number of perturbed answers for findings on elements that rounding decides."""
 
 NEAR = 4.0
-"""Computed values are equal within so many roundings."""
+"""Difference in roundings up to which two computed values count as equal."""
 
 LOOK_S = 2.0
-"""Seconds of processor time for shaking an answer; a busy host must not decide."""
+"""Processor seconds for perturbing one answer: processor time, so that a busy host does not affect the result."""
 
 SELECTIONS = ("topk", "sort", "argmax", "argmin", "max", "min", "kthvalue", "median", "nanmedian", "cummax", "cummin")
-"""Operations that return positions in their first argument."""
+"""Operations that return indices into their first argument."""
 
 WITHOUT_REPEATS = ("topk", "sort")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """One operation that has chosen places."""
+    """One operation that returned indices."""
 
     name: str
-    places: torch.Tensor
+    indices: torch.Tensor
     source: torch.Tensor
-    """Argument of the operation, with the dimension along which the places lie."""
+    """Argument of the operation, into which the indices point along `dim`."""
     dim: int
     stable: bool
     """True if equal values must come in their original order."""
@@ -66,23 +66,23 @@ class Selection:
 
 @dataclass(kw_only=True)
 class Leaf:
-    """The findings on one output; all that the referee is told of it."""
+    """Findings on one output, as reported to the referee."""
 
     l2: float = 0.0
     """Relative L2 error that a rounding in every operation makes."""
     largest: float = 0.0
     """Largest such error, over the root mean square."""
     ties: int = 0
-    """Elements that point at another place of an equal value."""
+    """Number of indices that point at a value equal to the expected one's."""
     close: int = 0
-    """Elements that rounding decides."""
+    """Number of elements that rounding decides."""
 
 
 class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the operations that choose places."""
+    """Dispatch mode that records the operations that return indices."""
 
     def __init__(self) -> None:
-        """Nothing noted yet."""
+        """Without records at first."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: list[Selection] = []
 
@@ -96,29 +96,29 @@ class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _note(self, name: str, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         named = {each.name: value for each, value in zip(func._schema.arguments, args, strict=False)} | kwargs
         source = named["self"]
-        places = result if isinstance(result, torch.Tensor) else result[1] if len(result) == 2 else None
-        if places is None or places.dtype != torch.int64 or not source.dim():
+        indices = result if isinstance(result, torch.Tensor) else result[1] if len(result) == 2 else None
+        if indices is None or indices.dtype != torch.int64 or not source.dim():
             return
         dim = named.get("dim", -1)
         nominal = true_answer.nominal(source)
         if dim is None or (name in ("argmax", "argmin") and "dim" not in named):
-            source, dim, places = source.flatten(), 0, places.reshape(1)
+            source, dim, indices = source.flatten(), 0, indices.reshape(1)
         dim %= source.dim()
-        if places.dim() < source.dim():
-            places = places.unsqueeze(dim)
+        if indices.dim() < source.dim():
+            indices = indices.unsqueeze(dim)
         self.found.append(
             Selection(
-                name=name, places=places, source=source, dim=dim, stable=bool(named.get("stable")), nominal=nominal
+                name=name, indices=indices, source=source, dim=dim, stable=bool(named.get("stable")), nominal=nominal
             )
         )
 
 
-def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], until: float) -> list[Leaf]:
-    """Find elements of an answer that are right without being as expected; `got`, a tensor for each output, becomes
-    the expected one where it is wrong, and stays as it is where it is right.
+def find_equivalent(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], until: float) -> list[Leaf]:
+    """Find elements of an answer that differ from the expected ones and are right.  In `got`, one tensor per output,
+    wrong elements are replaced by the expected ones; right elements keep their values.
 
-    `model`: the twin that computes this truth, or the model itself where there is none; `inputs`: as the model is given
-    them; `until`: by time.process_time(), from when on nothing is shaken, and ties alone are looked for."""
+    `model`: the twin that computes this truth, or the model itself if there is no twin; `inputs`: the call's inputs;
+    `until`: time.process_time() after which nothing is perturbed and only ties are found."""
     given = copy.deepcopy(inputs) if best is Truth.OWN else true_answer.widened(inputs, best)
     with Selections() as chosen:
         answer = [_tensor(leaf, view) for leaf, view in zip(_values(_call(model, given, best)), got, strict=True)]
@@ -130,14 +130,14 @@ def look(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], un
             leaf.ties = int(tied.sum())
             fine |= tied
     if best is not Truth.OWN and time.process_time() < until and not all(bool(fine.all()) for fine in right):
-        _shake(model, best, inputs, got, answer, leaves, right, until)
+        _perturb(model, best, inputs, got, answer, leaves, right, until)
     for mine, theirs, fine in zip(got, answer, right, strict=True):
         mine.copy_(torch.where(fine, mine, theirs.to(mine.dtype)))
     return leaves
 
 
-def together(parts: Iterable[list[Leaf]]) -> list[Leaf]:
-    """The findings on outputs of which each part was looked at on its own."""
+def merged(parts: Iterable[list[Leaf]]) -> list[Leaf]:
+    """Findings on whole outputs, from findings on their parts."""
     found: list[Leaf] = []
     for leaves in parts:
         found = found or [Leaf() for _ in leaves]
@@ -147,8 +147,8 @@ def together(parts: Iterable[list[Leaf]]) -> list[Leaf]:
     return found
 
 
-def told(leaves: list[Leaf]) -> list[dict[str, float]]:
-    """Findings as plain values for JSON."""
+def as_json(leaves: list[Leaf]) -> list[dict[str, float]]:
+    """Findings as dictionaries for JSON."""
     return [asdict(leaf) for leaf in leaves]
 
 
@@ -167,41 +167,42 @@ def _tensor(value: Any, like: torch.Tensor) -> torch.Tensor:
 
 
 def _differs_not(mine: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
-    """Elements that are the expected ones, of exact outputs; none of others, which are compared by the referee."""
+    """Mask of the elements of an exact output that equal the expected ones; all False for an inexact output, which the
+    referee compares."""
     return torch.zeros_like(mine, dtype=torch.bool) if is_inexact(mine.dtype) else mine == theirs.to(mine.dtype)
 
 
 def _ties(mine: torch.Tensor, theirs: torch.Tensor, chosen: list[Selection]) -> torch.Tensor:
-    """Elements that point at a value equal to the one that is expected."""
+    """Mask of the elements that are indices of a value equal to the expected one's."""
     found = torch.zeros(mine.numel(), dtype=torch.bool, device=mine.device)
     if mine.dtype != torch.bool:
         for each in chosen:
-            flat = each.places.flatten()
+            flat = each.indices.flatten()
             if flat.numel() == mine.numel() and torch.equal(flat, theirs.flatten().to(flat.dtype)):
-                found |= _points_at_equals(mine.reshape(each.places.shape).long(), each).flatten()
+                found |= _are_indices_of_equals(mine.reshape(each.indices.shape).long(), each).flatten()
     return found.view(mine.shape)
 
 
-def _points_at_equals(places: torch.Tensor, chosen: Selection) -> torch.Tensor:
+def _are_indices_of_equals(indices: torch.Tensor, chosen: Selection) -> torch.Tensor:
     source, dim = chosen.source, chosen.dim
     size = source.shape[dim]
-    inside = (places >= 0) & (places < size)
+    inside = (indices >= 0) & (indices < size)
     wide = source.double() if is_inexact(source.dtype) else source
-    mine = wide.gather(dim, places.clamp(0, size - 1))
-    theirs = wide.gather(dim, chosen.places)
+    mine = wide.gather(dim, indices.clamp(0, size - 1))
+    theirs = wide.gather(dim, chosen.indices)
     equal = (mine == theirs) | (mine.isnan() & theirs.isnan())
     if is_inexact(source.dtype) and not torch.equal(source.to(chosen.nominal).to(source.dtype), source):
         equal |= (mine - theirs).abs() <= NEAR * unit(chosen.nominal) * torch.maximum(mine.abs(), theirs.abs())
     if chosen.stable:
-        equal &= (mine != theirs) | (places == chosen.places)
+        equal &= (mine != theirs) | (indices == chosen.indices)
     if chosen.name in WITHOUT_REPEATS:
-        ordered = places.sort(dim).values
+        ordered = indices.sort(dim).values
         repeats = ordered.narrow(dim, 1, ordered.shape[dim] - 1) == ordered.narrow(dim, 0, ordered.shape[dim] - 1)
         equal &= ~repeats.any(dim, keepdim=True)
     return equal & inside
 
 
-def _shake(
+def _perturb(
     model: Any,
     best: Truth,
     inputs: list[Any],
@@ -211,8 +212,8 @@ def _shake(
     right: list[torch.Tensor],
     until: float,
 ) -> None:
-    """Note the effect of roundings on each output, and mark the elements that they decide as right; neither where there
-    is no time for enough answers."""
+    """Measure the effect of rounding on each output, and mark elements that rounding decides as right.  Does neither if
+    there is no time for enough perturbed answers."""
     spreads = [torch.zeros_like(each, dtype=torch.float64) for each in got]
     low, high = [each.clone() for each in answer], [each.clone() for each in answer]
     met = [fine.clone() for fine in right]
@@ -224,34 +225,34 @@ def _shake(
                 return
             break
         gauging = sample < GAUGES
-        for place, each in enumerate(_shaken(model, best, inputs, got, sample, 1.0 if gauging else SCALE)):
+        for index, each in enumerate(_perturbed(model, best, inputs, got, sample, 1.0 if gauging else SCALE)):
             if not is_inexact(each.dtype):
-                met[place] |= got[place] == each.to(got[place].dtype)
+                met[index] |= got[index] == each.to(got[index].dtype)
             elif gauging:
-                spreads[place] += (each - answer[place]).abs().square().nan_to_num()
+                spreads[index] += (each - answer[index]).abs().square().nan_to_num()
             elif not each.is_complex():
-                low[place], high[place] = torch.minimum(low[place], each), torch.maximum(high[place], each)
-    for place, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
+                low[index], high[index] = torch.minimum(low[index], each), torch.maximum(high[index], each)
+    for index, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
         if is_inexact(mine.dtype):
             margin = FLOORS.get(mine.dtype, (0.0, 0.0))[1] * _rms(theirs)
-            jumps = (high[place] - low[place]).abs() > 4 * margin  # of complex numbers nothing is known
+            jumps = (high[index] - low[index]).abs() > 4 * margin  # of complex numbers nothing is known
             if not mine.is_complex():
-                met[place] = jumps & (mine.double() >= low[place] - margin) & (mine.double() <= high[place] + margin)
-            _gauge(leaf, spreads[place].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))
-        close = met[place] & ~right[place]
+                met[index] = jumps & (mine.double() >= low[index] - margin) & (mine.double() <= high[index] + margin)
+            _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))
+        close = met[index] & ~right[index]
         count = int(close.sum())
         if count <= max(1, MOST * mine.numel()):
             leaf.close = count
-            right[place] |= close
+            right[index] |= close
 
 
 def _all_met(got: list[torch.Tensor], met: list[torch.Tensor]) -> bool:
-    """Return whether the search is complete: every output is exact, and each element was met."""
+    """Test whether the search is complete: all outputs are exact, and a perturbed answer has had each element."""
     return not any(is_inexact(each.dtype) for each in got) and all(bool(fine.all()) for fine in met)
 
 
 def _gauge(leaf: Leaf, squares: torch.Tensor, rms: float) -> None:
-    """Note the errors of elements that move steadily; an element that jumps says nothing of the others."""
+    """Store relative errors, from the squared errors of elements without those that jump."""
     if rms and squares.numel():
         leaf.l2 = float(squares.mean().sqrt()) / rms
         leaf.largest = float(squares.amax().sqrt()) / rms
@@ -261,8 +262,8 @@ def _rms(values: torch.Tensor) -> float:
     return float(values.abs().double().nan_to_num(posinf=0.0).square().mean().sqrt()) if values.numel() else 0.0
 
 
-def _shaken(
+def _perturbed(
     model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], sample: int, scale: float
 ) -> list[torch.Tensor]:
-    found = rounding.shaken(model, true_answer.widened(inputs, best), sample, scale)
+    found = rounding.perturbed(model, true_answer.widened(inputs, best), sample, scale)
     return [_tensor(leaf, view) for leaf, view in zip(_values(found), got, strict=True)]

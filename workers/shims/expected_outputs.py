@@ -1,4 +1,4 @@
-"""Expected outputs of a reference's session: its own, the true ones in fp64, and other right answers."""
+"""Expected outputs of a reference's session: its own, the fp64 outputs, and equivalent answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.shims.reference_session import Session, call, write
 
 
 def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) -> None:
-    """The reference's own outputs alone for these inputs, which it may change."""
+    """Write the reference's own outputs for these inputs, which may be changed by the call."""
     rows = session.spec.piece_rows
     if rows is None:
         calls.deliver(call(session.model, inputs), session.spec.outputs, baseline_at)
@@ -24,7 +24,8 @@ def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) ->
 def compute(
     session: Session, inputs: list[Any], baseline_at: list[torch.Tensor], expected_at: list[torch.Tensor]
 ) -> bool:
-    """The reference's outputs and the fp64 outputs for these inputs; whether the latter are in fp64."""
+    """Write the reference's own outputs and the expected outputs for these inputs; returns whether the latter could be
+    computed in fp64."""
     spec, rows, twin = session.spec, session.spec.piece_rows, session.twin
     assert session.arena is not None
     best, streamed = true_answer.Truth(spec.truth), session.arena.slots.streamed
@@ -54,9 +55,9 @@ def compute(
     return True
 
 
-def excused(session: Session, slot: int, until: float) -> list[equivalent_answers.Leaf] | None:
-    """Elements of an answer that are right without being as expected, looked for until a process time in seconds; None
-    where memory for it was not planned."""
+def equivalent(session: Session, slot: int, until: float) -> list[equivalent_answers.Leaf] | None:
+    """Findings on elements of an answer that differ from the expected ones and are right (equivalent_answers.py); None
+    if no memory was reserved for the search.  `until`: time.process_time() at which the search ends."""
     assert session.arena is not None
     assert session.memory is not None
     spec, best = session.spec, true_answer.Truth(session.spec.truth)
@@ -67,8 +68,10 @@ def excused(session: Session, slot: int, until: float) -> list[equivalent_answer
     if rows is None:
         if not session.arena.slots.together:
             return None
-        return equivalent_answers.look(model, best, inputs, got, until)
-    return equivalent_answers.together(
-        equivalent_answers.look(model, best, pieces.cut(inputs, rows, start), pieces.rows_of(got, rows, start), until)
+        return equivalent_answers.find_equivalent(model, best, inputs, got, until)
+    return equivalent_answers.merged(
+        equivalent_answers.find_equivalent(
+            model, best, pieces.cut(inputs, rows, start), pieces.rows_of(got, rows, start), until
+        )
         for start in range(0, got[0].shape[0], rows)
     )

@@ -12,10 +12,10 @@ from workers.protocol.dispatch_mode import Watching
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]
-    """Products, convolutions and attention, multiply and add as two; everything else counts for nothing."""
+    """Counter of the FLOPs of products, convolutions and attention; a multiply-add counts as two."""
 
     def __init__(self) -> None:
-        """Nothing counted."""
+        """Starts at zero."""
         super().__init__()
         self.total = 0
 

@@ -1,5 +1,5 @@
-"""Calls of a model recorded as CUDA graphs and replayed, which leaves the host's launching out of a block: the same
-code in the reference's and in the candidate's process.
+"""Calls of a model recorded as CUDA graphs and replayed, so that a block excludes the host's launch overhead.  The same
+code runs in the reference's and in the candidate's process.
 
 A graph holds the calls on some input slots, so a replay reads the inputs that the referee has written there.  Its
 outputs stay where the recorded calls put them."""
@@ -41,7 +41,7 @@ class Graphs:
     """Graphs of one session, by the first of their input slots."""
 
     def __init__(self) -> None:
-        """Takes no memory as yet."""
+        """Allocates no memory at first."""
         self._captured: dict[int, Captured] = {}
         self._recorder: Recorder | None = None
         self._hand_over: Graph | None = None
@@ -49,10 +49,10 @@ class Graphs:
         """Memory that the hand-over's graph writes."""
 
     def capture(self, first: int, count: int, call: Callable[[int, int], Outputs], device: torch.device) -> list[int]:
-        """Record `count` calls from slot `first` on and keep their graph; returns the addresses of the outputs.  For no
-        calls forget all graphs.
+        """Record `count` calls from slot `first` on and keep their graph; returns the addresses of the outputs.  With
+        `count` = 0 delete all graphs.
 
-        `call` makes so many calls from a slot on.  Raises UncapturableError, and its errors."""
+        `call(first, count)` makes the calls.  Raises UncapturableError, and the errors of `call`."""
         if not count:
             self._captured.clear()
             self._recorder = self._hand_over = None
@@ -67,8 +67,8 @@ class Graphs:
         return pointers
 
     def play(self, first: int, count: int) -> list[int]:
-        """Replay the graphs of `count` slots from `first` on, each once; returns the addresses of their outputs.  For
-        no slots replay a graph of a tiny launch: the device turns to this process, as for a call.
+        """Replay the graphs of `count` slots from `first` on, each once; returns the addresses of their outputs.  With
+        `count` = 0 replay a graph of a tiny launch, so that the device switches to this process's context.
 
         Raises UncapturableError where there are no graphs that end there."""
         at, pointers = first, list[int]()
@@ -85,12 +85,12 @@ class Graphs:
 
 
 class UncapturableError(Exception):
-    """Calls that cannot be recorded."""
+    """Error: calls that cannot be recorded."""
 
 
 class Recorder:
-    """Records graphs on a stream of their own.  All share one pool of memory: they are replayed one after the
-    other."""
+    """Recorder of graphs, on a stream of its own.  Graphs share one memory pool, because they are replayed one after
+    the other."""
 
     def __init__(self, device: torch.device) -> None:
         """Raises UncapturableError on the CPU device."""
@@ -101,11 +101,12 @@ class Recorder:
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self, warm_up: Callable[[], object], body: Callable[[], object]) -> Graph:
-        """Record the work of `body`, once `warm_up` has made all objects that are made only once: handles, workspaces,
-        kernels.  Where it fails, the generator is as before: it would go on believing that it is recorded.
+        """Record the work of `body`, after `warm_up` has created everything that is created once: handles, workspaces,
+        kernels.  If recording fails, the state of the random generator is restored; otherwise it would remain in
+        capture mode.
 
-        Not by `torch.cuda.graph`, which gives memory back: memory that is mapped by the referee, and other sessions'
-        blocks would begin to copy their outputs."""
+        `torch.cuda.graph` is not used because it releases cached memory.  The referee has mapped that memory, and other
+        sessions would have to copy their outputs."""
         state = self._generator.clone_state()
         graph = torch.cuda.CUDAGraph()
         self._stream.wait_stream(torch.cuda.current_stream())
@@ -131,7 +132,8 @@ class Recorder:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """The collector could end another session's graph in the middle of a capture, which that does not survive."""
+    """Disable garbage collection meanwhile: the collector could destroy another session's graph during a capture, which
+    invalidates the capture."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -143,9 +145,9 @@ def without_collection() -> Iterator[None]:
 
 @contextmanager
 def refusing_to_wait() -> Iterator[None]:
-    """An operation that waits for the device raises RuntimeError: it could not be captured."""
+    """Have operations that wait for the device raise RuntimeError, because they cannot be captured."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that this is new
+        warnings.simplefilter("ignore")  # torch warns that this mode is a prototype
         torch.cuda.set_sync_debug_mode("error")
     try:
         yield

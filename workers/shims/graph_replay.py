@@ -1,11 +1,11 @@
-"""GENERATE on a GPU: the device's work for one input set, recorded as a CUDA graph and played again for each.
+"""GENERATE on a GPU: the device's work for drawing input sets, recorded as a CUDA graph and replayed.
 
-Of a small problem nearly all of drawing is Python, which launches a few dozen tiny kernels: 230 µs an input set, of
-which a benchmark takes a thousand (H200).  Played, some at a time and side by side, it is a small part of that.
+Drawing an input set of a small problem is mostly Python, which launches a few dozen tiny kernels: 230 µs a set, and a
+benchmark takes a thousand (H200).  Replaying several sets side by side takes a small part of that.
 
-A recording repeats the device's work, not Python's.  So it is used only where it agrees, bit for bit, with
-Python's results under another seed: numbers that a problem draws from other generators than the device's, and whatever
-else it does on the host, would stand still in it."""
+A recording repeats the device's work, not Python's: values from other random generators than the device's, and other
+work on the host, would be the same in each replay.  So a recording is used only if its results equal those of Python
+bit for bit under another seed."""
 
 from __future__ import annotations
 
@@ -23,53 +23,58 @@ Views = tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
 """Views of one slot: inputs, the reference's outputs, the fp64 outputs."""
 
 Fill = Callable[[Views], None]
-"""Draw an input set from the device's generator, and write it and the expected outputs into these."""
+"""Function that draws an input set from the device's generator and writes it and its expected outputs into views."""
 
 LARGEST_BYTES = 16 << 20
-"""Size limit of a slot: a larger one keeps the device busy for longer than Python takes, and its temporaries would be
-kept."""
+"""Size limit of a slot.  A larger one keeps the device busy for longer than Python takes, and a recording keeps the
+memory of its temporaries."""
 
 SETS = 4
 """Input sets in a recording, each on a stream of its own: a small problem's kernels leave most of the device free."""
 
 
 class Playback:
-    """Makes the recordings of a process, whose temporaries share one pool of memory: they are played one at a time."""
+    """Maker of a process's recordings.  Their temporaries share one memory pool, because one is replayed at a time."""
 
     def __init__(self, device: torch.device) -> None:
-        """Takes no memory as yet."""
+        """Allocates no memory at first."""
         self._device = device
         self._streams: list[torch.cuda.Stream] = []
-        """Streams of the capture: the first forks into the others."""
+        """Streams of the capture; the first one forks into the others."""
         self._pool = torch.cuda.graph_pool_handle()
         self._anchor: torch.cuda.CUDAGraph | None = None
-        """Keeps the pool, which would go with the last graph in it."""
+        """Graph that keeps the pool alive, which would be freed with its last graph."""
         self.given_up = False
-        """True if this problem cannot be recorded.  Then no earlier recording is played any more: a capture that fails
-        leaves the generator in disorder."""
+        """True if this problem cannot be recorded.  Earlier recordings are not replayed either, because a failed
+        capture may have damaged the generator's state."""
 
     def record(
         self, arena: problem_spec.Arena, memory: Memory, fill: Fill, models: Iterable[object]
     ) -> Recording | None:
-        """None where it cannot be recorded, or would not be the same.  Leaves the generators in some state or other.
+        """A recording of `fill`; None if it cannot be recorded or would give other results.  The state of the random
+        generators is undefined afterwards.
 
-        `models`: those that `fill` calls.  Whichever writes into a tensor that was there before has its input sets made
-        one after the other: side by side, one would overwrite another.  Raises the errors of `fill`."""
+        `models`: the models that `fill` calls.  If one of them writes into an existing tensor, input sets are made one
+        after the other, because side by side they would overwrite each other.  Raises the errors of `fill`."""
         if arena.inputs.slot_bytes + arena.baseline.slot_bytes + arena.expected.slot_bytes > LARGEST_BYTES:
             return None
         scratch = Scratch(arena, self._device)
-        fill(scratch.views[0])  # objects made in the first call of all are there afterwards, and watched from then on
+        fill(scratch.views[0])  # creates everything that is created once; its writes are watched from here on
         before = _versions(models)
-        shared = write_tracking.elsewhere(lambda: fill(scratch.views[0]), scratch.whole) or _versions(models) != before
+        shared = (
+            write_tracking.writes_elsewhere(lambda: fill(scratch.views[0]), scratch.whole)
+            or _versions(models) != before
+        )
         graph = self._captured(scratch, fill, 1 if shared else SETS)
         recording = Recording(graph, scratch, arena, memory) if graph is not None else None
         self.given_up = recording is None or not _agree(recording, scratch, fill)
         return None if self.given_up else recording
 
     def _captured(self, scratch: Scratch, fill: Fill, lanes: int) -> torch.cuda.CUDAGraph | None:
-        """None where the host waits for the device in the middle of it, or where something is kept.
+        """The graph of filling all scratch slots; None if the host waits for the device meanwhile, or if memory stays
+        allocated afterwards.
 
-        It is done once before, where it is captured: objects made only once (handles, workspaces) are there then."""
+        The work is done once on the same streams before, to create handles and workspaces."""
         streams = self._opened(scratch)[:lanes]
         stream = streams[0]
         generator = torch.cuda.default_generators[self._device.index or 0]
@@ -87,14 +92,14 @@ class Playback:
                 finally:
                     graph.capture_end()
             except Exception:  # noqa: BLE001 (any error of the driver, torch or the problem: it cannot be recorded)
-                generator.graphsafe_set_state(state)  # it would go on believing that it is captured
+                generator.graphsafe_set_state(state)  # otherwise it remains in capture mode
                 return None
         torch.cuda.current_stream().wait_stream(stream)
-        # Kept tensors lie in the pool, where another recording would write over it.
+        # Tensors that stay allocated lie in the pool, where another recording would overwrite them.
         return graph if torch.cuda.memory_allocated() == before else None
 
     def _opened(self, scratch: Scratch) -> list[torch.cuda.Stream]:
-        """The streams on which is captured, with a first graph in the pool, which stays."""
+        """The streams for capturing; the first call creates them and the graph that keeps the pool alive."""
         if not self._streams:
             self._streams = [torch.cuda.Stream(self._device) for _ in range(SETS)]  # type: ignore[no-untyped-call]
             self._anchor = torch.cuda.CUDAGraph()
@@ -106,7 +111,7 @@ class Playback:
 
 
 def _fill_all(scratch: Scratch, fill: Fill, streams: list[torch.cuda.Stream]) -> None:
-    """One slot after the other, in turn on these streams; the first, which is current, goes before and after all."""
+    """Fill all slots, in turn on these streams.  The first stream, which is current, precedes and awaits the others."""
     first, *others = streams
     for stream in others:
         stream.wait_stream(first)
@@ -130,10 +135,10 @@ def _versions(models: Iterable[object]) -> list[int | object]:
 
 
 class Scratch:
-    """Slots of its own, in which a recording writes."""
+    """Memory with slots into which a recording writes."""
 
     def __init__(self, arena: problem_spec.Arena, device: torch.device) -> None:
-        """Laid out as those of an arena are."""
+        """The slots have the layout of the arena's."""
         inputs = replace(arena.inputs, start=0, slots=SETS)
         baseline = replace(arena.baseline, start=inputs.stop, slots=SETS)
         expected = replace(arena.expected, start=baseline.stop, slots=SETS)
@@ -149,7 +154,7 @@ class Scratch:
 
 
 class Recording:
-    """Recording that makes input sets of one session, repeatedly."""
+    """Recording that draws input sets of one session."""
 
     def __init__(
         self, graph: torch.cuda.CUDAGraph, scratch: Scratch, arena: problem_spec.Arena, memory: Memory
@@ -161,11 +166,11 @@ class Recording:
         self._regions = (arena.inputs, arena.baseline, arena.expected)
 
     def replay(self) -> None:
-        """The next `SETS` input sets, in the scratch."""
+        """Draw the next `SETS` input sets into the scratch memory."""
         self._graph.replay()
 
     def play(self, first: int, count: int) -> None:
-        """The next `count` input sets, in slots of the arena; sets made beyond that are lost."""
+        """Draw the next `count` input sets into slots of the arena; surplus sets are discarded."""
         for slot in range(first, first + count, SETS):
             some = min(SETS, first + count - slot)
             self._graph.replay()
@@ -182,7 +187,7 @@ def _slots(whole: torch.Tensor, region: layout.Region, first: int, count: int) -
 
 
 def _agree(recording: Recording, scratch: Scratch, fill: Fill) -> bool:
-    """Return whether played input sets equal those made directly, one after the other."""
+    """Test whether replayed input sets equal those made directly, one after the other."""
 
     def make() -> None:
         for views in scratch.views:

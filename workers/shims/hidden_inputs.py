@@ -1,10 +1,10 @@
-"""Inputs of later calls, out of sight until their turn, on the CPU device.
+"""Protection of the inputs of later calls until their turn, on the CPU device.
 
-A block's inputs lie in memory before its clock starts.  A model that finds them from its first call's address could
-compute all calls at once, and the measured time would be throughput.  So the pages of later calls cannot be read:
-a process that tries ends with a segmentation fault.  On a GPU a tensor's storage ends with its slot.
+A block's inputs lie in memory before its clock starts.  A model that derives their addresses from its first input's
+could compute all calls at once, and the measured time would be throughput.  So the pages of later calls are unreadable:
+a process that reads them ends with a segmentation fault.  On a GPU a tensor's storage ends with its slot.
 
-It does not guard against a process that asks the kernel for the pages itself (mprotect, /proc/self/mem)."""
+This does not guard against a process that changes the protection itself (mprotect, /proc/self/mem)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _mprotect = ctypes.CDLL(None, use_errno=True).mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
-class Sight:
-    """Input slots of an arena that can be read."""
+class InputVisibility:
+    """Readability of the input slots of an arena."""
 
     def __init__(self, memory: Memory, inputs: layout.Region) -> None:
-        """All of them, as yet."""
+        """All slots are readable at first."""
         self._base = memory.whole.data_ptr() + inputs.start
         self._size = inputs.slot_bytes
-        self._of_pages = self._base % mmap.PAGESIZE == 0 and self._size % mmap.PAGESIZE == 0
-        """Not where pages are larger than the layout reckons with: then slots share them, and none can be hidden."""
+        self._can_hide = self._base % mmap.PAGESIZE == 0 and self._size % mmap.PAGESIZE == 0
+        """False if the host's pages are larger than the layout assumes: then slots share pages."""
 
     def hide(self, first: int, count: int) -> None:
-        """Slots that cannot be read until they are shown."""
+        """Make slots unreadable until `show`."""
         self._set(first, count, _NONE)
 
     def show(self, first: int, count: int = 1) -> None:
-        """Slots that can be read from here on."""
+        """Make slots readable."""
         self._set(first, count, _ALL)
 
     def _set(self, first: int, count: int, access: int) -> None:
-        if count > 0 and self._of_pages and _mprotect(self._base + first * self._size, count * self._size, access):
+        if count > 0 and self._can_hide and _mprotect(self._base + first * self._size, count * self._size, access):
             raise OSError(ctypes.get_errno(), "mprotect of input slots")

@@ -1,7 +1,7 @@
-"""Values that a reference does not read: inputs and parameters that can be drawn anew without moving its output.
+"""Inputs and parameters that do not affect a reference's output: drawn anew, they leave it unchanged.
 
-A candidate may leave such a thing out and be right (hacks 7); and the roofline's floor counts bytes that need not be
-read.  Asked in the reference's own process, once for each problem."""
+A candidate may omit them and be right (hacks 7), and the roofline's floor counts bytes that need not be read.  Tested
+in the reference's process, once for each problem."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ import torch
 from workers.protocol import layout
 
 MOST = 64
-"""Parameters that are looked at."""
+"""Parameters that are tested."""
 LOOK_S = 0.3
-"""Time for it, in seconds: a slow reference is asked about its inputs and a few of its parameters."""
+"""Time limit in seconds: a slow reference is tested for its inputs and a few of its parameters."""
 
 
-def to_what(
+def insensitive_names(
     call: Callable[[Any, list[Any]], Any], model: Any, inputs: list[Any], others: list[Any], outputs: Any
 ) -> tuple[str, ...]:
-    """`input 1` and `conv.bias`, where `call(model, inputs)` gives `outputs` all the same.  The model stays as it is.
+    """Names, such as `input 1` and `conv.bias`, of values that can change while `call(model, inputs)` still gives
+    `outputs`.  The model is not changed.
 
-    `others` are inputs under another seed; a value that is the same in both draws says nothing."""
+    `others`: inputs under another seed; an input that is the same in both draws is not tested."""
     until, usual = time.monotonic() + LOOK_S, list(layout.values(outputs))
     found = []
     for name, changed, given in _changes(copy.deepcopy(model), inputs, others):
@@ -37,7 +38,7 @@ def to_what(
 
 
 def _changes(model: Any, inputs: list[Any], others: list[Any]) -> Iterator[tuple[str, Any, list[Any]]]:
-    """One thing after the other drawn anew; everything else as it was."""
+    """Each input and parameter in turn: its name, and the model and inputs in which it alone is drawn anew."""
     for index, (mine, theirs) in enumerate(zip(inputs, others, strict=True)):
         if not layout.same(list(layout.values([mine])), list(layout.values([theirs]))):
             yield f"input {index}", model, copy.deepcopy([*inputs[:index], theirs, *inputs[index + 1 :]])

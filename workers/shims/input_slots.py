@@ -19,14 +19,13 @@ NO_MEMORY = "no memory to vary inputs of this size"
 
 
 class InputSlots:
-    """Fills slots with inputs and their expected outputs; keeps the problem's objections to variants."""
+    """Writer of inputs and expected outputs into slots; remembers which variants are outside the problem's domain."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._plan: reaching_inputs.Plan | None = None
         self._objections: dict[Variant, str] = {}
-        """Reason for which a variant is outside the problem's domain, empty where it is inside; found once for the
-        problem."""
+        """By variant, the reason why it is outside the problem's domain; empty if it is inside."""
         self._decided: input_variants.Decided = {}
 
     def fill(
@@ -36,8 +35,8 @@ class InputSlots:
         answers_at: Answers | None,
         variant: Variant = Variant.OWN,
     ) -> None:
-        """One slot: inputs, and, unless they are made later, the reference's outputs and the fp64 outputs.  A variant
-        is given to the reference in any case, which may refuse it."""
+        """Fill one slot: inputs and, with `answers_at`, the reference's outputs and the fp64 outputs.  A variant is
+        passed to the reference in either case, because the reference may raise for it."""
         inputs = self._problem.draw(session.draw)
         if variant in input_variants.REACHED:
             inputs = reaching_inputs.applied(variant, self._planned(session), inputs)
@@ -58,8 +57,8 @@ class InputSlots:
         write(expected_at, true_answer.call(session.twin, wide, best) if session.twin is not None else baseline)
 
     def vary(self, session: Session, first: int, wanted: int, seed: bytes) -> tuple[int, str]:
-        """The same with one slot for each of the variants that are in the problem's domain; a line for each other one
-        says why it is not."""
+        """Fill a slot for each of the `wanted` variants (a bit mask) that is in the problem's domain.  Returns the bit
+        mask of those, and a line of text with the reason for each other one."""
         slot, made, refused = first, 0, []
         missing = (
             set(input_variants.REACHED) - set(self._planned(session).kinds)
@@ -82,7 +81,7 @@ class InputSlots:
         return made, "".join(refused)
 
     def _planned(self, session: Session) -> reaching_inputs.Plan:
-        """Plan for inputs that reach beyond the problem's own; found once."""
+        """Plan for inputs that reach beyond the problem's own distribution; made once for the problem."""
         if self._plan is None:
             self._plan = reaching_inputs.Plan()
             if not self._problem.by_cases:
@@ -93,7 +92,7 @@ class InputSlots:
         return self._plan
 
     def _objection(self, session: Session, slot: int, variant: Variant) -> str:
-        """Fill a slot with a variant; why it is outside the problem's domain, in words."""
+        """Fill a slot with a variant; returns the reason why it is outside the problem's domain, or ""."""
         try:
             self.fill(session, session.inputs[slot], session.answers_of(slot), variant)
             if variant not in (*input_variants.CHECKED, *input_variants.REACHED) or variant in self._objections:
@@ -108,8 +107,8 @@ class InputSlots:
             return f"the reference raises {type(error).__name__}"
 
     def _without_memory(self, session: Session, error: Exception) -> str:
-        """A problem that fills the device leaves no memory for the copies of its inputs that some variants take; any
-        other may have it later."""
+        """The objection `NO_MEMORY` for a problem that fills the device, which has no memory for the copies of its
+        inputs that some variants take.  Raises `error` for any other problem, which may get the memory later."""
         assert session.arena is not None
         if not session.arena.slots.streamed:
             raise error
@@ -117,14 +116,14 @@ class InputSlots:
         return NO_MEMORY
 
     def _moved(self, session: Session, slot: int) -> tuple[float, float]:
-        """Shift by roundings of the inputs in a slot and of the true answer to them (domain.moved), in the first rows
-        of a problem that is computed in pieces; nothing of a large one that is not."""
+        """Changes of the inputs in a slot, and of the true answer to them, by rounding (input_domain.moved).  Of a
+        problem that is computed in pieces, the first piece; (0, 0) for another large problem."""
         spec, best = session.spec, true_answer.Truth(session.spec.truth)
         inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
         if spec.piece_rows is not None:
             inputs = pieces.cut(inputs, spec.piece_rows, 0)
         elif session.arena is not None and not session.arena.slots.together:
-            return 0.0, 0.0  # memory for one more answer was not planned for
+            return 0.0, 0.0  # no memory was reserved for one more answer
 
         def answer(given: list[Any]) -> Any:
             return call(session.model, given) if session.twin is None else true_answer.call(session.twin, given, best)
@@ -139,7 +138,7 @@ class InputSlots:
             return 0.0, 0.0
 
     def _look_at_usual(self, session: Session, slot: int) -> None:
-        """The same for the problem's own inputs, once, in a slot that nothing else is in as yet."""
+        """Measure `_moved` for the problem's own inputs, once, in a slot that is still free."""
         if session.moved is None and not self._problem.by_cases:
             self.fill(session, session.inputs[slot], None)
             session.moved = self._moved(session, slot)

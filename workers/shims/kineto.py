@@ -1,10 +1,10 @@
-"""Calls under torch's profiler (Kineto over CUPTI), in the candidate's process: all that the device did for them.
+"""Calls under torch's profiler (Kineto over CUPTI) in the candidate's process: all work of the device for them.
 
-A kernel's origin follows from the place of its launch, not from its name: within an operator of torch it is the
-library's, whatever its name; outside of any it is the candidate's where Triton's recorder launched a kernel of that
-name, where a shared object that the candidate built holds one, or where its source defines one of that name, which it
-compiles as it runs (NVRTC, CuPy, Triton beside another backend).  It does not guard against a source that names a
-library's kernel which it launches outside of any operator, unless that is named as NVIDIA's libraries name theirs."""
+A kernel's origin follows from where it was launched.  A kernel launched within an operator of torch is the library's.
+Outside of any operator it is the candidate's if Triton's recorder launched a kernel of that name, if a shared object
+that the candidate built contains one, or if its source defines one, to be compiled at run time (NVRTC, CuPy, Triton in
+another backend).  This does not guard against a source that names a library's kernel and launches it outside of any
+operator, unless the kernel's name follows the conventions of NVIDIA's libraries."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from workers.backends.base import synchronise
 from workers.protocol.launch_records import MOST, Launch, Three, busy_ns
 
 if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":
-    import torch._dynamo  # starting torch's profiler imports it: a second, once for all in the zygote
+    import torch._dynamo  # imported by torch's profiler when it starts, in a second; here once, in the zygote
 
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAUNCHING = ("cuda_runtime", "cuda_driver")
 _MANGLED = re.compile(rb"_Z[A-Za-z0-9_$.]{3,2000}")
 _TRANSFER = re.compile(r"Memcpy (?:DtoH|HtoD)")
-"""Between host and device: `.item()`, a scalar argument."""
+"""Transfers between host and device: `.item()`, a scalar argument."""
 
 _INDUCTOR = re.compile(r"triton_(?:poi|red|per|tem|mm|for|unk|spl)_|triton__")
 """Names that torch.compile gives to its kernels."""
@@ -41,28 +41,27 @@ LIBRARY = re.compile(
     r"|(?:volta|turing|ampere|hopper|sm\d\d)_\w*(?:gemm|gemv|xmma|cudnn|fprop|dgrad|wgrad)"
     r"|nvjet_|(?:void )?(?:splitKreduce_kernel|gemmSN|gemmk1|gemv2|gemvx|gemvNSP)"
 )
-"""Names that NVIDIA's and torch's libraries give to their kernels: they decide the origin of a kernel launched outside
-of any operator, by ctypes, and that the candidate did not build."""
+"""Names of kernels in NVIDIA's and torch's libraries.  They decide the origin of a kernel that is launched outside of
+any operator (by ctypes) and that the candidate did not build."""
 
 WINDOW = "assay.call."
-"""Beginning of the names under which the profiler notes the calls, so that the worker's own work between them is not
-counted."""
+"""Prefix of the annotations that mark calls in the trace; the shim's own work between calls is not counted."""
 
 _Profiler = torch.profiler.profile
 _Noted = torch.profiler.record_function
 _parse = json.loads
-"""Bound before a candidate can put something else into their places."""
+"""Bound at import, before a candidate could replace them."""
 
 
 def profile(
     call: Callable[[int], object], deliver: Callable[[int], object], count: int, scratch: Path, launched: set[str]
 ) -> tuple[int, list[Launch]]:
-    """Nanoseconds in which the device did anything for the first of `count` calls, and all that it did for each.  Not
-    those from the first to the last: here it waits for the host, which the profiler slows down.
+    """Nanoseconds for which the device was busy with the first of `count` calls, and the launches of all calls.  Gaps
+    between launches are not counted, because the profiler slows the host down.
 
-    `call(i)` makes call i, `deliver(i)` hands over its outputs, which is not counted; `scratch`: a folder for the
-    profiler's own file; `launched`: names of Triton kernels that the recorder has seen.  As many calls are kept, from
-    the first on, as there is room for.  Raises RuntimeError where there is no GPU."""
+    `call(i)` makes call i; `deliver(i)` delivers its outputs, which is not counted; `scratch`: folder for the
+    profiler's file; `launched`: names of Triton kernels that the recorder has seen.  If not all launches fit into the
+    table, the last calls are dropped.  Raises RuntimeError without a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError("the driver's profiler needs a GPU")
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
@@ -76,14 +75,14 @@ def profile(
     profiler.export_chrome_trace(str(path))
     events = _parse(path.read_bytes())["traceEvents"]
     path.unlink()
-    found = launches(events, launched, Built(scratch).holds, Written(scratch / "candidate.py").holds)
+    found = launches(events, launched, BuiltKernels(scratch).holds, SourceKernels(scratch / "candidate.py").holds)
     if len(found) > MOST:
         found = [each for each in found if each.call == 0 or found[MOST].call > each.call]
     return busy_ns(each for each in found if each.call == 0), found
 
 
 class Operator(NamedTuple):
-    """One of torch's, on a thread of the host."""
+    """One operator of torch on a host thread."""
 
     began: float
     ended: float
@@ -96,8 +95,8 @@ def launches(
     built: Callable[[str], bool],
     written: Callable[[str], bool] = lambda _: False,
 ) -> list[Launch]:
-    """The device's part of a Chrome trace as Kineto writes it, by start; `built`: whether a shared object of the
-    candidate's holds a kernel of that name; `written`: whether its source defines one."""
+    """Launches in a Chrome trace written by Kineto, by start.  `built(name)`: whether a shared object of the candidate
+    contains a kernel of that name; `written(name)`: whether its source defines one."""
     complete = [event for event in events if event.get("ph") == "X"]
     operators, windows = _operators(complete), _windows(complete)
     calls = {event["args"].get("correlation"): event for event in complete if event.get("cat") in _LAUNCHING}
@@ -117,8 +116,8 @@ def launches(
 
 
 def _windows(events: list[Any]) -> list[tuple[float, float]]:
-    """Begin and end of each call, on the host's clock; none in a trace that notes no calls.  Raises RuntimeError
-    where another profiler has noted calls, too."""
+    """Begin and end of each annotated call, on the host's clock.  Raises RuntimeError if another profiler has annotated
+    calls as well."""
     noted = sorted(
         (event["name"], event["ts"], event["ts"] + event["dur"])
         for event in events
@@ -131,7 +130,7 @@ def _windows(events: list[Any]) -> list[tuple[float, float]]:
 
 
 def _number_of(windows: list[tuple[float, float]], moment: float) -> int | None:
-    """Which call the moment lies in: 0 where none is noted, None between two."""
+    """Number of the call around the moment; None between calls, 0 if no call is annotated."""
     if not windows:
         return 0
     number = bisect.bisect_right(windows, (moment, float("inf"))) - 1
@@ -151,7 +150,7 @@ def _operators(events: list[Any]) -> dict[tuple[Any, Any], list[Operator]]:
 
 
 def _within(operators: list[Operator], moment: float) -> bool:
-    """Return whether the innermost operator around the moment, which is the last to have begun, is the library's."""
+    """Test whether the innermost operator around the moment, the last to have begun, is the library's."""
     last = bisect.bisect_right(operators, moment, key=lambda each: each.began)
     for operator in reversed(operators[:last]):
         if moment <= operator.ended:
@@ -205,16 +204,16 @@ _JITTED = re.compile(r"@[\w.]*jit\b[^\n]*\n(?:\s*(?:@|#)[^\n]*\n)*\s*def\s+(\w+)
 _BASE = re.compile(r"(?:void )?(?:\w+::|\(anonymous namespace\)::)*(\w+)")
 
 
-class Written:
+class SourceKernels:
     """Kernels that a source defines, in CUDA or in Triton."""
 
     def __init__(self, source: Path) -> None:
-        """Reads it at the first question."""
+        """Reads the source at the first query."""
         self._source = source
         self._names: set[str] | None = None
 
     def holds(self, name: str) -> bool:
-        """Return whether the source defines a kernel of that name, as Kineto writes names: with a return type, scopes,
+        """Test whether the source defines a kernel of that name.  Kineto's names include return type, scopes and
         parameters."""
         if self._names is None:
             self._names = defined(self._source.read_text(errors="replace"))
@@ -231,18 +230,17 @@ def defined(source: str) -> set[str]:
     return found
 
 
-class Built:
-    """Kernels in shared objects that this process has mapped from where candidates write."""
+class BuiltKernels:
+    """Kernels in shared objects that this process has mapped from folders that candidates can write."""
 
     def __init__(self, scratch: Path) -> None:
-        """Reads no file before the first question."""
+        """Reads the files at the first query."""
         writable = [scratch, Path(tempfile.gettempdir()), Path(os.environ.get("TORCH_EXTENSIONS_DIR", scratch))]
         self._writable = [folder.resolve() for folder in writable]
         self._names: set[str] | None = None
 
     def holds(self, name: str) -> bool:
-        """Return whether the source has a kernel of that name: as it is written (`extern "C"`), or demangled as Kineto
-        does it."""
+        """Test whether a shared object has a kernel of that name, literally (`extern "C"`) or demangled."""
         if self._names is None:
             self._names = set().union(*map(_symbols, self._objects()))
         return name in self._names
@@ -254,7 +252,7 @@ class Built:
 
 
 def _symbols(path: Path) -> set[str]:
-    """Names in a shared object: kernels are registered under their mangled names, which stand in it as text."""
+    """Names in a shared object, also demangled: it contains the mangled names of its kernels as text."""
     data = path.read_bytes()
     demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
     demangle.restype = ctypes.c_void_p

@@ -1,12 +1,11 @@
-"""The semantic key of a problem: the operators that one call of its reference really runs, and the data flow between
-them.
+"""The semantic key of a problem: the operators that one call of its reference runs, and the data flow between them.
 
-A tensor's term is a hash of the operator that made it, of the terms of its inputs, and of the other arguments;
-inputs are told by their place, parameters by shape and type alone.  The key is the hash of the outputs' terms.  So
-names, modules or functions, and the order of operators that do not depend on each other have no place in it.
+A tensor's term is a hash of the operator that made it, of the terms of its inputs, and of the other arguments.  Inputs
+are identified by their index, parameters by shape and type.  The key is the hash of the outputs' terms.  So it does not
+depend on names, modules or functions, nor on the order of independent operators.
 
-Two keys are made: with numbers (shapes, dimensions, factors), and without.  Operators are the ones that torch
-dispatches below autograd: attention, and batch normalisation on a GPU, may be others there than on a CPU."""
+There are two keys: with numbers (shapes, dimensions, factors), and without.  Operators are those that torch dispatches
+below autograd; for attention, and for batch normalisation, a GPU may have other operators than a CPU."""
 
 from __future__ import annotations
 
@@ -20,29 +19,29 @@ from torch.utils.weak import WeakIdKeyDictionary
 from workers.protocol.dispatch_mode import Watching
 
 VERSION = "o1"
-"""Changes with everything here that changes a key."""
+"""Version of the key's definition, changed whenever keys change."""
 
 _SAME = frozenset({"aten::detach", "aten::alias", "aten::lift_fresh", "aten::clone"})
-"""Operators that return their argument unchanged, as far as a key goes."""
+"""Operators that return their argument unchanged for the purpose of a key."""
 
 
 class Term(NamedTuple):
-    """The expression that a tensor stands for, with numbers and without."""
+    """Hashes of the expression that computes a tensor, with numbers and without."""
 
     numbered: bytes
     masked: bytes
 
 
 class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
-    """Follows one call."""
+    """Dispatch mode that computes the key of one call."""
 
     def __init__(self, inputs: Iterable[object]) -> None:
-        """`inputs`: values of the call; tensors among them are told by their place."""
+        """`inputs`: values of the call; tensors among them are identified by their index."""
         super().__init__()
         self._terms: Any = WeakIdKeyDictionary()
-        for place, value in enumerate(inputs):
+        for index, value in enumerate(inputs):
             if isinstance(value, torch.Tensor):
-                self._terms[value] = _hashed(f"input {place} {value.dtype}", [], f"{tuple(value.shape)}")
+                self._terms[value] = _hashed(f"input {index} {value.dtype}", [], f"{tuple(value.shape)}")
 
     def key(self, outputs: Iterable[object]) -> str:
         """`o1:<with numbers>:<without>` of the call's outputs."""
@@ -57,11 +56,11 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         name = func._schema.name
         made = terms[0] if name in _SAME and terms else _hashed(name, terms, "")
-        for place, value in enumerate(_values((result,))):
+        for index, value in enumerate(_values((result,))):
             if isinstance(value, torch.Tensor):
-                self._terms[value] = made if place == 0 else _hashed(f"result {place}", [made], "")
-        for place, argument in enumerate(func._schema.arguments):
-            changed = args[place] if place < len(args) else kwargs.get(argument.name)
+                self._terms[value] = made if index == 0 else _hashed(f"result {index}", [made], "")
+        for index, argument in enumerate(func._schema.arguments):
+            changed = args[index] if index < len(args) else kwargs.get(argument.name)
             if argument.alias_info is not None and argument.alias_info.is_write and isinstance(changed, torch.Tensor):
                 self._terms[changed] = made
         return result
@@ -74,7 +73,7 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
 
 
 def _values(values: Iterable[object]) -> Iterator[object]:
-    """Values, lists taken apart."""
+    """Values in order, with lists flattened."""
     for value in values:
         if isinstance(value, list | tuple):
             yield f"list {len(value)}"

@@ -1,9 +1,9 @@
-"""A reference computed piece by piece along the first dimension, where that gives the same answer.
+"""A reference computed piece by piece along the first dimension, if that gives the same answer.
 
-An fp64 computation of inputs of 8 GB takes 50 GB and more; of a sixteenth of the batch it takes a sixteenth.  Whether
-the reference treats the rows of a batch apart from each other is asked of the reference itself: pieces from both ends
-and from the middle must be those of the whole answer.  A batch norm in training mode, a sum over the batch, a mask that
-depends on the row's number and a cumulative sum along the batch are not."""
+An fp64 computation on inputs of 8 GB takes 50 GB and more; on a sixteenth of the batch it takes a sixteenth of that.
+The reference itself shows whether rows of a batch are independent: its answers to pieces from both ends and from the
+middle must equal those parts of its whole answer.  They do not for a batch norm in training mode, a sum over the batch,
+a mask that depends on the row's number, or a cumulative sum along the batch."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import torch
 from workers.protocol import layout, memory_estimate
 
 FROM_BYTES = 256 << 20
-"""Inputs and outputs of a call that is smaller are computed whole."""
+"""Size of the inputs and outputs of a call from which on it is computed in pieces."""
 
 PIECE_BYTES = 64 << 20
-"""Inputs and outputs of a piece: large enough to keep a device busy."""
+"""Size of the inputs and outputs of a piece: large enough to keep a device busy."""
 
 CLOSE = 1e-4
-"""Relative L2 error by which a piece may differ: another batch size may be another order of summation, and TF32."""
+"""Relative L2 error by which a piece may differ: another batch size may mean another order of summation, or TF32."""
 
 
 def rows(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any) -> int | None:
-    """Rows of a piece; None where the problem is small or is not computed row by row.
+    """Rows of a piece; None if the problem is small or its rows are not independent.
 
-    `call` is the reference, `outputs` its answer to `inputs`."""
+    `call`: the reference; `outputs`: its answer to `inputs`."""
     total = memory_estimate.tensor_bytes(inputs) + memory_estimate.tensor_bytes(outputs)
     batch = _batch(inputs, outputs)
     if total < FROM_BYTES or batch is None or batch < 2:
@@ -40,7 +40,7 @@ def rows(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any) -> i
 
 
 def cut(inputs: list[Any], size: int, start: int) -> list[Any]:
-    """The inputs of a piece: of those that have the batch's size along their first dimension, some rows."""
+    """The inputs of a piece: some rows of those tensors whose first dimension is the batch; others whole."""
     batch = _leading(inputs)
 
     def piece(value: Any) -> Any:
@@ -54,12 +54,12 @@ def cut(inputs: list[Any], size: int, start: int) -> list[Any]:
 
 
 def first(inputs: list[Any], outputs: Any, size: int) -> tuple[list[Any], list[torch.Tensor]]:
-    """The inputs of the first piece, and its answer, a tensor for each output."""
+    """The inputs of the first piece, and its answer: one tensor per output."""
     return cut(inputs, size, 0), rows_of(list(layout.values(outputs)), size, 0)
 
 
 def rows_of(views: list[torch.Tensor], size: int, start: int) -> list[torch.Tensor]:
-    """The rows of a piece in tensors of the whole."""
+    """Views of a piece's rows in tensors of the whole batch."""
     return [view[start : start + size] for view in views]
 
 
@@ -70,7 +70,7 @@ def _leading(inputs: list[Any]) -> int | None:
 
 
 def _batch(inputs: list[Any], outputs: Any) -> int | None:
-    """The size that the first input and all outputs have along their first dimension; None where they differ."""
+    """The common size of the first input and all outputs along their first dimension; None if they differ."""
     batch = _leading(inputs)
     leaves = list(layout.values(outputs))
     fits = all(isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == batch for leaf in leaves)

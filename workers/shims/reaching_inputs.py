@@ -1,16 +1,18 @@
-"""GENERATE: inputs that reach distinctions of the reference's own code that a problem's own inputs do not reach.
+"""GENERATE: inputs that reach branches of the reference which the problem's own inputs do not reach.
 
-Two kinds, beside those that only change a distribution (workers/protocol/input_variants.py).  *Reaching*: operators
-that compare with a number or clamp at one are watched while the reference runs; where all values lie on one side of it,
-half of the rows of the inputs are scaled until some come to lie on the other.  *Redrawn*: integer inputs that two draws
-have alike are drawn anew, within their range: sorted ones (offsets) stay sorted between the same ends, of a mask that
-hides all or nothing an eighth is turned, and of others the rows, or what differs within them, are reordered; segments
-that two lists describe stay apart.  Numbers
-that are all equal in every draw (a state that begins at rest, a weight of ones) are drawn about that value.
+Two kinds, in addition to those that only change a distribution (workers/protocol/input_variants.py):
 
-Asked in the reference's own process, once for each problem.  It does not guard against limits that Python compares
-with (`x.max().item() > 1e4`), limits that differ from channel to channel, limits that only smaller values would reach,
-and inputs that must not grow because they are bounded (a probability)."""
+* Reaching: operators that compare values with a number, or clamp them at one, are recorded while the reference runs.
+  If all values are on one side of the limit, half of the rows of the inputs are scaled until some are on the other
+  side.
+* Redrawn: inputs that are the same in two draws are drawn anew.  Sorted integers (offsets) stay sorted between the same
+  ends; of a mask of equal values an eighth is inverted; other integers are permuted along a dimension.  Segments
+  described by two lists stay disjoint.  Floating-point inputs of equal values (an initial state of zeros, a weight of
+  ones) are drawn around that value.
+
+Planned in the reference's process, once for each problem.  This does not guard against limits that Python compares with
+(`x.max().item() > 1e4`), limits that differ between channels, limits that only smaller values would reach, and bounded
+inputs that must not grow (a probability)."""
 
 from __future__ import annotations
 
@@ -27,28 +29,28 @@ from workers.protocol.dispatch_mode import Watching
 from workers.protocol.input_variants import Variant
 
 ATTEMPTS = 3
-"""Scalings that are tried, each four times as large as the one before."""
+"""Factors that are tried, each four times as large as the one before."""
 
 LARGEST_LIMIT = 1e6
-"""Limits beyond this stand for infinity: a mask's −1e9."""
+"""Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
 
 LARGEST_FACTOR = 1e6
 
 BEYOND = 8.0
-"""Scaled values reach so many times a limit."""
+"""Multiple of a limit that scaled values reach."""
 
 LARGEST_BYTES = 64 << 20
-"""Size limit of the inputs of an examined problem: some copies of them are made."""
+"""Largest size of the inputs of an examined problem, of which several copies are made."""
 
 REDRAWN_BYTES = 64 << 20
-"""Size limit of the inputs of a problem with integers that are redrawn on a GPU: a processor is asked first, because an
-index that is out of range there raises, and on a GPU ends every evaluation of the problem."""
+"""Largest size of inputs with integers that are redrawn on a GPU.  They are tried on the CPU first: there an index out
+of range raises, while on a GPU it ends the process and every evaluation of the problem."""
 
 TURNED = 1 / 8
-"""Share of a mask that is turned where it hides all or nothing."""
+"""Share of the elements of a mask of equal values that is inverted."""
 
 ABOUT = 0.2
-"""Standard deviation of the logarithm of a factor on numbers that are all equal; normal values replace zeros."""
+"""Standard deviation of the logarithm of the factor on equal values; zeros are replaced by standard normal values."""
 
 _COMPARES = frozenset(
     {
@@ -67,7 +69,7 @@ _COMPARES = frozenset(
         "aten::threshold",
     }
 )
-"""Operators with one limit, their second argument; of maxima and minima, either."""
+"""Operators with one limit, their second argument; for maximum and minimum, either argument."""
 
 _CLAMPS = frozenset(
     {
@@ -85,7 +87,7 @@ _DIFFERENCES = frozenset({"aten::huber_loss", "aten::smooth_l1_loss"})
 """Operators on the difference of two tensors, with a limit as the last argument."""
 
 MOST_LIMITS = 4096
-"""Elements of a tensor of equal limits: one for each channel."""
+"""Most elements of a tensor of equal limits, such as one for each channel."""
 
 Call = Callable[[Any, list[Any]], Any]
 
@@ -95,23 +97,23 @@ class Plan:
     """Changes to be made to a problem's inputs."""
 
     factor: float | None = None
-    """Factor by which half of the rows are scaled; None where no limit is out of reach."""
+    """Factor by which half of the rows are scaled; None if all limits are reached or none can be."""
     fixed: frozenset[int] = field(default_factory=frozenset)
-    """Leaves of the inputs that are drawn anew: integers that are the same in every draw, and numbers that are all
-    equal, too."""
+    """Indices of input leaves that are drawn anew: integers that are the same in every draw, and floating-point tensors
+    of equal values."""
 
     @property
     def kinds(self) -> tuple[Variant, ...]:
-        """The variants that there are for the problem."""
+        """Kinds of variants that exist for the problem."""
         wanted = ((Variant.REACHING, self.factor is not None), (Variant.REDRAWN, bool(self.fixed)))
         return tuple(kind for kind, there in wanted if there)
 
 
 class Limits(Watching):  # type: ignore[no-untyped-call]
-    """Numbers that operators compare with or clamp at, and by how much the values beside them would have to grow."""
+    """Dispatch mode that records limits of comparisons and clamps, with the factor by which values miss them."""
 
     def __init__(self) -> None:
-        """Nothing seen."""
+        """Without limits at first."""
         super().__init__()
         self.missing: list[float] = []
         """Factors by which values of operators would have to be scaled to reach their limits."""
@@ -158,8 +160,8 @@ def _number(value: Any) -> float | None:
 
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
-    """Find the values that the problem's inputs leave out.  `call(model, inputs)` gives an answer; `draw` gives inputs,
-    others each time; the model stays as it is."""
+    """Plan of changes for a problem.  `call(model, inputs)`: makes a call; `draw`: returns new inputs each time.  The
+    model is not changed."""
     inputs = draw()
     if _bytes(inputs) > LARGEST_BYTES:
         return Plan()
@@ -171,7 +173,7 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
 
 
 def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
-    """The same inputs, changed; draws from torch's seeded generator."""
+    """The inputs, changed by the plan `how`; draws from torch's seeded generator."""
     leaves = list(layout.values(inputs))
     if kind == Variant.REDRAWN:
         return _with(inputs, _related(leaves, [_redrawn(x) if at in how.fixed else x for at, x in enumerate(leaves)]))
@@ -180,7 +182,7 @@ def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
 
 
 def _factor(call: Call, model: Any, inputs: list[Any]) -> float | None:
-    """The least scaling that was found to reach a limit, in the operators' own account."""
+    """The least tried factor with which the operators reach one more limit; None if there is none."""
     missing = _missing(call, model, inputs)
     if not missing:
         return None
@@ -205,7 +207,7 @@ def _missing(call: Call, model: Any, inputs: list[Any]) -> list[float]:
 
 
 def _scaled(inputs: list[Any], factor: float) -> list[Any]:
-    """Every second row of each tensor that is not changed; all of one that has a single row."""
+    """The inputs with every second row of each tensor scaled, from the first row on."""
     return _with(inputs, [_scaled_rows(x, factor) for x in layout.values(inputs)])
 
 
@@ -230,7 +232,7 @@ def _is_choice(x: Any) -> bool:
 
 
 def _may_differ(x: torch.Tensor) -> bool:
-    """Return whether the inputs hold another tensor of its kind."""
+    """Test whether another tensor with the same structure exists."""
     if x.is_floating_point():
         return _is_uniform(x) and abs(float(x.flatten()[0])) < LARGEST_LIMIT and not input_domain.are_normed(x)
     if _is_sorted(x):
@@ -243,8 +245,8 @@ def _is_uniform(x: torch.Tensor) -> bool:
 
 
 def _varying(x: torch.Tensor) -> int:
-    """The first dimension along which not all slices are alike."""
-    return next(place for place in range(x.dim()) if not bool((x == x.narrow(place, 0, 1)).all()))
+    """The first dimension along which not all slices are equal."""
+    return next(dim for dim in range(x.dim()) if not bool((x == x.narrow(dim, 0, 1)).all()))
 
 
 def _is_sorted(x: torch.Tensor) -> bool:
@@ -252,7 +254,7 @@ def _is_sorted(x: torch.Tensor) -> bool:
 
 
 def _room(x: torch.Tensor) -> int:
-    """Numbers between the ends of a sorted tensor that it need not have."""
+    """Number of integers between the ends of a sorted tensor, beyond the number of its inner elements."""
     return max(0, int(x[-1]) - int(x[0]) - 1 - max(0, len(x) - 2)) if len(x) > 2 else 0
 
 
@@ -275,8 +277,8 @@ def _redrawn(x: torch.Tensor) -> torch.Tensor:
 
 
 def _related(before: list[Any], after: list[Any]) -> list[Any]:
-    """The redrawn leaves, but two integer tensors as they were where they would lose a relation: segments, given by
-    starts and lengths, that do not overlap, and starts that lie before ends."""
+    """The redrawn leaves.  Two integer tensors keep their original values if redrawing would break a relation between
+    them: disjoint segments given by starts and lengths, or starts before ends."""
     lists = [at for at, x in enumerate(before) if _is_list(x)]
     for one, other in itertools.permutations(lists, 2):
         if len(before[one]) != len(before[other]) or (after[one] is before[one] and after[other] is before[other]):
@@ -308,7 +310,7 @@ RELATIONS = (_are_apart, _lie_before)
 
 
 def _stands_redrawn(call: Call, model: Any, inputs: list[Any], fixed: frozenset[int]) -> bool:
-    """Return whether a processor runs the reference on redrawn integers."""
+    """Test, on the CPU, whether the reference runs on redrawn integers."""
     if _bytes(inputs) > REDRAWN_BYTES:
         return False
     host = torch.device("cpu")
@@ -317,7 +319,7 @@ def _stands_redrawn(call: Call, model: Any, inputs: list[Any], fixed: frozenset[
     try:
         twin = copy.deepcopy(model).to(host) if isinstance(model, torch.nn.Module) else model
         call(twin, _with(inputs, redrawn))
-    except Exception:  # noqa: BLE001 (in whichever way the problem's code says that these are not for it)
+    except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
     return True
 
@@ -327,7 +329,7 @@ def _bytes(inputs: list[Any]) -> int:
 
 
 def _with(inputs: list[Any], leaves: list[Any]) -> list[Any]:
-    """The structure with other leaves, in the order of spec.values."""
+    """The structure of `inputs` with other leaves, in the order of layout.values."""
     remaining = iter(leaves)
 
     def rebuilt(value: Any) -> Any:

@@ -1,10 +1,10 @@
 """The shim inside a reference's process: builds the problem's model, draws inputs, computes the expected outputs.
 
-The same sandbox as a candidate's, because problem code, too, comes with the request.  Its outputs are believed by the
-referee's choice; its spec is checked before anything is done with it.
+It runs in the same sandbox as a candidate, because the problem's code comes with the request as well.  The referee
+trusts its outputs by decision, and checks its spec before use.
 
-One process serves all evaluations of its problem.  Each is a session, with parameters of its own and an arena of its
-own; the problem's spec is determined once."""
+One process serves all evaluations of its problem.  Each evaluation has a session with its own parameters and arena; the
+problem's spec is determined once."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from workers.shims.reference_problem import Problem
 from workers.shims.reference_session import Session, keep_little, seed_slot, settle, write
 
 RECORDED_FROM = 16
-"""Input sets asked for at once: recording costs as much as making a hundred, and a session that asks for so many asks
-again."""
+"""Input sets in one request from which on drawing is recorded: recording takes as long as drawing a hundred sets, and a
+session that requests so many requests more."""
 
 
 def prepare() -> None:
@@ -54,7 +54,7 @@ class Shim:
         self._mailbox: mmap.mmap | None = None
         self._shared = calls.Shared()
         if self._device.type == "cuda":
-            self._shared.forget_what_is_given_back()
+            self._shared.forget_after_release()
         self._sessions: dict[int, Session] = {}
         self._playback = graph_replay.Playback(self._device) if self._device.type == "cuda" else None
         import_hook.once_imported("transformers", pretrained.offline)
@@ -113,15 +113,15 @@ class Shim:
         return Reply(Outcome.DONE, session.slots.event_mean(session.model, slot, warmups, trials))
 
     def _release(self, number: int) -> Reply:
-        """Forget a session.  A process that waits for the next one keeps no more memory of the device than is soon used
-        again: no limit accounts for it."""
+        """End a session.  A process without sessions releases most of its cached device memory, which no evaluation has
+        reserved; answers whether it released any."""
         self._sessions.pop(number, None)
         return Reply(Outcome.DONE, int(not self._sessions and keep_little(self._device)))
 
     def _give_back(self, session: Session) -> Reply:
-        """Give back outputs of earlier calls, and all memory kept for later ones."""
+        """Release the outputs of earlier calls and all cached device memory."""
         if session.slots is not None:
-            session.slots.let_go()
+            session.slots.drop_held()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         return Reply(Outcome.DONE)
@@ -135,7 +135,7 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _describe(self, number: int, case: int, seed: bytes, *, sole: bool) -> Reply:
-        """Begin a session, and write its spec into the mailbox."""
+        """Start a session and write its spec into the mailbox."""
         assert self._mailbox is not None
         session = self._sessions[number] = self._problem.session(case, seed, sole=sole)
         data = json.dumps(asdict(session.spec)).encode()
@@ -165,7 +165,8 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _refit(self, session: Session) -> Reply:
-        """Constants as they lie in the arena by now, for the model and its twin; in place, where recordings look."""
+        """Copy the constants in the arena into the model and its twin, in place because recordings hold the
+        addresses."""
         assert session.arena is not None
         assert session.memory is not None
         views = zip(session.spec.parameters, session.arena.parameters.views(session.memory, 0), strict=True)
@@ -177,11 +178,12 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _generate(self, session: Session, first: int, count: int, row: int, seed: bytes) -> Reply:
-        """Slots first … first+count−1: inputs drawn one after the other, rows `row` and following of a batch.  Where
-        expected outputs are made together with them, the reference's outputs and the fp64 outputs, too.
+        """Draw inputs into slots first … first+count−1: rows `row` and following of a batch.  In an arena of the layout
+        "together", also write the reference's outputs and the fp64 outputs.
 
-        Played inputs come from the device's generator.  The host's is foretold by a candidate that has seen twenty
-        thousand of its numbers, in the first of two blocks for example: there each slot has a seed of its own."""
+        A recording draws from the device's generator.  The host's generator is predictable from twenty thousand of its
+        numbers, which a candidate may have seen in an earlier block; so without a recording each slot has its own
+        seed."""
         played = self._recorded(session, count)
         if played is not None:
             calls.seed_everything(seed, calls.DRAWING)
@@ -194,8 +196,8 @@ class Shim:
         return Reply(Outcome.DONE)
 
     def _recorded(self, session: Session, count: int) -> graph_replay.Recording | None:
-        """Recording for a session that draws much, from here on.  Answers are looked up on the host, which cannot be
-        recorded."""
+        """The session's recording, made at the first large request; None if there is none.  Problems by cases look up
+        answers on the host, which cannot be recorded."""
         if self._playback is None or self._playback.given_up or self._problem.by_cases:
             return None
         if session.arena is None or not session.arena.slots.together:
@@ -212,14 +214,14 @@ class Shim:
         return session.recording
 
     def _expect(self, session: Session, first: int, count: int, fd: int | None, *, own: bool) -> Reply:
-        """Compute the expected outputs for the inputs in slots first … first+count−1: baseline and fp64 outputs, in
-        their first slots, or in the memory that comes along.  Answers how many could be computed in fp64: of a problem
-        that fills the device those may be none, and then their expected outputs are the reference's own.  `own`: the
-        baseline alone."""
+        """Compute the expected outputs for the inputs in slots first … first+count−1: baseline and fp64 outputs, into
+        the first slots for them or into the memory of `fd`.  Answers the number of calls computed in fp64; for a
+        problem that fills the device it may be 0, and then the expected outputs are the reference's own.  `own`:
+        compute the baseline only."""
         assert session.arena is not None
         assert session.memory is not None
         assert session.slots is not None
-        session.slots.let_go()
+        session.slots.drop_held()
         arena, exact = session.arena, 0
         answers = session.answers
         if own and arena.slots.streamed:
@@ -239,20 +241,19 @@ class Shim:
         return Reply(Outcome.DONE, exact)
 
     def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:
-        """The same with one slot for each of the variants that are in the problem's domain; a line for each other one
-        says why it is not."""
+        """Fill slots with variants; see InputSlots.vary."""
         assert self._mailbox is not None
         made, refused = self._filler.vary(session, first, wanted, seed)
         return Reply(Outcome.DONE, made, control_channel.put_text(self._mailbox, refused))
 
     def _second_look(self, session: Session, slot: int, *, ties_only: bool) -> Reply:
-        """Find elements of an answer that are right without being as expected (workers.shims.equivalent_answers)."""
+        """Look for elements of an answer that differ from the expected ones and are right (equivalent_answers.py)."""
         assert self._mailbox is not None
         began = time.process_time()
-        leaves = expected_outputs.excused(session, slot, began + (0.0 if ties_only else equivalent_answers.LOOK_S))
+        leaves = expected_outputs.equivalent(session, slot, began + (0.0 if ties_only else equivalent_answers.LOOK_S))
         if leaves is None:
             return Reply(Outcome.UNSUPPORTED)
         settle(self._device)
         busy_ns = round((time.process_time() - began) * 1e9)
-        told = json.dumps(equivalent_answers.told(leaves))
+        told = json.dumps(equivalent_answers.as_json(leaves))
         return Reply(Outcome.DONE, busy_ns, control_channel.put_text(self._mailbox, told))

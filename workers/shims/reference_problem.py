@@ -22,17 +22,17 @@ from workers.shims.operators import OperatorTrace
 from workers.shims.reference_session import Draw, Session, call, keep_little, settle
 
 WATCHED_S = 10.0
-"""Time after which a call whose operators are watched is given up."""
+"""Time limit in seconds for a call whose operators are recorded."""
 
 EMPTY = "the reference's outputs have no elements: there is no answer that could be wrong"
-"""Message about a problem that proves nothing."""
+"""Message about a problem with empty outputs."""
 
 TIMED_CALLS, TIMED_S = 5, 0.1
-"""Calls by which the time of one is found, and the time after which no other begins, in seconds."""
+"""Most calls that are timed to find the fastest, and the total in seconds after which no further call begins."""
 
 
 class Problem:
-    """One problem: its code, executed, and its specs, each determined once."""
+    """One problem: its executed module, and its specs, each determined once."""
 
     def __init__(self, scratch: Path, device: torch.device) -> None:
         """`scratch`: the only folder that may be written."""
@@ -44,12 +44,12 @@ class Problem:
         self._specs: dict[int, problem_spec.Spec] = {}
         """Specs by case; a problem that is a model has number 0 only."""
         self._seeds_itself = False
-        """True if the problem's inputs are the same under every seed given to it, but for its own seeding."""
+        """True if the problem's code seeds the generators itself, so that seeds given to it have no effect."""
         self._sole = True
-        """True if an allocation that fails when a problem is described would fail at any time."""
+        """True if no other evaluation uses the device's memory, so that a failed allocation would always fail."""
 
     def load(self, source: bytes, entry_point: str, *, by_cases: bool) -> str:
-        """Execute the problem's module; a message about a missing name, else empty."""
+        """Execute the problem's module; returns a message if it lacks a required name, else ""."""
         self._entry_point = entry_point
         path = self._scratch / "reference.py"
         path.write_bytes(source)
@@ -64,19 +64,19 @@ class Problem:
 
     def _execute(self, path: Path) -> None:
         try:
-            exec(compile(path.read_bytes(), str(path), "exec"), self._module.__dict__)  # noqa: S102 (that is the job)
+            exec(compile(path.read_bytes(), str(path), "exec"), self._module.__dict__)  # noqa: S102 (in the sandbox)
         except ModuleNotFoundError as error:
             message = f"it needs the package {error.name!r}, which is not installed on the worker's host"
             raise ModuleNotFoundError(message, name=error.name) from error
 
     def _other_form(self, missing: str) -> str:
-        """Which workflow it may have been meant for."""
+        """Hint about the workflow that a reference without this name may be written for."""
         others = {"get_cases": ("kernelbench", self._entry_point)}
         workflow, name = others.get(missing, ("kernel_simple", "get_cases"))
         return f", but {name}: is it for the workflow {workflow}?" if hasattr(self._module, name) else ""
 
     def estimated_bytes(self, seed: bytes) -> int:
-        """Bytes that describing the problem is going to take, estimated without memory of the device."""
+        """Estimate of the device memory that describing the problem takes, in bytes; uses no device memory."""
         if self.by_cases:
             return 0
         calls.seed_everything(seed, 1)
@@ -85,8 +85,8 @@ class Problem:
         return memory_estimate.estimated_bytes(self._module.get_inputs, make)
 
     def session(self, case: int, seed: bytes, *, sole: bool) -> Session:
-        """Build a model for a session; determine, the first time, its inputs and outputs.  `sole`: no other evaluation
-        uses memory of the device."""
+        """A session with a new model; the first one of a case also determines the spec.  `sole`: no other evaluation
+        uses the device's memory."""
         self._sole = sole
         draw: Draw
         calls.seed_everything(seed, 1)
@@ -110,7 +110,8 @@ class Problem:
         return Session(spec, draw, model, true_answer.twin(model, true_answer.Truth(spec.truth)), init)
 
     def _constructor_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """`get_init_inputs()`: a list of positional arguments, or [[positional…], {keyword…}]."""
+        """Positional and keyword arguments from `get_init_inputs()`, which returns a list of positional arguments, a
+        dict, or [[positional…], {keyword…}]."""
         given: Any = getattr(self._module, "get_init_inputs", list)()
         if isinstance(given, dict):
             return [], given
@@ -118,7 +119,7 @@ class Problem:
         return (list(given[0]), dict(given[1])) if pair else (list(given), {})
 
     def _inspect(self, model: Any, draw: Draw, init: list[Any], seed: bytes) -> problem_spec.Spec:
-        """The spec, by running the model: is it a function of its inputs, does it change them, does fp64 work?"""
+        """The spec, determined by running the model: types and shapes, mode, changed inputs, best truth, memory."""
         case = model.described() if self.by_cases else None
         calls.seed_everything(seed, calls.DRAWING)
         with memory_estimate.Peak(self.device) as drawing:
@@ -146,8 +147,8 @@ class Problem:
         different = call(model, copy.deepcopy(others) if changed else others)
         output_constant = layout.same(list(layout.values(outputs)), list(layout.values(different)))
         del different
-        # A case has no answer to inputs of which some are another draw's.
-        ignored = () if self.by_cases else input_sensitivity.to_what(call, model, before, others, outputs)
+        # A case has no answer to inputs that are mixed from two draws.
+        ignored = () if self.by_cases else input_sensitivity.insensitive_names(call, model, before, others, outputs)
         del others
         rows = None if self.by_cases else pieces.rows(functools.partial(call, model), before, outputs)
         outputs_node = _contiguous(layout.describe(outputs))
@@ -177,18 +178,18 @@ class Problem:
         )
 
     def _watched(self, model: Any, inputs: list[Any]) -> dict[str, Any]:
-        """`flops` and `operators` of one call; nothing where torch cannot be watched."""
+        """`flops` and `operators` of one call; empty if the model does not run under dispatch modes."""
         try:
             with Limited(WATCHED_S), FlopCounter() as counter, OperatorTrace(layout.values(inputs)) as trace:
                 outputs = call(model, inputs)
-        except (RuntimeError, TypeError, NotImplementedError, TimeoutError):  # a mode more than the model can stand
+        except (RuntimeError, TypeError, NotImplementedError, TimeoutError):
             return {}
         operators = None if self.by_cases else trace.key(layout.values(outputs))  # answers by cases are looked up
         return {"flops": counter.total or None, "operators": operators}
 
     def _others(self, draw: Draw, inputs: list[Any], described: layout.Node) -> list[Any]:
-        """Inputs of another draw.  Where they are the same, the problem seeds itself, or has no others: from here on it
-        is drawn from without its seeds, if that gives other inputs of the same kind."""
+        """Inputs of another draw.  If they equal the first ones, the problem seeds itself or has constant inputs: its
+        seeding is then disabled for good, if that gives different inputs of the same types and shapes."""
         others = self.draw(draw)
         if self.by_cases or not layout.same(list(layout.values(inputs)), list(layout.values(others))):
             return others
@@ -201,7 +202,7 @@ class Problem:
         return others
 
     def draw(self, draw: Draw) -> list[Any]:
-        """Inputs of one call, on the device.  Raises TypeError where the problem gives no list."""
+        """Inputs of one call, on the device.  Raises TypeError if the problem returns no list."""
         with seeding.unseeded(self._module) if self._seeds_itself else nullcontext():
             if self.device.type == "cpu":
                 inputs = draw()
@@ -213,24 +214,24 @@ class Problem:
         return list(layout.placed(inputs, self.device))
 
     def _best(self, model: Any, inputs: list[Any], own: Any) -> true_answer.Truth:
-        """The best available truth for a model that answers these inputs with `own`; of a problem that has the
-        device to itself, the best that fits."""
+        """The best available truth for a model whose answer to these inputs is `own`.  If memory runs out although no
+        other evaluation uses any, the reference's own answer."""
         try:
             return true_answer.find(model, inputs, own)
         except torch.OutOfMemoryError:
-            if not self._sole:  # others have the memory, and it may fit alone
+            if not self._sole:  # it may fit when the evaluation is repeated alone
                 raise
             torch.cuda.empty_cache()
             return true_answer.Truth.OWN
 
 
 def _has_elements(outputs: Any) -> bool:
-    """Return whether an answer holds anything: a number, or a tensor that is not empty."""
+    """Test whether an answer has a number or a tensor with elements."""
     return any(not isinstance(value, torch.Tensor) or value.numel() > 0 for value in layout.values(outputs))
 
 
 def _fastest_us(model: Any, given: Callable[[], list[Any]], device: torch.device) -> float:
-    """Microseconds of the fastest of some calls, of which others on the device may slow down any."""
+    """Microseconds of the fastest of some calls; other evaluations on the device slow down some of them."""
     times_s: list[float] = []
     while len(times_s) < TIMED_CALLS and sum(times_s) < TIMED_S:
         inputs = given()
@@ -243,14 +244,14 @@ def _fastest_us(model: Any, given: Callable[[], list[Any]], device: torch.device
 
 
 def _kept(model: Any, inputs: list[Any]) -> Any:
-    """The answer to a call, safe from the next one: some models return the same buffer every time."""
+    """Private copy of the answer to a call: some models return the same buffer every time."""
     return copy.deepcopy(call(model, inputs))
 
 
 def _settle_mode(model: Any, given: Callable[[], list[Any]], outputs: Any) -> tuple[bool, problem_spec.Spread]:
-    """Train mode as declared if the model is a function of its inputs there; else eval mode (dropout).  With it by
-    how much its answers differ all the same, where it adds up in any order."""
-    torch.manual_seed(0x5EED)  # any other state than the first call met
+    """Mode of the model, and the spread of its answers: the declared mode if the model is a function of its inputs in
+    it, else eval mode (dropout).  Sums without a fixed order cause spread.  Raises ValueError for a random model."""
+    torch.manual_seed(0x5EED)  # a state that differs from the first call's
     again = _kept(model, given())
     if rounding.differs_by_rounding(outputs, again):
         return bool(getattr(model, "training", False)), _spread(model, given, outputs, again)
@@ -265,7 +266,7 @@ def _settle_mode(model: Any, given: Callable[[], list[Any]], outputs: Any) -> tu
 
 
 def _spread(model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> problem_spec.Spread:
-    """Nothing where two answers are the same, bit for bit."""
+    """Differences between answers to the same inputs; empty if two answers are equal bit for bit."""
     if layout.same(list(layout.values(one)), list(layout.values(two))):
         return ()
     return rounding.spread(one, lambda: _kept(model, given()))

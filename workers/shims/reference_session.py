@@ -26,7 +26,8 @@ class Session:
     """State that the process keeps for one evaluation."""
 
     def __init__(self, spec: problem_spec.Spec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
-        """`twin`: computes the truth, None where that is the model's own answer; `init`: constructor arguments."""
+        """`twin`: copy of the model that computes expected outputs, None if those are the model's own outputs; `init`:
+        constructor arguments."""
         self.spec = spec
         self.draw = draw
         self.model = model
@@ -41,11 +42,11 @@ class Session:
         self.memory: shared_memory.Memory | None = None
         self.recording: graph_replay.Recording | None = None
         self.moved: tuple[float, float] | None = None
-        """Shift of the problem's own inputs and of their answer by roundings (workers.protocol.input_domain); None
-        until asked."""
+        """Changes of the problem's own inputs and of their answer by rounding (workers/protocol/input_domain.py); None
+        until measured."""
 
     def answers_of(self, slot: int) -> Answers | None:
-        """Views for the expected outputs of a slot, written as its inputs are drawn; None where they are made later."""
+        """Views for the expected outputs of a slot; None if those are not made when its inputs are drawn."""
         assert self.arena is not None
         return self.answers[slot] if self.arena.slots.together else None
 
@@ -68,13 +69,13 @@ def call(model: Any, inputs: list[Any]) -> Any:
 
 
 def settle(device: torch.device) -> None:
-    """Wait until the device has done all queued work: the referee reads it then."""
+    """Wait until the device has done all queued work, before the referee reads the results."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def keep_little(device: torch.device) -> bool:
-    """Give back memory of the device that nothing is in, where that is much; whether it was."""
+    """Release torch's cached device memory if it exceeds KEPT_BYTES; returns whether it did."""
     much = device.type == "cuda" and torch.cuda.memory_reserved() > KEPT_BYTES
     if much:
         gc.collect()  # a model may leave cycles that hold tensors

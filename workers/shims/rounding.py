@@ -1,4 +1,4 @@
-"""GENERATE: rounding of a reference: its size, and whether two answers differ by no more."""
+"""GENERATE: rounding errors of a reference: their size, and a test whether two answers differ by no more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, errors, is_inexact, unit
-from workers.shims.true_answer import Named, Widened, mapped, nominal
+from workers.shims.true_answer import NominalTypes, Widened, mapped, nominal
 
 MOVES = (
     "clone",
@@ -60,7 +60,7 @@ MOVES = (
     "dropout",
     "trunc",
 )
-"""Beginnings of the names of operations that round nothing."""
+"""Prefixes of the names of operations that do not round."""
 
 SUMS = (
     "mm",
@@ -110,25 +110,26 @@ SUMS = (
     "triangular",
     "lu",
 )
-"""Beginnings of the names of operations that add up many terms, which may cancel: an error of the terms may be the
-sum's, however small the sum."""
+"""Prefixes of the names of operations that sum many terms.  If terms cancel, the error of a sum is as large as that of
+its terms, however small the sum."""
 
 TERMS = 2.0
-"""Roundings that an error of a term stands for."""
+"""Error that is added to a term, in roundings."""
 
 
-class Shaken(Widened):  # type: ignore[no-untyped-call]
-    """Mode that adds errors of the size of roundings to the type that the problem's code asks for; none where an
+class Perturbed(Widened):  # type: ignore[no-untyped-call]
+    """Dispatch mode that adds errors of the size of a rounding to the type that the problem's code asks for, unless an
     operation's result is exact in that type."""
 
     def __init__(self, generator: torch.Generator, scale: float = 1.0) -> None:
-        """`generator`: on the device; `scale`: in roundings."""
+        """`generator`: random generator on the device; `scale`: size of the errors, in roundings."""
         super().__init__()
         self._generator = generator
         self._scale = scale
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
-        """The same with the terms of a sum shaken beforehand, and results afterwards, where rounding changes them."""
+        """The operation's result with errors: the terms of a sum are perturbed beforehand, and results that are not
+        exact afterwards."""
         name, by = _name(func), self._scale * unit(called)
         if name.startswith(SUMS) and not func._schema.is_mutable:  # narrower types are added up in fp32
             of_terms = TERMS * min(by, self._scale * unit(torch.float32))
@@ -137,7 +138,7 @@ class Shaken(Widened):  # type: ignore[no-untyped-call]
         if func.is_view or name.startswith(MOVES):
             return result
         if func._schema.is_mutable:
-            self._shake(result, called, by)
+            self._perturb(result, called, by)
             return result
         return mapped(lambda each: self._rounded(each, called, by), result)
 
@@ -148,7 +149,7 @@ class Shaken(Widened):  # type: ignore[no-untyped-call]
         found._nominal = called  # type: ignore[attr-defined]
         return found
 
-    def _shake(self, value: Any, called: torch.dtype, by: float) -> None:
+    def _perturb(self, value: Any, called: torch.dtype, by: float) -> None:
         if isinstance(value, torch.Tensor) and is_inexact(value.dtype):
             value.copy_(self._rounded(value, called, by))
 
@@ -167,27 +168,27 @@ def _name(func: Any) -> str:
     return name.lstrip("_")
 
 
-def shaken(model: Any, inputs: list[Any], seed: int, scale: float) -> Any:
+def perturbed(model: Any, inputs: list[Any], seed: int, scale: float) -> Any:
     """A twin's answer with rounding errors drawn under `seed`, `scale` times as large as those of the reference."""
     device = next(
         (each.device for each in layout.values(inputs) if isinstance(each, torch.Tensor)), torch.device("cpu")
     )
     generator = torch.Generator(device).manual_seed(seed)
-    with torch.no_grad(), Named(), Shaken(generator, scale):
+    with torch.no_grad(), NominalTypes(), Perturbed(generator, scale):
         return model(*inputs)
 
 
 Call = Callable[[], Any]
-"""One call on the same inputs: its answer, safe from the next one."""
+"""Function that makes a call on the same inputs each time and returns a private copy of the answer."""
 
 DIFFER = 1e-3
-"""Share of exact outputs (whole numbers, truth values) that rounding may decide otherwise from call to call."""
+"""Share of an exact output's elements (integers, booleans) in which two calls of a reference may differ."""
 
 REPEATS = 4
 
 
 def differs_by_rounding(first: Any, again: Any) -> bool:
-    """Return whether two answers to the same inputs are the same but for the order of sums."""
+    """Test whether two answers to the same inputs differ by no more than the order of sums explains."""
     pairs = list(zip(layout.values(first), layout.values(again), strict=True))
     return all(layout.same([one], [other]) or _is_rounding(one, other) for one, other in pairs)
 
@@ -206,8 +207,8 @@ def spread(first: Any, call: Call) -> tuple[tuple[float, float], ...]:
     `first`: one answer; `call` gives another one each time."""
     found = [(0.0, 0.0)] * len(list(layout.values(first)))
     for _ in range(REPEATS):
-        for place, (mine, theirs) in enumerate(zip(layout.values(call()), layout.values(first), strict=True)):
+        for index, (mine, theirs) in enumerate(zip(layout.values(call()), layout.values(first), strict=True)):
             if isinstance(mine, torch.Tensor):
                 l2, largest = errors(mine, theirs)
-                found[place] = (max(found[place][0], l2), max(found[place][1], largest))
+                found[index] = (max(found[index][0], l2), max(found[index][1], largest))
     return tuple(found)

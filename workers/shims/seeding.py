@@ -1,9 +1,9 @@
-"""GENERATE: inputs under our seed, also where a problem's `get_inputs` asks for one of its own.
+"""GENERATE: inputs under the referee's seed, even if a problem's `get_inputs` seeds the generators itself.
 
-A problem that seeds itself draws the same inputs in every call, on which a right answer proves nothing.  While inputs
-are drawn, seeding is without effect: generators go on from the seed that the referee gave.
+A problem that seeds itself draws the same inputs in every call, and a right answer to them proves nothing.  While
+inputs are drawn, seeding functions have no effect: generators continue from the referee's seed.
 
-It does not reach seeds in compiled code, nor data that lies in the source or in a file."""
+This does not reach seeds in compiled code, nor data in the source or in a file."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ import numpy
 import torch
 
 
-def _seed_of_ours(*_: object, **__: object) -> int:
+def _referee_seed(*_: object, **__: object) -> int:
     return int(torch.randint(0, 1 << 31, ()).item())
 
 
 class _Generator(torch.Generator):
-    """A generator that goes its own way, from the seed that the referee gave."""
+    """Generator that ignores seeds and is seeded from torch's default generator."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()
-        super().manual_seed(_seed_of_ours())
+        super().manual_seed(_referee_seed())
 
     def manual_seed(self, seed: int) -> torch.Generator:  # noqa: ARG002 (the interface's)
-        """Nothing: it is seeded."""
+        """Ignore the seed."""
         return self
 
 
 class _Random(random.Random):
     def __init__(self, *_: object) -> None:
-        super().__init__(_seed_of_ours())
+        super().__init__(_referee_seed())
 
     def seed(self, *_: object, **__: object) -> None:
-        """Nothing after the first time: it is seeded."""
+        """Seed once from torch's default generator; ignore all further seeds."""
         if not hasattr(self, "_seeded"):
             self._seeded = True
-            super().seed(_seed_of_ours())
+            super().seed(_referee_seed())
 
 
 class _RandomState(numpy.random.RandomState):
     def __init__(self, *_: object) -> None:
-        super().__init__(_seed_of_ours())
+        super().__init__(_referee_seed())
 
 
 def _rng(*_: object) -> numpy.random.Generator:
-    return numpy.random.Generator(numpy.random.PCG64(_seed_of_ours()))
+    return numpy.random.Generator(numpy.random.PCG64(_referee_seed()))
 
 
-PLACES: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+REPLACEMENTS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (torch, "manual_seed", lambda _: torch.default_generator),
     (torch.random, "manual_seed", lambda _: torch.default_generator),
     (torch.cuda, "manual_seed", lambda _: None),
@@ -73,9 +73,9 @@ PLACES: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
 def unseeded(problem: ModuleType) -> Iterator[None]:
     """Disable seeding, under any name that the problem's module has for it."""
     with ExitStack() as stack:
-        known = {id(getattr(place, name)): instead for place, name, instead in PLACES}
+        known = {id(getattr(place, name)): instead for place, name, instead in REPLACEMENTS}
         own = {name: known[id(value)] for name, value in vars(problem).items() if id(value) in known}
-        for place, name, instead in PLACES:
+        for place, name, instead in REPLACEMENTS:
             stack.enter_context(mock.patch.object(place, name, instead))
         stack.enter_context(mock.patch.dict(vars(problem), own))
         yield

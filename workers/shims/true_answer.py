@@ -1,15 +1,15 @@
-"""GENERATE: the true answer of a reference, in fp64, also where its code asks for a narrower type.
+"""GENERATE: the true answer of a reference, in fp64, even if its code requests narrower types.
 
-A copy of the model in fp64 (its twin) computes in fp64 only as long as the problem's code does not say otherwise:
-`x.float()`, states made by `torch.zeros`, products in bf16.  So the twin runs under `Widened`, which gives fp64 for
-every narrower type that is asked for, while `tensor.dtype` still reads as the code expects.  Where that does not run,
-or gives another answer than the reference by more than rounding explains, the next best truth is used (`Truth`).
+A copy of the model in fp64 (its twin) computes in fp64 unless the problem's code requests another type: `x.float()`,
+states made by `torch.zeros`, products in bf16.  So the twin runs under `Widened`, which replaces every narrower type by
+fp64, while `tensor.dtype` reads as the code expects.  If that does not run, or differs from the reference's answer by
+more than rounding explains, the next best truth is used (`Truth`).
 
-`Shaken` repeats the same with an error of the size of a rounding in every operation that rounds: by how much the answer
-moves is the possible effect of rounding, whatever the order of the operations; see workers/shims/equivalent_answers.py.
+`rounding.Perturbed` repeats the computation with an error of the size of a rounding in every operation that rounds.
+The change of the answer shows the possible effect of rounding; see workers/shims/equivalent_answers.py.
 
-It does not guard against a reference that reinterprets bits (`view(torch.int32)`), or calls kernels of its own: there
-the reference's own answer is the truth, and its floors the tolerance."""
+For a reference that reinterprets bits (`view(torch.int32)`) or calls kernels of its own, the truth is the reference's
+own answer, and the tolerance is the floor of its type."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from workers.protocol.dispatch_mode import Limited, Watching
 from workers.protocol.roundoff import errors, is_inexact
 
 PLAUSIBLE = 0.1
-"""A truth is believed if the reference's own answer is off by no more than this, in relative L2, or in so many of its
-elements: no rounding of a usable answer is larger."""
+"""Largest difference between a truth and the reference's own answer at which the truth is used: relative L2 error, or
+share of differing elements of an exact output.  No rounding of a usable answer is larger."""
 
 TRIED_S = 10.0
-"""Time after which a truth that lifts casts is given up: it is made for every call."""
+"""Time limit in seconds for a truth with lifted casts, because it is computed for every call."""
 
 COULD_BE = 0.5
-"""The same for the twin as the problem's code has it, where nothing else is plausible: its answer for a reference that
-decides by rounding errors is still better than none."""
+"""PLAUSIBLE for the twin without lifted casts if no other truth is plausible: for a reference that decides by rounding
+errors, its answer is better than none."""
 
 
 class Truth(StrEnum):
-    """Method by which the expected answer was computed, from best to worst; said in the result."""
+    """Method by which the expected answer was computed, from best to worst; stored with the result."""
 
     FP64 = "fp64"
-    """The model in fp64, with its code as it is."""
+    """The model in fp64, with its code unchanged."""
     WIDENED = "fp64, casts lifted"
-    """The model in fp64, with fp64 for every narrower type that its code asks for."""
+    """The model in fp64, with fp64 for every narrower type that its code requests."""
     SINGLE = "fp32, casts lifted, TF32 off"
     """The reference in fp32, if an operation has no fp64 form."""
     OWN = "the reference's own precision"
 
 
 def twin(model: Any, truth: Truth) -> Any:
-    """A copy of the model that computes this truth; None for its own precision."""
+    """A copy of the model that computes this truth; None for Truth.OWN."""
     if truth is Truth.OWN:
         return None
     copied = copy.deepcopy(model)
@@ -70,7 +70,7 @@ def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 
 def widened(value: Any, truth: Truth = Truth.FP64) -> Any:
-    """Copies of the same values, with floating-point tensors as wide as this truth is."""
+    """Copy of a value, with floating-point tensors in the type of this truth."""
     if isinstance(value, torch.Tensor):
         wide = _wide(value.dtype, torch.float32 if truth is Truth.SINGLE else torch.float64)
         found = value.to(wide, copy=True) if is_inexact(value.dtype) else value.clone()
@@ -82,17 +82,17 @@ def widened(value: Any, truth: Truth = Truth.FP64) -> Any:
 
 
 def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
-    """The answer of a twin to inputs that are wide already, which it may change."""
+    """The answer of a twin to widened inputs, which the call may change."""
     with torch.no_grad(), _mode(truth):
         return model(*inputs)
 
 
 def find(model: Any, inputs: list[Any], own: Any) -> Truth:
-    """The best truth that there is for a model; `own`: its answer to these inputs in its own precision."""
+    """The best plausible truth for a model.  `own`: its answer to these inputs in its own precision."""
     narrowing = Narrowing()
     plain, plain_off = _tried(model, inputs, own, Truth.FP64, narrowing)
     if plain_off <= PLAUSIBLE and not narrowing.seen:
-        return Truth.FP64  # nothing is there to be lifted
+        return Truth.FP64  # there are no casts to lift
     lifted, lifted_off = _tried(model, inputs, own, Truth.WIDENED)
     if (
         plain is not None
@@ -112,8 +112,8 @@ def find(model: Any, inputs: list[Any], own: Any) -> Truth:
 def _tried(
     model: Any, inputs: list[Any], own: Any, truth: Truth, watching: AbstractContextManager[object] | None = None
 ) -> tuple[Any, float]:
-    """The answer, and how far the reference's own is from it; None and infinity where it does not run.  `watching`:
-    entered for the call."""
+    """The answer under this truth, and the difference of the reference's own answer from it; None and infinity if it
+    does not run.  `watching`: context of the call."""
     try:
         with _limit(truth):
             wide, given = twin(model, truth), widened(inputs, truth)
@@ -132,7 +132,7 @@ def _tried(
 
 
 def _limit(truth: Truth) -> AbstractContextManager[object]:
-    """A limit for a truth that looks at each operator."""
+    """Context with a time limit for a truth that intercepts each operator."""
     return nullcontext() if truth is Truth.FP64 else Limited(TRIED_S)
 
 
@@ -147,7 +147,7 @@ def _off(mine: Any, theirs: Any) -> float:
 
 
 def _wide(dtype: torch.dtype, to: torch.dtype) -> torch.dtype:
-    """The type in place of this one, where `to` is the least that is given."""
+    """The type that replaces `dtype` if no real type narrower than `to` is allowed."""
     if dtype.is_complex:
         return torch.promote_types(dtype, torch.complex64 if to == torch.float32 else torch.complex128)
     if not dtype.is_floating_point or dtype == torch.float64:
@@ -156,7 +156,7 @@ def _wide(dtype: torch.dtype, to: torch.dtype) -> torch.dtype:
 
 
 def nominal(tensor: torch.Tensor) -> torch.dtype:
-    """The type that the problem's code believes a tensor to have."""
+    """The type that a tensor has from the point of view of the problem's code."""
     found: torch.dtype = getattr(tensor, "_nominal", tensor.dtype)
     return found
 
@@ -167,7 +167,7 @@ def _mode(truth: Truth) -> Iterator[None]:
         yield
         return
     to = torch.float32 if truth is Truth.SINGLE else torch.float64
-    with Named(), Widened(to), _without_tf32() if truth is Truth.SINGLE else nullcontext():
+    with NominalTypes(), Widened(to), _without_tf32() if truth is Truth.SINGLE else nullcontext():
         yield
 
 
@@ -175,15 +175,15 @@ def _mode(truth: Truth) -> Iterator[None]:
 def _without_tf32() -> Iterator[None]:
     """Products in full fp32, on a GPU."""
     before = precision_flags.chosen()
-    precision_flags.choose(before | {place: "ieee" for place in precision_flags.PLACES if before[place] == "tf32"})
+    precision_flags.choose(before | {flag: "ieee" for flag in precision_flags.PLACES if before[flag] == "tf32"})
     try:
         yield
     finally:
         precision_flags.choose(before)
 
 
-class Named(TorchFunctionMode):
-    """Has `tensor.dtype` read as the problem's code expects: it asserts, and chooses types by it."""
+class NominalTypes(TorchFunctionMode):
+    """Function mode in which `tensor.dtype` is the nominal type: the problem's code asserts and chooses types by it."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__self__", None) is torch.Tensor.dtype:
@@ -192,12 +192,12 @@ class Named(TorchFunctionMode):
 
 
 class Narrowing(Watching):  # type: ignore[no-untyped-call]
-    """Notes whether any operator is given a floating-point type narrower than fp64, asks for one, or gives one: where
-    none does, `Widened` computes the same.  To compute both and compare is of no use where sums are added up in any
-    order, as in transposed convolutions on a GPU."""
+    """Dispatch mode that records whether any operator receives, requests or returns a floating-point type narrower than
+    fp64.  If none does, `Widened` computes the same.  Comparing both results would not show that if the order of sums
+    varies, as in transposed convolutions on a GPU."""
 
     def __init__(self) -> None:
-        """Nothing seen."""
+        """Without a record at first."""
         super().__init__()
         self.seen = False
 
@@ -215,7 +215,7 @@ class Narrowing(Watching):  # type: ignore[no-untyped-call]
 
 
 class Widened(Watching):  # type: ignore[no-untyped-call]
-    """Computes in fp64 (or `to`) wherever a narrower floating-point type is given or asked for."""
+    """Dispatch mode that computes in fp64 (or `to`) in place of every narrower floating-point type."""
 
     def __init__(self, to: torch.dtype = torch.float64) -> None:
         """`to`: float64 or float32."""
@@ -232,7 +232,7 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
         return self.compute(func, called, args, kwargs)
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
-        """An operation on wide arguments, with a result that the problem's code believes to be of type `called`."""
+        """Result of an operation on wide arguments; its nominal type is `called`."""
         result = func(*args, **kwargs)
         return result if func._schema.is_mutable else mapped(lambda each: self._noted(each, called, args), result)
 
@@ -268,22 +268,22 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
 
 def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
     """The tensors that an operation writes into."""
-    found = [args[place] if place < len(args) else kwargs.get(name) for place, name in _writes(func)]
+    found = [args[index] if index < len(args) else kwargs.get(name) for index, name in _writes(func)]
     return [each for each in found if each is not None]
 
 
 @functools.cache
 def _writes(func: Any) -> tuple[tuple[int, str], ...]:
-    """Places and names of the arguments that an operation writes into."""
+    """Indices and names of the arguments that an operation writes into."""
     arguments = enumerate(func._schema.arguments)
     return tuple(
-        (place, each.name) for place, each in arguments if each.alias_info is not None and each.alias_info.is_write
+        (index, each.name) for index, each in arguments if each.alias_info is not None and each.alias_info.is_write
     )
 
 
 def _result_type(args: Any, kwargs: Any) -> torch.dtype:
-    """The floating-point type of an operation's result as the problem's code has it: the one asked for, or the widest
-    of its arguments', those without dimensions last."""
+    """Nominal floating-point type of an operation's result: the requested one, else the widest of its arguments; those
+    without dimensions count only if all arguments are."""
     asked = kwargs.get("dtype")
     if isinstance(asked, torch.dtype) and is_inexact(asked):
         return asked

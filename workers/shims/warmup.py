@@ -1,7 +1,7 @@
 """Work done before a candidate arrives: a context on the device, and the first Triton compile.
 
-Both cost most of a second, none of which depends on the candidate.  The zygote does the part that needs no device once
-for all its forks."""
+Both take most of a second and do not depend on the candidate.  The part that needs no device is done once, in the
+zygote, for all its forks."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def _add_one(pointer, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # n
 
 
 def make_context(device: torch.device) -> None:
-    """Create the device's context and the allocator.  The driver makes one at a time, and a candidate timed meanwhile
-    notices: the referee asks for it when none is."""
+    """Create the device's context and the allocator.  The driver creates one context at a time, which disturbs a timing
+    that runs meanwhile; so the referee requests it outside of timings, if it is to be steady."""
     torch.zeros(64, device=device).sum().item()
 
 
 def compile_first(device: torch.device) -> None:
-    """Compile and launch a kernel: the compiler loads its modules, on the processor alone but for the launch."""
+    """Compile and launch a kernel, so that the compiler's modules are loaded.  Only the launch uses the device."""
     _add_one[(1,)](torch.zeros(64, device=device), BLOCK=64)
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def load_compiler() -> None:
-    """Compile, in a zygote, a kernel that is never launched.  The modules loaded for that (0.35 s of a processor)
-    do not depend on the target, and forks have it.  It starts no thread."""
+    """Compile, in a zygote, a kernel that is never launched, so that forks have the compiler's modules (0.35 s of a
+    processor), which do not depend on the target.  It starts no thread."""
     source = ASTSource(_add_one, {"pointer": "*fp32", "BLOCK": "constexpr"}, {(1,): 64})
     triton.compile(source, target=GPUTarget("cuda", 90, 32))
 
@@ -49,9 +49,9 @@ def load_modes() -> None:
 
 
 def build_stubs(device: torch.device) -> None:
-    """Have Triton build, with the C compiler, the stubs through which it calls the driver,
-    in a zygote's process that ends with it, into the cache that forks get copies of (half a second of a processor for
-    each of them else)."""
+    """Have Triton build the stubs through which it calls the driver, with the C compiler, into the cache that forks
+    copy.  Without it each fork takes half a second of a processor for them.  A child process does it, because a zygote
+    must have no context on the device."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -1,4 +1,4 @@
-"""A problem's weights for a candidate's model: by name, in place, and through its own `load_state_dict` hooks."""
+"""Transfer of a problem's weights to a candidate's model: by name, and through the model's `load_state_dict` hooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 MOST_NAMED = 8
-"""Weights that are named one by one."""
+"""Most weights that a message names."""
 
 
 def named(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -18,9 +18,10 @@ def named(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def load(model: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
-    """Have a model that packs its weights when a state dict is loaded do so; nothing for any other model.
+    """Load a state dict into a model with `load_state_dict` code of its own, which may pack its weights then.  Other
+    models are not changed.
 
-    `values`: all weights of the problem; those with sizes that do not fit are left out where the model refuses them."""
+    `values`: all weights of the problem; if the model refuses sizes that differ, those are left out."""
     if not any(_listens(module) for module in model.modules()):
         return
     wanted = set(model.state_dict())
@@ -33,7 +34,7 @@ def load(model: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
 
 
 def _listens(module: torch.nn.Module) -> bool:
-    """Return whether code of the model's own runs when a state dict is loaded."""
+    """Test whether loading a state dict runs code of the model's own."""
     kind = type(module)
     overridden = any(
         getattr(kind, name) is not getattr(torch.nn.Module, name)
@@ -43,8 +44,11 @@ def _listens(module: torch.nn.Module) -> bool:
 
 
 def stand_ins(model: torch.nn.Module, constants: Mapping[str, torch.Tensor], given: set[str]) -> dict[str, str]:
-    """Stand-ins for constants of the problem without a namesake, the parameter or buffer of another name that stands
-    for each: the only one without a namesake that has its shape, type and values, where no other constant has these."""
+    """Stand-ins: for a constant of the problem without a namesake in the model, the parameter or buffer of another name
+    that corresponds to it.  It is the only unmatched one with that shape, type and values, and no other constant has
+    them.
+
+    `given`: names that the model and the problem share."""
     lonely = {name: value for name, value in constants.items() if name not in given}
     ours = {name: value.detach() for name, value in _unnamed(model, given).items()}
     found = {}
@@ -55,9 +59,9 @@ def stand_ins(model: torch.nn.Module, constants: Mapping[str, torch.Tensor], giv
     return found
 
 
-def homeless(model: torch.nn.Module, constants: Mapping[str, torch.Tensor], given: set[str]) -> set[str]:
-    """Constants that the model has no place for: nothing without a namesake is as large, and nothing could be packed
-    when a state dict is loaded."""
+def absent(model: torch.nn.Module, constants: Mapping[str, torch.Tensor], given: set[str]) -> set[str]:
+    """Constants without a counterpart in the model: no unmatched parameter or buffer is as large, and no code of the
+    model's own could pack them when a state dict is loaded."""
     if any(_listens(module) for module in model.modules()):
         return set()
     room = max((each.numel() for each in _unnamed(model, given).values()), default=0)
@@ -73,7 +77,7 @@ def _are_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def unmatched(model: torch.nn.Module, values: Mapping[str, torch.Tensor], given: set[str]) -> str:
-    """Weights of the problem that found no place, in words; nothing where all did."""
+    """Text that names the problem's weights without a counterpart in the model, and why; "" if all have one."""
     ours = dict(named(model))
     found = [f"{name} ({_why(ours.get(name), value)})" for name, value in values.items() if name not in given]
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""

@@ -1,7 +1,7 @@
-"""Does a call write into memory that it did not make itself?
+"""Detection of writes into memory that a call did not allocate itself.
 
-A model that keeps its answer, or a table, in one place writes there in every call, wherever that place is known: in
-the module, in a global, in a cache of functools.  Several such calls side by side would write over each other's."""
+A model that keeps its answer or a table in the same memory (of the module, a global, a cache of functools) writes there
+in every call.  Several such calls side by side would overwrite each other's data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from workers.protocol import layout
 from workers.protocol.dispatch_mode import Watching
 
 
-def elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
-    """Make the call; whether it wrote into a tensor that was there before, other than `own`.
+def writes_elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
+    """Make the call; returns whether it wrote into a tensor that existed before, other than `own`.
 
-    True, too, where it cannot be watched; then it has been made once more without.  Writes by kernels that torch does
+    Also True if the call fails under a dispatch mode; it is then repeated without.  Writes by kernels that torch does
     not dispatch (Triton's, an extension's) are not seen.  Raises the call's own errors."""
     watch = _Watch(own)
     try:
@@ -30,7 +30,7 @@ def elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
 
 
 class _Watch(Watching):  # type: ignore[no-untyped-call]
-    """Keeps the storages that operators have made."""
+    """Dispatch mode that records the storages that operators allocate, and writes into others."""
 
     def __init__(self, own: torch.Tensor) -> None:
         super().__init__()
@@ -49,6 +49,6 @@ class _Watch(Watching):  # type: ignore[no-untyped-call]
 
 
 def _storages(value: object) -> set[int]:
-    """Storages of the tensors in a value, by the beginnings of their memory."""
+    """Storages of the tensors in a value, identified by their first address."""
     tensors = (each for each in layout.values(value) if isinstance(each, torch.Tensor) and each.numel())
     return {tensor.untyped_storage().data_ptr() for tensor in tensors}
