@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 MISSING = "–"
@@ -24,9 +25,15 @@ def duration_ms(value: float | None) -> str:
     return MISSING if value is None else duration_us(value * 1e3)
 
 
+LONGEST = 1e6
+"""Numbers from here on have an exponent: their digits are noise, and a speedup of 1e+300 has 301 of them."""
+
+
 def figures(value: float) -> str:
-    """Three significant figures without an exponent, for numbers from 0.001 to a few thousands."""
+    """Three significant figures, without an exponent for numbers from 0.001 to a million."""
     size = abs(value)
+    if size >= LONGEST:
+        return f"{value:.3g}"
     return f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 
@@ -34,6 +41,8 @@ def ratio(value: float | None) -> str:
     """A speedup: `1.31×`; small and large ones keep three figures."""
     if value is None:
         return MISSING
+    if 0 < value < 0.001:
+        return f"{value:.2g}×"
     return f"{value:.3f}×" if value < 0.1 else f"{figures(value)}×"
 
 
@@ -52,7 +61,9 @@ def interval(low: float | None, high: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """A share of 1 as a percentage with one decimal."""
-    return MISSING if value is None else f"{100 * value:.1f} %"
+    if value is None:
+        return MISSING
+    return f"{100 * value:.1f} %" if abs(value) < LONGEST else f"{100 * value:.3g} %"
 
 
 def scientific(value: float | None) -> str:
@@ -75,6 +86,11 @@ def size_bytes(value: int | None) -> str:
 def count(value: int | None) -> str:
     """A whole number with thin spaces between thousands."""
     return MISSING if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+def by_numbers(name: str) -> list[tuple[str, int]]:
+    """Key that sorts numbers in names by their value: 7b, 14b, 70b."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def plural(value: int, one: str, many: str = "") -> str:

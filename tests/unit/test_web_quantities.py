@@ -18,6 +18,7 @@ from app.web import formatting
         (1250.0, "1.25 ms"),
         (2_500_000.0, "2.50 s"),
         (-3.0, "-3.00 µs"),
+        (1e300, "1e+294 s"),
     ],
 )
 def test_durations(value: float | None, shown: str) -> None:
@@ -26,7 +27,17 @@ def test_durations(value: float | None, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(None, "–"), (0.0123, "0.012×"), (0.92, "0.92×"), (1.314, "1.31×"), (41.04, "41.0×"), (310, "310×")],
+    [
+        (None, "–"),
+        (0.0123, "0.012×"),
+        (0.92, "0.92×"),
+        (1.314, "1.31×"),
+        (41.04, "41.0×"),
+        (310, "310×"),
+        (4e-5, "4e-05×"),
+        (1e300, "1e+300×"),
+        (0.0, "0.000×"),
+    ],
 )
 def test_ratios(value: float | None, shown: str) -> None:
     assert formatting.ratio(value) == shown
@@ -58,3 +69,13 @@ def test_ago_counts_from_now() -> None:
 @pytest.mark.parametrize(("value", "shown"), [(None, "–"), (512, "512 B"), (4301, "4.2 KiB"), (10 << 30, "10.0 GiB")])
 def test_sizes(value: int | None, shown: str) -> None:
     assert formatting.size_bytes(value) == shown
+
+
+def test_shares_beyond_reading_have_an_exponent() -> None:
+    assert formatting.percent(1e300) == "1e+302 %"
+    assert formatting.percent(10.98) == "1098.0 %"
+
+
+def test_names_with_numbers_sort_by_their_values() -> None:
+    names = ["coder-70b", "coder-7b", "coder-14b", "coder"]
+    assert sorted(names, key=formatting.by_numbers) == ["coder", "coder-7b", "coder-14b", "coder-70b"]

@@ -19,7 +19,7 @@ from app.store.browse import paging, problems
 from app.store.browse import pass_matrix as outcomes
 from app.store.browse.runs import Counts
 from app.store.database import Connection
-from app.web import live_updates, request_context, source_view, table_export
+from app.web import formatting, live_updates, request_context, source_view, table_export
 from app.web.charts import line_plot
 from app.web.identity import requires
 from app.web.pages import views
@@ -143,7 +143,7 @@ def table(kind: str) -> flask.Response:
 def heat_map() -> str:
     """Levels by models, one share of attempts."""
     measure, source_set, cells = _cells()
-    models = sorted({cell.model for cell in cells})
+    models = sorted({cell.model for cell in cells}, key=formatting.by_numbers)
     levels = sorted({cell.level for cell in cells}, key=lambda level: (level is None, level or 0))
     shares = {(cell.level, cell.model): _share(cell, measure) for cell in cells}
     most = max((share.value or 0.0 for share in shares.values()), default=0.0)
