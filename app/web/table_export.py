@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -61,8 +62,10 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A cell; text that a spreadsheet would run is quoted for it."""
+    """A cell; text that a spreadsheet would run is quoted for it, what has parts is JSON."""
     plain = _plain(value)
+    if isinstance(plain, dict | list):
+        return json.dumps(plain, ensure_ascii=False)
     if isinstance(plain, str) and plain.startswith(_FORMULA):
         return f"'{plain}"
     return plain

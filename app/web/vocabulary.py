@@ -267,6 +267,8 @@ LABELS = MappingProxyType(
         "View": "Layout of the difference: one column or two.",
         "With": "Outcome of at least one turn, or of none.",
         "Expires in": "Days until the token is refused.",
+        "Filter of evaluations": "Conditions that the evaluations behind rows fulfil, joined by and, or, not.",
+        "or a file": "A file with the source, read in place of what is written above.",
         "Filter query": "Conditions on evaluations, joined by and, or, not.",
     }
 )

@@ -40,6 +40,17 @@ def test_an_evaluation_in_full(pages: FlaskClient, history: History) -> None:
         assert expected in shown
 
 
+def test_two_candidates_of_a_problem_have_other_headings(pages: FlaskClient, history: History) -> None:
+    titles = set()
+    for name in ("passed", "hack"):
+        evaluation_id = history.seeded.evaluations[name]
+        markup = raw(pages, f"/evaluations/{evaluation_id}")
+        [heading] = re.findall(r"<h1>(.*?)</h1>", markup, re.S)
+        assert str(evaluation_id)[-8:] in heading
+        titles.add(re.findall(r"<title>(.*?)</title>", markup)[0])
+    assert len(titles) == 2
+
+
 def test_the_device_time_is_shown_or_why_there_is_none(pages: FlaskClient, history: History) -> None:
     ids = history.seeded.evaluations
     shown, markup = (read(pages, f"/evaluations/{ids['gpu']}") for read in (page, raw))

@@ -33,6 +33,11 @@ def test_every_field_of_a_filter_has_a_tooltip() -> None:
     assert untipped == ["search.html: Id, short id, name, or SHA-256 of a candidate's source"]
 
 
+def test_fields_beside_a_form_have_a_tooltip() -> None:
+    assert vocabulary.tip("Filter of evaluations")
+    assert "'or a file' | tipped" in (TEMPLATES / "new_job.html").read_text(encoding="utf-8")
+
+
 def test_tooltips_are_sentences_and_no_heading_is_explained_twice() -> None:
     for meaning in (*vocabulary.TERMS.values(), *vocabulary.HEADINGS.values(), *vocabulary.LABELS.values()):
         assert re.fullmatch(r"[0-9A-Z‖].*\.", meaning), meaning

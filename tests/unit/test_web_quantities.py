@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import csv
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.web import formatting
+from app.web import formatting, table_export
 
 
 @pytest.mark.parametrize(
@@ -79,3 +81,9 @@ def test_shares_beyond_reading_have_an_exponent() -> None:
 def test_names_with_numbers_sort_by_their_values() -> None:
     names = ["coder-70b", "coder-7b", "coder-14b", "coder"]
     assert sorted(names, key=formatting.by_numbers) == ["coder", "coder-7b", "coder-14b", "coder-70b"]
+
+
+def test_cells_with_parts_are_json() -> None:
+    answer = table_export.answer("csv", "hours", [{"hour": 3, "statuses": {"passed": 1}, "names": ("a",)}])
+    [_, row] = csv.reader(answer.get_data(as_text=True).splitlines())
+    assert [json.loads(cell) for cell in row] == [3, {"passed": 1}, ["a"]]
