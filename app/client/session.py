@@ -162,7 +162,7 @@ class KernelSession:
 
     def answer(
         self,
-        text: str,
+        text: str | None,
         *,
         reasoning: str | None = None,
         end: End | str = End.STOP,
@@ -170,12 +170,13 @@ class KernelSession:
     ) -> Step:
         """Give the model's answer, wait for its evaluation, and store the trajectory if it is the last one.
 
-        `end`: `length` where the token limit cut it off; `tokens`: of prompt and answer, for budgets.  Raises
-        RequestError and NotAllowedError, which are the configuration's fault."""
+        `text`: None for an answer without any, as chat servers have it; `end`: `length` where the token limit cut it
+        off; `tokens`: of prompt and answer, for budgets.  Raises RequestError and NotAllowedError, which are the
+        configuration's fault."""
         said = Answer(session=self, text=text, reasoning=reasoning, end=end, tokens=tokens)
         return answer_all([said], deadline_s=self.deadline_s)[0]
 
-    async def answer_async(self, text: str, **more: Any) -> Step:
+    async def answer_async(self, text: str | None, **more: Any) -> Step:
         """`answer`, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(_threads(os.getpid()), lambda: self.answer(text, **more))
@@ -198,12 +199,14 @@ class KernelSession:
         return self._dialogue
 
     def _read(self, said: Answer) -> Request | None:
+        if said.text is not None and not isinstance(said.text, str):
+            raise RequestError(f"text: expected text, or None for an answer without any, got {said.text!r:.60}")
         usage = Usage() if said.tokens is None else Usage(input=said.tokens[0], output=said.tokens[1])
         try:
             end = End(said.end)
         except ValueError:
             raise RequestError(f"end: expected one of {', '.join(End)}, got {said.end!r}") from None
-        return self._opened.read(ModelAnswer(text=said.text, reasoning=said.reasoning, end=end, usage=usage))
+        return self._opened.read(ModelAnswer(text=said.text or "", reasoning=said.reasoning, end=end, usage=usage))
 
     def _judge(self, result: Result | None) -> Step:
         follows = self.continues
@@ -262,7 +265,7 @@ class Answer:
     """One answer for `answer_all`; the fields are the arguments of `KernelSession.answer`."""
 
     session: KernelSession
-    text: str
+    text: str | None
     reasoning: str | None = None
     end: End | str = End.STOP
     tokens: tuple[int, int] | None = None

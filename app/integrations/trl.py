@@ -14,12 +14,13 @@ import functools
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from app.domain import ids, reward
 from app.domain.job import REWARD_BUDGET_S
+from app.domain.request import RequestError
 from app.domain.rollout import Place
 from app.domain.verdict import Label
 from app.integrations import scoring
@@ -27,7 +28,7 @@ from app.integrations import scoring
 IGNORED = -100
 """The label of a token that bears no loss."""
 
-Completion = str | Sequence[dict[str, Any]]
+Completion = str | Sequence[Mapping[str, Any]]
 """Text, or messages with the answer last."""
 
 
@@ -123,7 +124,7 @@ async def kernel_reward(
     wanted = [
         scoring.rollout(
             "trl",
-            _text(completion),
+            text_of(completion),
             reference=row.pop("reference_code", None) or row.pop("reference", None),
             problem_id=row.pop("problem_id", None),
             entry_point=row.pop("entry_point", None),
@@ -163,5 +164,15 @@ def _is_column(value: Any, length: int) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == length
 
 
-def _text(completion: Completion) -> str:
-    return completion if isinstance(completion, str) else str(completion[-1]["content"])
+def text_of(completion: Completion) -> str:
+    """The answer: of messages the last one's content, which may be missing, and is a list of parts in some templates.
+
+    Raises RequestError for a completion that is neither text nor messages."""
+    if isinstance(completion, str):
+        return completion
+    if not isinstance(completion, Sequence) or not completion or not isinstance(completion[-1], Mapping):
+        raise RequestError(f"completions: expected text, or messages with the answer last, got {completion!r:.60}")
+    content = completion[-1].get("content")
+    if isinstance(content, str) or content is None:
+        return content or ""
+    return "".join(str(part.get("text") or "") for part in content if part.get("type") in (None, "text"))

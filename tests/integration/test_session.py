@@ -196,3 +196,11 @@ def test_bad_input_is_refused_with_what_was_expected(client: Client) -> None:
         "class Net: ...", entry_point="Net"
     )
     assert own.messages == [{"role": "user", "content": "Speed up class Net: ..."}]
+
+
+def test_an_answer_without_text_is_an_outcome_and_other_values_are_named(client: Client, problem_id: UUID) -> None:
+    session = KernelSession(client, {"strategy": {"turns": 2}}, store=False).open(problem_id)
+    assert session.answer(None).status == "no_code"
+    with pytest.raises(RequestError, match="text: expected text, or None"):
+        session.answer([{"type": "text", "text": PASSES}])  # type: ignore[arg-type]
+    assert session.answer(NO_CODE).done

@@ -11,7 +11,7 @@ import torch
 
 from app.client.session import as_spec
 from app.domain.request import RequestError
-from app.integrations import sessions
+from app.integrations import sessions, trl
 from app.integrations.trl_rollout import turn_sum
 from workers.training import turn_credit
 
@@ -67,3 +67,24 @@ def test_rewards_stand_on_the_last_tokens_of_their_turns() -> None:
     ]
     with pytest.raises(ValueError, match="row 1: expected 2 turns, one for each reward, got 1 in the mask"):
         turn_credit.at_turn_ends([[1.0, None], [2.0, 1.0]], MASK)
+
+
+@pytest.mark.parametrize(
+    ("completion", "text"),
+    [
+        ("code", "code"),
+        ([{"role": "assistant", "content": "code"}], "code"),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "co"}, {"type": "text", "text": "de"}]}], "code"),
+        ([{"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": "code"}]}], "code"),
+        ([{"role": "assistant", "content": None}], ""),
+        ([{"role": "assistant", "tool_calls": []}], ""),
+    ],
+)
+def test_the_answer_of_a_completion_is_its_text(completion: Any, text: str) -> None:
+    assert trl.text_of(completion) == text
+
+
+@pytest.mark.parametrize("completion", [None, 5, [], ["text"], {"content": "x"}])
+def test_a_completion_of_another_kind_is_named(completion: Any) -> None:
+    with pytest.raises(RequestError, match="completions: expected text, or messages"):
+        trl.text_of(completion)
