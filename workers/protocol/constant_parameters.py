@@ -1,12 +1,10 @@
-"""Weights that do not show: parameters that are all ones, or all zeros, or a unit matrix, when a model is constructed.
+"""Constant parameters: those that are all ones, all zeros or a unit matrix when a model is constructed.
 
-A norm's weight and bias are, and so is the gate of a branch that begins closed, and a recurrence that begins by
-keeping its state; a candidate that leaves them out gives the right answer until the model
-is trained.  So are the running statistics of a norm, and a layer that begins as another's copy.  Asked in the
-reference's own process, once for each problem.
+Examples are a norm's weight and bias, the gate of a branch that is closed at first, and a recurrence that keeps its
+state at first; also the running statistics of a norm, and a layer that starts as a copy of another.  A candidate that
+omits them is right until the model is trained.  Determined in the reference's process, once for each problem.
 
-Other buffers are constants of a problem, and so is a frozen parameter of two values (a mask): a kernel may have them
-built in."""
+Other buffers and frozen parameters of two values (a mask) are part of the problem: a kernel may have them built in."""
 
 from __future__ import annotations
 
@@ -16,23 +14,24 @@ from typing import Any
 import torch
 
 MOST = 32
-"""Names that are given: two bits each in a candidate's answer (control_channel.ABSENT_BIT)."""
+"""Most names: each takes two bits in a candidate's answer (control_channel.ABSENT_BIT)."""
 
 SMALL = 1e-2
-"""A single number up to this hides what it scales; a larger one may be a temperature, whatever it is."""
+"""Largest value of a single-element parameter that counts as constant: it suppresses the term that it scales.  A larger
+one may be a temperature."""
 
 STATISTICS = ("running_mean", "running_var")
 """Names of buffers that training changes."""
 
 LEAST_OF_TWO = 9
-"""Elements of a parameter with two values that say something by that: a unit matrix of three rows."""
+"""Least number of elements of a parameter with two values that counts as constant: a unit matrix of three rows."""
 
 
 def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the floating-point parameters, and of a norm's statistics, with elements that are all equal, or
-    of two values, and of parameters that equal an earlier one; the first of them.
+    """Names of constant parameters: floating-point parameters and statistics of norms with elements that are all equal
+    or have two values, and parameters equal to an earlier one.  At most MOST names.
 
-    `ignored`: names of those that the model does not read anyway."""
+    `ignored`: names of values that the model does not read."""
     if not isinstance(model, torch.nn.Module):
         return ()
     found = {
@@ -51,7 +50,7 @@ def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def _copies(parameters: Mapping[str, torch.Tensor]) -> Iterator[str]:
-    """Names of those that equal an earlier one."""
+    """Names of the parameters that equal an earlier one."""
     if not parameters:
         return
     sums = torch.stack([each.detach().sum(dtype=torch.float64) for each in parameters.values()]).tolist()
@@ -65,7 +64,7 @@ def _copies(parameters: Mapping[str, torch.Tensor]) -> Iterator[str]:
 
 
 def _statistics(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Statistics of norms in eval mode; in train mode a norm takes those of its input."""
+    """Running statistics of norms in eval mode; in train mode a norm uses those of its input."""
     for prefix, module in model.named_modules():
         for name, buffer in module.named_buffers(recurse=False):
             if name in STATISTICS and not module.training:

@@ -1,8 +1,8 @@
 """Messages between the referee and a confined process: fixed-size structs over a SEQPACKET socket, plus shared memory.
 
-Nothing that comes back from a process that has run a candidate is parsed: outcomes are numbers, text is for people,
-tables are arrays of structs.  Two pieces of shared memory go with it: the mailbox (source, spec, text, tables) and the
-arena (parameters, input slots, output slots)."""
+From a process that has run a candidate nothing but fixed-size fields is parsed: outcomes are numbers, text is for
+people, tables are arrays of structs.  There are two areas of shared memory: the mailbox (source, spec, text, tables)
+and the arena (parameters, input slots, output slots)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ POINTERS_BYTES = 64 << 10
 LAUNCHES_AT = POINTERS_AT + POINTERS_BYTES
 LAUNCHES_BYTES = 1 << 20
 MAILBOX_BYTES = LAUNCHES_AT + LAUNCHES_BYTES
-"""The notes are left by one confined process for another (recorded launches); the referee only carries them.  The
-pointers say where the outputs of a RUN lie: 8 bytes each, call by call.  The launches are of the profiled call."""
+"""Areas of the mailbox.  Notes: recorded launches, which a candidate's process writes for the builder and the referee
+does not parse.  Pointers: addresses of the outputs of a RUN, 8 bytes each, call by call.  Launches: rows of the
+profiled call (launch_records.py)."""
 
 COMPILED_ROW = struct.Struct("<128s512s2048sIiii")
 """name, signature, message, outcome (0 failed, 1 ok, 2 not attempted); registers, spilled, shared (−1: unknown)."""
@@ -51,8 +52,8 @@ ANOTHER = "another function outside the interpreter than the one that ran"
 
 
 ABSENT_BIT = 32
-"""First of the bits in a candidate's answer to ARENA that name the constants that its model has no place for
-(constants.MOST)."""
+"""First bit, in a candidate's answer to ARENA, of those for constants without a counterpart in its model
+(constant_parameters.MOST)."""
 
 
 @unique
@@ -60,75 +61,81 @@ class Command(IntEnum):
     """Requests of the referee."""
 
     LOAD = 1
-    """Execute the source in the mailbox; number a: bytes of source, b: bytes of spec; c: for a reference, 1 where the
-    problem is one by cases."""
+    """Execute the source in the mailbox; a: bytes of source, b: bytes of spec; c: for a reference, 1 for a problem by
+    cases."""
     ARENA = 2
-    """Map the arena that comes along; numbers a and b: slots for inputs, and for expected outputs (spec.Slots).  A
-    candidate answers which of the spec's constants its model has, too, and from ABSENT_BIT on which it has no place
-    for: a bit each."""
+    """Map the arena of the descriptor that is sent along; a and b: slots for inputs and for expected outputs
+    (problem_spec.Slots).  A candidate answers a bit for each of the spec's constants that its model has and, from
+    ABSENT_BIT on, for each without a counterpart in it."""
     DESCRIBE = 3
-    """Reference only: build the model under the seed and write its spec into the mailbox; number a: of a problem by
-    cases, which; b: 1 where no other evaluation uses memory of the device."""
+    """Reference only: build the model under the seed and write its spec into the mailbox; a: index of the case, for a
+    problem by cases; b: 1 if no other evaluation uses the device's memory."""
     GENERATE = 4
-    """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, rows c and following of a batch; and with
-    their expected outputs, where there are as many slots for these."""
+    """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, rows c and following of a batch, and with
+    their expected outputs if the arena has as many slots for those."""
     SIZE = 18
-    """Reference only: answers how many bytes of the device describing the problem takes, estimated; 0: unknown."""
+    """Reference only: answers an estimate of the device memory, in bytes, that describing the problem takes; 0 if
+    unknown."""
     GIVE_BACK = 20
-    """Reference only: release unused memory of the device; shared memory is no longer shared."""
+    """Reference only: release cached device memory, which ends the sharing of segments."""
     EXPECT = 19
-    """Reference only: expected outputs for the inputs in slots a … a+b−1, in the first slots for expected outputs, or
-    in memory that comes along; answers of how many it is fp64."""
+    """Reference only: compute the expected outputs for the inputs in slots a … a+b−1, into the first slots for expected
+    outputs or into the memory of a descriptor; c: 1 for the reference's own outputs only.  Answers the number of calls
+    computed in fp64."""
     VARY = 15
-    """Reference only: fill slots a, a+1, … with an input set for each variant in the mask b, in the order of their
-    numbers, and with its expected outputs; answers the mask of those that it could be called on, others have none."""
+    """Reference only: fill slots a, a+1, … with an input set for each variant in the bit mask b, in the order of their
+    numbers, and with its expected outputs.  Answers the mask of the variants that were made, and the reasons for the
+    others as text."""
     SECOND_LOOK = 21
-    """Reference only: of the answer that lies in output slot a, to the inputs in slot a, put expected values in place
-    of wrong ones (workers/shims/equivalent_answers.py); number b: 1 for ties alone.  Answers nanoseconds of processor
-    time, and JSON with a leaf for each output."""
+    """Reference only: in output slot a, replace the wrong elements of the answer to the inputs in slot a by the
+    expected ones (workers/shims/equivalent_answers.py); b: 1 to accept ties only.  Answers nanoseconds of processor
+    time, and findings on each output as JSON."""
     RUN = 5
-    """Call the model b times on slots a, a+1, …; number c: how outputs are delivered, a `Delivering`."""
+    """Call the model b times on slots a, a+1, …; c: delivery of the outputs, a `Delivering`."""
     TESTIFY = 6
-    """Candidate only: write the launches of the profiled call into the mailbox; answers their number, and how many
-    kernels of its own were launched over all calls."""
+    """Candidate only: write the launches of the profiled call into the mailbox; answers their number, and the number of
+    launches of the candidate's own kernels in all calls."""
     COMPILE = 7
-    """Builder only: compile the kernels in the notes for a real GPU; number a: compute capability × 10."""
+    """Builder only: compile the kernels in the notes for a GPU; a: compute capability × 10."""
 
     CODE = 22
-    """Write the code that the compiler made of the kernels where launches were (kernel_code): a builder after COMPILE,
-    a candidate on a GPU of the profiled call; answers the number of texts."""
+    """Write the compiler's output for the kernels over the launches in the mailbox (kernel_code.py): a builder after
+    COMPILE, a candidate on a GPU after PROFILE.  Answers the number of texts."""
 
     WARM = 8
-    """Before anything is loaded: make the device's context."""
+    """Create the context on the device, before LOAD."""
 
     ABLATE = 9
-    """Candidate only: from here on, number a, a `AblationMode`, in place of its kernels; before LOAD, too."""
+    """Candidate only: replace launches of its kernels as the `AblationMode` a says, from here on; allowed before
+    LOAD."""
 
     COMPILE_FIRST = 11
-    """After WARM: compile a first kernel."""
+    """Compile and launch a first kernel, after WARM."""
 
     SEGMENT = 12
-    """Share the piece of device memory around address a: answers its base and size, with a descriptor."""
+    """Share the allocation of device memory around address a: answers its base and size, with a descriptor."""
 
     RENEW = 16
-    """Candidate only: build the model anew under the seed, with its kernels; REFIT gives it its parameters."""
+    """Candidate only: construct a new model under the seed, with kernels not replaced; REFIT sets its parameters."""
 
     REFIT = 17
-    """Take the parameters that lie in the arena now; a reference those that the spec calls constants."""
+    """Copy the parameters in the arena into the model; a reference copies the spec's constants only."""
 
     RELEASE = 13
-    """Reference only: forget the session; answers whether memory was given back, so that nothing is shared any more."""
+    """Reference only: end the session; answers whether cached memory was released, which ends the sharing of
+    segments."""
 
     EVENTS = 14
-    """b calls on slot a to warm up, then c, each timed by the process's own events; answers the mean in nanoseconds."""
+    """Make b untimed calls on slot a, then c calls, each timed by the process's own events; answers the mean in
+    nanoseconds."""
 
     PROFILE = 10
-    """Candidate only: calls from slot a on, with every launch timed; number b: 0 for one call with its own kernels
-    between two events each, else so many with all that the device does, by the driver's profiler."""
+    """Candidate only: profile calls from slot a on; b: 0 for one call, with each launch of the candidate's own kernels
+    between two events; else the number of calls for the driver's profiler, which records all work of the device."""
 
     CAPTURE = 23
-    """Record the calls on slots a … a+b−1 as a CUDA graph, with their outputs delivered as `Delivering` c says (COPY or
-    CAPTURE); b: 0 to forget all graphs.  Where the outputs lie is in the pointers."""
+    """Record the calls on slots a … a+b−1 as a CUDA graph, with their outputs delivered by `Delivering` c (COPY or
+    CAPTURE); b: 0 to delete all graphs.  The pointers hold the addresses of the outputs."""
 
 
 class Outcome(IntEnum):
@@ -156,38 +163,39 @@ class AblationMode(IntEnum):
     """Substitutes for a kernel's launch."""
 
     HONEST = 0
-    """The launch itself."""
+    """The launch itself: no substitute."""
     NOTHING = 1
+    """No operation; unwritten memory is filled with NaN meanwhile."""
     COPY = 2
-    """The first tensor into later ones."""
+    """Copy of the first tensor into later ones."""
     COPY_BACK = 3
-    """The last tensor into earlier ones."""
+    """Copy of the last tensor into earlier ones."""
     KEEP = 4
-    """The launch itself, and its writes are remembered."""
+    """The launch itself; the bytes that it writes are kept."""
     REPLAY = 5
-    """The bytes that it wrote then, for any arguments now."""
+    """Copy of the bytes kept by KEEP, whatever the arguments are."""
     SILENT = 6
-    """Nothing, and nothing else that a candidate could detect: memory that was not written keeps its content."""
+    """No operation, with unwritten memory left as it is: undetectable for the candidate."""
 
 
 class Delivering(IntEnum):
-    """Places of the outputs of a RUN when it is done."""
+    """Ways to deliver the outputs of a RUN."""
 
     COPY = 0
-    """Each is copied into its slot while the clock runs."""
+    """Each output is copied into its slot while the clock runs."""
     SURVEY = 1
-    """Copied; besides, all are kept, and their addresses are in the pointers, for the referee to map them."""
+    """Outputs are copied and also kept; the pointers hold their addresses, which the referee then maps."""
     HOLD = 2
-    """Kept where the model put them, at the addresses in the pointers; only those elsewhere than in segments that
-    were shared before is copied (pointer 0)."""
+    """Outputs are kept where the model put them, at the addresses in the pointers.  An output outside of the shared
+    segments is copied (pointer 0)."""
     CAPTURE = 3
-    """The same while calls are recorded as a graph, wherever an output lies."""
+    """HOLD while calls are recorded as a graph, also for outputs outside of the shared segments."""
     REPLAY = 4
-    """The calls are replays of the graphs of their slots, which deliver as they were recorded."""
+    """Calls are replays of their slots' graphs, which deliver outputs in the way in which they were recorded."""
 
     @property
     def points(self) -> bool:
-        """True where the pointers say where outputs lie once a block is done."""
+        """True if the pointers hold the addresses of outputs once a block is done."""
         return self in (Delivering.HOLD, Delivering.REPLAY)
 
 
@@ -201,7 +209,7 @@ class Request(NamedTuple):
     c: int
     seed: bytes
     fd: int | None
-    """A descriptor that came along."""
+    """Descriptor that was sent along."""
 
 
 class Reply(NamedTuple):
@@ -209,18 +217,18 @@ class Reply(NamedTuple):
 
     outcome: Outcome
     number: int = 0
-    """Nanoseconds busy, mostly; see the commands."""
+    """Result of the command; if none is documented there, busy nanoseconds."""
     text: int = 0
-    """Bytes of text in the mailbox, mostly."""
+    """Second result of the command; if none is documented there, bytes of text in the mailbox."""
     fd: int | None = None
-    """A descriptor to go along; closed once it is sent."""
+    """Descriptor to be sent along, which is closed afterwards."""
 
 
 Answer = Callable[[Request], Reply]
 
 
 def receive_with_fd(channel: socket.socket, size: int) -> tuple[bytes, int | None]:
-    """The next message and the descriptor that came along, if one did."""
+    """The next message, and the descriptor that was sent along, if any."""
     fds = array.array("i")
     message, ancillary, _, _ = channel.recvmsg(size, socket.CMSG_LEN(fds.itemsize))
     for level, kind, data in ancillary:
@@ -230,7 +238,7 @@ def receive_with_fd(channel: socket.socket, size: int) -> tuple[bytes, int | Non
 
 
 def answer_requests(channel: socket.socket, answer: Answer) -> None:
-    """The loop of every confined process: one reply a request, until the referee closes the channel."""
+    """Answer requests, one reply each, until the referee closes the channel: the loop of every confined process."""
     while True:
         message, fd = receive_with_fd(channel, REQUEST.size)
         if len(message) != REQUEST.size:

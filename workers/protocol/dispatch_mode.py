@@ -1,4 +1,4 @@
-"""A look at every operator that torch dispatches."""
+"""Base classes of dispatch modes, which intercept every operator of torch."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Base class for dispatch modes: a class derived directly from torch's own imports torch's compiler with the first
-    operator, eight hundred modules and a second or more in every process that begins."""
+    """Base class of dispatch modes.  A direct subclass of torch's class imports torch's compiler with the first
+    operator: eight hundred modules, which take every new process a second or more."""
 
     def __init__(self) -> None:
-        """Nothing seen."""
+        """Without parameters of its own."""
         super().__init__()  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No compiler runs here that would have to be kept away."""
+        """False: torch's compiler does not run in these processes."""
         return False
 
 
 class Limited(Watching):  # type: ignore[no-untyped-call]
-    """Raises TimeoutError at the first operator after a time."""
+    """Dispatch mode that raises TimeoutError at the first operator after a time limit."""
 
     def __init__(self, limit_s: float) -> None:
-        """`limit_s`: from here on, in seconds."""
+        """`limit_s`: seconds from now on."""
         super().__init__()
         self._limit_s = limit_s
         self._until = time.monotonic() + limit_s

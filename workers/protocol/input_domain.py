@@ -1,12 +1,11 @@
-"""GENERATE: are changed inputs (workers/protocol/input_variants.py) still in a problem's domain?
+"""GENERATE: test whether changed inputs (workers/protocol/input_variants.py) are in a problem's domain.
 
-Structure that a problem's own inputs have must be kept: edges stay sorted, a covariance stays positive definite, a
-probability stays one.  And the reference must be well conditioned there: roundings of the inputs must move its answer
-by no more than a few times their own shift, or the shift of the answer to the problem's own inputs.
+The structure of the problem's own inputs must be preserved: edges stay sorted, a covariance positive definite, a
+probability normalised.  And the reference must be well conditioned on the changed inputs: rounding them must not change
+its answer by more than a few times the rounding, or by more than rounding the problem's own inputs changes theirs.
 
-It does not guard against a domain that no single tensor shows (an index that must lie within another tensor's values):
-there the reference itself fails, or its answer is not finite, vanishes or explodes
-(workers/referee/session/correctness.py)."""
+This does not recognise a domain that depends on several tensors (an index limited by another tensor's values).  There
+the reference fails, or its answer is not finite, vanishes or explodes (workers/referee/session/usual_answers.py)."""
 
 from __future__ import annotations
 
@@ -19,15 +18,17 @@ from workers.protocol import layout
 from workers.protocol.roundoff import errors, is_inexact, unit
 
 AMPLIFIES = 4.0
-"""An answer may move so many times as far as its inputs do, or as the answer to the problem's own inputs does."""
+"""Largest change of an answer, in multiples of the change of its inputs, or of that of the answer to the problem's own
+inputs."""
 
 QUIET = 2e-3
-"""An answer may move by so much in any case, in relative L2: a tenth of GROSS_L2, the limit on changed inputs."""
+"""Change of an answer that is always allowed, in relative L2: a tenth of GROSS_L2, the limit for answers to changed
+inputs."""
 
 BOUND_REACHED = 0.95
 
 LARGEST_MATRIX = 2048
-"""Rows of a matrix that is still asked whether it is positive definite: a factorisation."""
+"""Most rows of a matrix that is tested for positive definiteness, which takes a factorisation."""
 
 LOOKED_AT = 1 << 24
 """Elements of a tensor for which the structure is checked."""
@@ -77,7 +78,7 @@ def _has_unit_rows(x: torch.Tensor) -> bool:
 
 
 def are_normed(x: torch.Tensor) -> bool:
-    """Return whether rows add up to one, or have unit length."""
+    """Test whether rows sum to one or have unit length."""
     return _are_shares(x) or _has_unit_rows(x)
 
 
@@ -90,13 +91,14 @@ def _is_not_positive(x: torch.Tensor) -> bool:
 
 
 def _has_equal_halves(x: torch.Tensor) -> bool:
-    """The second half of every row repeats the first, as cosines of rotary embeddings do; kernels read one of them."""
+    """Test whether the second half of every row repeats the first, as in cosines of rotary embeddings, of which kernels
+    read one half."""
     half, rest = divmod(x.shape[-1] if x.dim() else 0, 2)
     return half > 0 and rest == 0 and bool((x[..., :half] == x[..., half:]).all()) and bool((x != x.flatten()[0]).any())
 
 
 def _has_equal_pairs(x: torch.Tensor) -> bool:
-    """Every second element repeats the one before: the interleaved form of the same."""
+    """Test whether every second element repeats the one before: the interleaved form of `_has_equal_halves`."""
     if not x.dim() or x.shape[-1] < 2 or x.shape[-1] % 2:
         return False
     return bool((x[..., ::2] == x[..., 1::2]).all()) and bool((x != x.flatten()[0]).any())
@@ -107,7 +109,7 @@ def _is_whole(x: torch.Tensor) -> bool:
 
 
 def is_bounded(x: torch.Tensor) -> bool:
-    """Return whether values lie between −1 and 1, as far as these bounds: a cosine, a number drawn between them."""
+    """Test whether values lie between −1 and 1 and come close to a bound, like cosines or uniform random numbers."""
     return BOUND_REACHED < float(x.abs().amax()) <= 1
 
 
@@ -123,12 +125,12 @@ OF_ROWS: tuple[Trait, ...] = (
     is_bounded,
 )
 OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lower, _is_upper)
-"""Traits that are kept where a tensor has them.  A zero among positive numbers is no other domain: a kernel must not
-divide by it where the reference does not, and where the reference does, its answer is not finite."""
+"""Traits that a change must preserve.  Zeros among positive numbers are allowed: a kernel must not divide by them if
+the reference does not, and if the reference does, its answer is not finite."""
 
 
 def keeps_structure(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Return whether a changed tensor has all the traits of the original."""
+    """Test whether a changed tensor has all traits of the original."""
     mine, theirs = _rows(before), _rows(after)
     if not all(trait(theirs) for trait in OF_ROWS if trait(mine)):
         return False
@@ -137,7 +139,7 @@ def keeps_structure(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
-    """Rows along the last dimension, the first ones of a large tensor: looking at them takes copies in fp64."""
+    """Rows along the last dimension; of a large tensor the first ones, because the tests copy them in fp64."""
     if x.dim() and x.numel() > LOOKED_AT:
         x = x.reshape(-1, x.shape[-1])[: max(1, LOOKED_AT // x.shape[-1])]
     return x.float() if x.itemsize == 1 else x
@@ -151,10 +153,10 @@ def _matrices(x: torch.Tensor) -> torch.Tensor:
 
 
 def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> tuple[float, float]:
-    """Shift of the inputs, and of the answer, by roundings of the inputs, in relative L2: (inputs, answer).
+    """Changes of inputs and answer if the inputs are rounded, in relative L2: (inputs, answer).
 
-    `call` gives the answer to inputs as wide as these; `inputs`: wide copies that say their narrower type
-    (workers.shims.true_answer.widened), which the call may change; `answer`: to the inputs as they are."""
+    `call(inputs)`: the answer to widened inputs; `inputs`: widened copies with their nominal types
+    (workers/shims/true_answer.py), which the call may change; `answer`: the answer to the unchanged inputs."""
     sizes = [unit(_type(x)) for x in layout.values(inputs) if isinstance(x, torch.Tensor) and is_inexact(x.dtype)]
     if not sizes:
         return 0.0, 0.0
@@ -170,7 +172,7 @@ def _type(x: torch.Tensor) -> torch.dtype:
 
 
 def _jittered(value: Any) -> Any:
-    """Values with an error of half a rounding on average; numbers that are whole stay as they are."""
+    """The value with random errors of half a rounding on average; tensors of integers are unchanged."""
     if isinstance(value, torch.Tensor):
         if not value.is_floating_point() or not value.numel() or _is_whole(value):
             return value.clone()
@@ -183,9 +185,9 @@ def _jittered(value: Any) -> Any:
 
 
 def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:
-    """Reason, in words, for which changed inputs are outside the domain; empty where they are inside.
+    """Reason why changed inputs are outside the domain; "" if they are inside.
 
-    `here`, `usual`: by how much roundings move inputs and answer, of the changed inputs and of the problem's own."""
+    `here`, `usual`: results of `moved` for the changed inputs and for the problem's own."""
     (inputs, answer), (_, own) = here, usual
     if answer <= max(QUIET, AMPLIFIES * max(inputs, own)):
         return ""

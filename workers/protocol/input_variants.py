@@ -1,9 +1,8 @@
 """Variants of a problem's inputs: the same shapes with values that its own distribution seldom or never has.
 
-A kernel that skips the maximum of a softmax, sums in half precision or forgets negative numbers is right on `randn`.
-Only floating-point tensors are changed, and only so that they keep the structure that they were drawn with
-(workers/protocol/input_domain.py): a probability stays one, edges stay sorted.  Whether the reference survives, its
-process and the referee check by its fp64 twin."""
+A kernel that omits the maximum of a softmax, sums in half precision or mishandles negative numbers is right on `randn`.
+Only floating-point tensors are changed, and only if the structure of the inputs is preserved (input_domain.py).  The
+reference's process and the referee test whether the reference is well conditioned on them."""
 
 from __future__ import annotations
 
@@ -21,30 +20,31 @@ class Variant(IntEnum):
     """Changes to the inputs; names as in app.domain.evaluation.Trial."""
 
     OWN = 0
+    """The problem's own inputs."""
     SCALED = 1
-    """Eight times as large; inputs from 0 or −1 to 1, an eighth."""
+    """Eight times as large; inputs within 0 … 1 or −1 … 1: an eighth."""
     HEAVY_TAILED = 2
-    """Cubed; the largest of 16 million normal values become some 150."""
+    """Cubed: the largest of 16 million normal values become some 150."""
     SIGN_MIXED = 3
-    """Random signs, where the inputs had both."""
+    """Random signs, if the inputs have both signs."""
     SPARSE = 4
     """Nine of ten are zero."""
     CONSTANT_ROWS = 5
-    """Some rows along the last dimension hold one of their values throughout, of medium size.  Where every second row
-    did so, keys of an attention were all alike: kernels that invert a triangular matrix by its powers, as published
-    ones do, lose every digit there, and the reference none."""
+    """Some rows along the last dimension are filled with one of their values, of median size.  Not every second row:
+    then the keys of an attention would be equal, and published kernels that invert a triangular matrix by its powers
+    would lose all digits, the reference none."""
     EDGES = 6
-    """An eighth everywhere but at both ends of every dimension: only the elements that a mask leaves out count."""
+    """An eighth, except at both ends of every dimension: elements that a wrong mask leaves out then dominate."""
     NONFINITE = 7
-    """A NaN and both infinities, once each in every tensor; in a small one a NaN alone, and none in the smallest."""
+    """NaN and both infinities, once each in every tensor; below 64 elements a NaN only, below 4 none."""
     SPIKED = 8
-    """One value of sixteen is −16 times as large, beyond the range that it was drawn from: no answer has to be right
-    there. It shows whether kernels that change nothing on ordinary inputs do anything at all."""
+    """One value in sixteen is multiplied by −16, beyond the range of the distribution: no answer has to be right.
+    Shows whether kernels without effect on ordinary inputs have any effect."""
 
     MILD = 9
-    """Twice as large; inputs from 0 or −1 to 1, half: for references that do not stand more."""
+    """Twice as large; inputs within 0 … 1 or −1 … 1: half.  For references with a small domain."""
     RESAMPLED = 10
-    """Rows along the first dimension that has some, drawn from the same rows again: one comes twice, another never."""
+    """Rows along the first dimension with more than one, resampled with replacement."""
 
     REDRAWN = 11
     """Integer inputs that are the same in every draw, drawn anew within their range
@@ -68,19 +68,19 @@ FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 SPIKE = -16.0
 SPIKES = 1 / 16
 CONSTANT_ROWS_SHARE, ROW_SAMPLE = 1 / 16, 255
-"""Share of rows made constant, and the elements of a row among which its value is chosen."""
+"""Share of rows made constant, and the number of a row's elements from which its value is the median."""
 
 CONTINUOUS = 16
-"""Distinct values among some hundred: with fewer it is a mask, or classes."""
+"""Distinct values among 256 above which a tensor counts as continuous; with fewer it is a mask, or classes."""
 
 
 Decided = dict[tuple["Variant", int], bool]
-"""Decisions for a problem, by variant and by the place of a tensor among its inputs: True if the tensor is changed.
-Asking takes twenty answers of the device a tensor, for which each evaluation of the problem would wait."""
+"""Decisions for a problem, by variant and by the index of a tensor among its inputs: True if the tensor is changed.
+They are remembered because a decision waits for the device twenty times for each tensor."""
 
 
 def applied(variant: Variant, value: Any, decided: Decided | None = None) -> Any:
-    """The same inputs, changed as the variant says; draws from torch's seeded generator.
+    """The inputs with a variant's change; draws from torch's seeded generator.
 
     `decided`: decisions known for the problem; new ones are added."""
     return _applied(variant, value, {} if decided is None else decided, itertools.count())

@@ -1,5 +1,5 @@
-"""Code that a compiler made of kernels: rows of fixed size and their texts, which a confined process writes and the
-referee reads.  Testimony: shown to people, read by no rule."""
+"""Compiled code of kernels: rows of fixed size and their texts, which a confined process writes and the referee reads.
+It is testimony: people can see it, and no rule depends on it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from app.domain.evidence import KernelCode
 from workers.protocol import control_channel
 
 FORMS = ("ttir", "ttgir", "ptx")
-"""Triton's forms that are kept, in the order in which they are made; LLVM's is long and says little more than PTX."""
+"""Triton's intermediate forms that are kept, in the order of compilation; LLVM IR is long and adds little to PTX."""
 
 ROW = struct.Struct("<128s8sII")
-"""name, form, place of the text behind the rows, its length in bytes."""
+"""name, form, offset of the text after the rows, length of the text in bytes."""
 
 MOST = 48
-"""Texts of one evaluation: the first."""
+"""Most texts of one evaluation, from the first on."""
 MOST_BYTES = 128 << 10
-"""Bytes of one text; the rest is left out."""
+"""Largest size of one text in bytes; the rest is cut off."""
 _TEXTS_AT = control_channel.LAUNCHES_AT + MOST * ROW.size
 _TEXTS_BYTES = control_channel.LAUNCHES_BYTES - MOST * ROW.size
 
 
 def write(mailbox: mmap.mmap, kernels: Iterable[tuple[str, Mapping[str, object]]]) -> int:
-    """Write the forms of each kernel (name, form → text) where launches were; the number of rows."""
+    """Write the forms of each kernel (name, form → text) over the launches in the mailbox; returns the number of
+    rows."""
     rows, at = 0, 0
     for name, forms in kernels:
         for form in FORMS:
@@ -42,7 +43,7 @@ def write(mailbox: mmap.mmap, kernels: Iterable[tuple[str, Mapping[str, object]]
 
 
 def read(mailbox: mmap.mmap, count: int) -> tuple[KernelCode, ...]:
-    """The first `count` texts, by the process's own word; without forms that there are not and texts elsewhere."""
+    """The first `count` texts, as reported by the process, without unknown forms and texts outside of their area."""
     found = []
     for index in range(min(count, MOST)):
         row = ROW.unpack_from(mailbox, control_channel.LAUNCHES_AT + index * ROW.size)

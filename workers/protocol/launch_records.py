@@ -13,14 +13,14 @@ ORIGINS = ("unknown", "triton", "extension", "inductor", "torch", "transfer")
 """Origins of a launch (app.domain.kernel_profile.KernelRow.origin); a row has the index."""
 
 OWN = frozenset({"triton", "extension"})
-"""Brought by the candidate."""
+"""Origins of the candidate's own kernels."""
 
 ROW = struct.Struct("<128sQQQIIIii6I")
 """name, start and duration in nanoseconds, modelled work in bytes, call, origin, stream, registers, shared bytes, grid,
 block.  −1, and a grid of zeros, stand for unknown values."""
 
 MOST = control_channel.LAUNCHES_BYTES // ROW.size
-"""Launches of one call that are kept: the first."""
+"""Most launches that are kept, from the first on."""
 
 Three = tuple[int, int, int]
 
@@ -31,12 +31,12 @@ class Launch(NamedTuple):
     name: str
     origin: str
     start_ns: int = 0
-    """Since the profiled call began."""
+    """Nanoseconds from the start of the profiled call."""
     duration_ns: int = 0
     stream: int = 0
     grid: Three | None = None
     block: Three | None = None
-    """Threads."""
+    """Threads of a block, by dimension."""
     registers: int | None = None
     """Registers of one thread."""
     shared_bytes: int | None = None
@@ -45,7 +45,7 @@ class Launch(NamedTuple):
     """Work on the CPU device: bytes moved, or the bytes that a GPU moves in the time of the arithmetic
     (workers.backends.support.library_work)."""
     call: int = 0
-    """Which of the profiled calls, from 0."""
+    """Index of the profiled call, from 0."""
 
 
 def packed(launches: Iterable[Launch]) -> bytes:
@@ -71,7 +71,7 @@ def _row(launch: Launch) -> bytes:
 
 
 def read(mailbox: mmap.mmap, count: int) -> list[Launch]:
-    """The first `count` rows, by the process's own word; an origin that there is not is unknown."""
+    """The first `count` rows, as reported by the process; an invalid origin counts as unknown."""
     at = range(control_channel.LAUNCHES_AT, control_channel.LAUNCHES_AT + min(count, MOST) * ROW.size, ROW.size)
     return [_launch(*ROW.unpack_from(mailbox, each)) for each in at]
 
@@ -105,7 +105,7 @@ def _launch(
 
 
 def busy_ns(launches: Iterable[Launch]) -> int:
-    """Nanoseconds in which at least one of them ran: launches on several streams overlap."""
+    """Nanoseconds for which at least one launch ran; launches on several streams may overlap."""
     busy, until = 0, 0
     for launch in sorted(launches, key=lambda each: each.start_ns):
         end = launch.start_ns + launch.duration_ns

@@ -1,11 +1,11 @@
-"""The spec of a problem: types, shapes and places of its inputs, outputs, constructor arguments and parameters
-in shared memory.
+"""Descriptions of values: types and shapes of a problem's inputs, outputs, constructor arguments and parameters, and
+their layout in shared memory.
 
-A spec is a tree of nodes, plain JSON: {"kind": "tensor", "dtype", "shape", "stride"}, {"kind": "int"|"float"|"bool"}
-(with values in memory too), {"kind": "none"|"str"|"dtype", "value"}, {"kind": "list"|"tuple", "items"},
-{"kind": "dict", "keys", "items"}, {"kind": "config", "value"} (a configuration of transformers, as JSON).  It is made
-in the reference's process, checked by the referee, and given to the candidate's process, which lays out the same memory
-from it."""
+A description is a tree of nodes, plain JSON: {"kind": "tensor", "dtype", "shape", "stride"}, {"kind":
+"int"|"float"|"bool"} (with values in memory too), {"kind": "none"|"str"|"dtype", "value"}, {"kind": "list"|"tuple",
+"items"}, {"kind": "dict", "keys", "items"}, {"kind": "config", "value"} (a configuration of transformers, as JSON).  It
+is made in the reference's process, checked by the referee, and given to the candidate's process, which lays out the
+same memory from it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SCALARS = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
 class UnsupportedError(ValueError):
-    """A value that cannot be carried between processes."""
+    """Error: a value that cannot be passed between processes, or a description that is none."""
 
 
 def describe(value: object, depth: int = 0) -> Node:
@@ -88,7 +88,7 @@ def _describe_tensor(tensor: torch.Tensor) -> Node:
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Return whether the elements fill their extent without overlap or holes."""
+    """Test whether the elements fill their extent without overlaps or gaps."""
     return _extent(list(tensor.shape), list(tensor.stride())) == tensor.numel() and 0 not in tensor.stride()
 
 
@@ -97,7 +97,7 @@ def _extent(shape: list[int], stride: list[int]) -> int:
 
 
 def check(node: object, depth: int = 0) -> Node:
-    """A node as the referee may believe it: known kinds, sane sizes.  Raises UnsupportedError."""
+    """The node, after validation of kinds and sizes.  Raises UnsupportedError."""
     if not isinstance(node, dict) or depth > MAX_DEPTH:
         raise UnsupportedError(f"not a spec: {str(node)[:80]}")
     kind = node.get("kind")
@@ -126,7 +126,7 @@ def check(node: object, depth: int = 0) -> Node:
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """The nodes with values in memory, in order."""
+    """Leaves: the nodes of values that are stored in memory, in order."""
     if node["kind"] == "tensor" or node["kind"] in _SCALARS:
         yield node
     for item in node.get("items", ()):
@@ -134,7 +134,7 @@ def leaves(node: Node) -> Iterator[Node]:
 
 
 def values(value: object) -> Iterator[Any]:
-    """The values that lie in memory, in the order of `leaves`."""
+    """The values that are stored in memory, in the order of `leaves`."""
     if isinstance(value, torch.Tensor | bool | int | float):
         yield value
     elif isinstance(value, list | tuple):
@@ -146,7 +146,7 @@ def values(value: object) -> Iterator[Any]:
 
 
 def rebuild(node: Node, memory: Iterator[torch.Tensor]) -> Any:
-    """The value of a node, with its leaves taken from `memory`: tensors as they lie there, numbers read out."""
+    """The value of a node, with its leaves taken from `memory`: tensors as views, numbers by value."""
     kind = node["kind"]
     if kind == "tensor":
         return next(memory)
@@ -176,11 +176,11 @@ def nelements(leaf: Node) -> int:
 
 
 COMPARED_AT_ONCE = 1 << 26
-"""Elements: comparing makes copies of them."""
+"""Elements compared at once: a comparison copies them."""
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
-    """Return whether two lists of leaves agree bit for bit, or both are NaN."""
+    """Test whether two lists of leaves are equal; NaN equals NaN."""
     return len(left) == len(right) and all(
         _equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(left, right, strict=True)
     )
@@ -194,13 +194,13 @@ def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """Values without NaN; wider where torch computes nothing in its type."""
+    """The values with NaN replaced; in fp32 for types of one byte, in which torch does not compute."""
     narrow = tensor.is_floating_point() and tensor.itemsize == 1
     return torch.nan_to_num(tensor.float() if narrow else tensor)
 
 
 def placed(value: Any, device: torch.device) -> Any:
-    """The node with its tensors on the device."""
+    """The value with its tensors moved to the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if isinstance(value, list | tuple):
@@ -214,7 +214,7 @@ def size_of(leaf: Node) -> int:
 
 
 def widened(node: Node) -> Node:
-    """The outputs in fp64 (complex128 for complex ones); exact types stay as they are."""
+    """The node with floating-point tensors in fp64 and complex ones in complex128; exact types are unchanged."""
     copy: Node = dict(node, items=[widened(item) for item in node["items"]]) if "items" in node else dict(node)
     if copy["kind"] == "tensor":
         dtype = DTYPES[copy["dtype"]]
@@ -225,7 +225,7 @@ def widened(node: Node) -> Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A place in the arena for one kind of slot."""
+    """Part of the arena with all slots of one kind."""
 
     start: int
     slot_bytes: int
@@ -240,7 +240,7 @@ class Region:
         return self.start + self.slot_bytes * self.slots
 
     def views(self, arena: Memory, slot: int) -> list[torch.Tensor]:
-        """Tensors over the memory of one slot, one a leaf."""
+        """Views of one slot's memory, one tensor per leaf."""
         start = self.start + slot * self.slot_bytes
         pairs = zip(self.offsets, self.leaves, strict=True)
         return [_view(arena, start + offset, leaf) for offset, leaf in pairs]
@@ -257,8 +257,8 @@ def _view(arena: Memory, offset: int, leaf: Node) -> torch.Tensor:
 
 
 def lay_out(start: int, slots: int, nodes: list[Node], unit: int = ALIGNMENT) -> Region:
-    """A region from byte `start` on, for `slots` slots that hold the leaves of `nodes`; each begins at a multiple of
-    `unit` bytes."""
+    """A region that starts at byte `start` or the next multiple of `unit`, with `slots` slots for the leaves of
+    `nodes`; each slot begins at a multiple of `unit` bytes."""
     found = tuple(leaf for node in nodes for leaf in leaves(node))
     offsets, at = [], 0
     for leaf in found:

@@ -1,4 +1,4 @@
-"""Device memory of a problem: estimated before any of it is used, and measured while it is."""
+"""Device memory of a problem: an estimate before any is used, and a measurement."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from workers.protocol import layout
 from workers.protocol.dispatch_mode import Limited
 
 INPUTS, OUTPUTS, PARAMETERS = 3, 4, 4
-"""Copies of each that exist at a time while a problem is described, those in fp64 counted as two; an underestimate ends
-in an attempt alone."""
+"""Copies of each that exist at the same time while a problem is described; copies in fp64 count as two.  If that is too
+little, the evaluation is repeated alone."""
 
 
 LIMIT_S = 1.0
-"""Time for running the problem's code on the meta device.  A recurrent network of 512 steps is 30,000 operations there,
-and took 11 s (KernelBench 3/35)."""
+"""Time limit in seconds for running the problem's code on the meta device.  A recurrent network of 512 steps has 30,000
+operations and took 11 s (KernelBench 3/35)."""
 
 
 def estimated_bytes(draw: Callable[[], Any], make: Callable[[], Any]) -> int:
-    """Bytes that describing the problem takes, by running its code on torch's meta device, where tensors have shapes
-    and no memory; 0 where the problem's code does not run there, and a part of it where that takes long.
+    """Estimate of the memory in bytes that describing the problem takes, from running its code on torch's meta device,
+    on which tensors have shapes and no memory.  0 if the code does not run there; too little if it takes long.
 
     `draw`: `get_inputs`; `make`: the constructor of the model, with its arguments."""
     try:
@@ -44,16 +44,16 @@ def estimated_bytes(draw: Callable[[], Any], make: Callable[[], Any]) -> int:
 
 
 def tensor_bytes(value: Any) -> int:
-    """Bytes of all tensors in a value, nested in lists, tuples and dicts as a spec may be."""
+    """Bytes of all tensors in a value, also in nested lists, tuples and dicts."""
     tensors = [leaf for leaf in layout.values(value) if isinstance(leaf, torch.Tensor)]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 class Peak:
-    """Most device memory that torch has allocated at a time, beyond its initial amount.  A context manager."""
+    """Context manager that measures the peak of the device memory allocated by torch, beyond the initial amount."""
 
     def __init__(self, device: torch.device) -> None:
-        """Measure on `device`; for the CPU no figure is known."""
+        """`device`: the device to be measured; 0 bytes are reported for the CPU."""
         self._device = device
         self._before = 0
         self.bytes = 0

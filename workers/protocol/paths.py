@@ -1,5 +1,4 @@
-"""Paths at which the processes of a host that share a device find each other: leases, claimed cores, a referee's
-address."""
+"""Paths shared by the processes of a host that use one device: its locks, claimed cores, and the referee's socket."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Numerical settings of the libraries for fp32 on a GPU: alike on both sides, by the problem's choice.
+"""Numerical settings of the libraries for fp32 on a GPU, which the problem chooses for both sides.
 
-PyTorch's own choice, which KernelBench and its kin leave as it is: products in fp32, convolutions in TF32 (so that the
-reference errs by that much there, and a candidate may, too), and no search for the fastest algorithm of cuDNN.  Flags
-that a problem's module sets otherwise hold for its candidates, too, from before their code is executed."""
+PyTorch's defaults, which KernelBench and similar benchmarks use: products in fp32, convolutions in TF32 (so the
+reference has that error, and a candidate may have it), and no search for the fastest algorithm of cuDNN.  Flags that a
+problem's module sets are also set for its candidates before their code is executed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 import torch
 
 PRECISIONS = ("none", "ieee", "tf32")
-"""PyTorch's choices: as the library has it, fp32 throughout, or TF32 in the products."""
+"""PyTorch's choices: the library's default, fp32, or TF32 in products."""
 
 PLACES = ("matmul", "convolution", "rnn")
 SWITCHES = ("benchmark", "deterministic")
-"""cuDNN's choices."""
+"""Flags of cuDNN."""
 
 Numerics = Mapping[str, str | bool]
 
 
 def chosen() -> dict[str, str | bool]:
-    """The choice that holds in this process."""
+    """Present settings of this process."""
     cudnn = torch.backends.cudnn
     found: dict[str, str | bool] = {
         "matmul": torch.backends.cuda.matmul.fp32_precision,
@@ -33,8 +33,8 @@ def chosen() -> dict[str, str | bool]:
 
 
 def choose(wanted: Numerics) -> None:
-    """Apply the settings in this process; one that holds already is not touched, because PyTorch has two ways to ask
-    for it, and refuses one where the other was used."""
+    """Apply the settings in this process.  A setting that already holds is not set again, because PyTorch has two
+    interfaces for it and raises if both are used."""
     now, cudnn = chosen(), torch.backends.cudnn
     if now["matmul"] != wanted["matmul"]:
         torch.backends.cuda.matmul.allow_tf32 = wanted["matmul"] == "tf32"
@@ -51,7 +51,7 @@ def choose(wanted: Numerics) -> None:
 
 
 def checked(fields: object) -> dict[str, str | bool]:
-    """The choice sent by another process; ValueError for an impossible one."""
+    """Settings sent by another process, validated.  Raises ValueError."""
     if not isinstance(fields, dict) or set(fields) != {*PLACES, *SWITCHES}:
         raise ValueError(f"not a choice of numerics: {str(fields)[:80]}")
     if any(fields[place] not in PRECISIONS for place in PLACES):

@@ -1,11 +1,11 @@
-"""EVALUATE: transformers' `from_pretrained` in the processes of a problem, which reach no hub.
+"""EVALUATE: a replacement of transformers' `from_pretrained` for a problem's processes, which have no network.
 
-The architecture has its published sizes; its weights are drawn at random, in fp32, under the seed that constructors run
-under, and a candidate is given the reference's as all parameters are.  A checkpoint's learned weights change no shape,
-no launch and hardly any time; so KernelBench's level 4 can be evaluated without its checkpoints.  A model comes in eval
-mode, as `from_pretrained` gives it.
+Models have the published architecture and sizes, and random fp32 weights under the constructor's seed; a candidate
+receives the reference's weights like all parameters.  Learned weights would change no shape and no launch, and hardly
+any time, so KernelBench's level 4 is evaluated without its checkpoints.  Models are in eval mode, as with the original
+`from_pretrained`.
 
-Not done: tokenizers, and names that `SIZES` lacks, for which UnknownPretrainedError says so."""
+Tokenizers are not available; a name that `SIZES` lacks raises UnknownPretrainedError."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ MAX_CONFIG_CHARS = 100_000
 
 
 class UnknownPretrainedError(LookupError):
-    """A name that is on a hub and not here."""
+    """Error: a model name that is not built in."""
 
 
 def offline(_: ModuleType) -> None:
-    """Have every `from_pretrained` of configurations and models give the above.  For `imported.once_imported`, with the
-    name `transformers`: that module puts another one in its own place while it is imported."""
+    """Replace every `from_pretrained` of configurations and models by the built-in sizes.  Called by
+    `import_hook.once_imported("transformers", …)`."""
     transformers, factory = _module("transformers"), _module("transformers.models.auto.auto_factory")
     transformers.AutoConfig.from_pretrained = staticmethod(_published)
     transformers.PretrainedConfig.from_pretrained = staticmethod(_published)
@@ -70,7 +70,7 @@ def offline(_: ModuleType) -> None:
 
 
 def is_config(value: object) -> bool:
-    """Return whether the value is a configuration of transformers, without importing that."""
+    """Test whether the value is a configuration of transformers, without importing transformers."""
     return any(
         each.__name__ in ("PretrainedConfig", "PreTrainedConfig") and each.__module__.startswith("transformers.")
         for each in type(value).__mro__
@@ -78,12 +78,12 @@ def is_config(value: object) -> bool:
 
 
 def packed(config: Any) -> str:
-    """A configuration as JSON, for another process."""
+    """A configuration as JSON text, for another process."""
     return str(config.to_json_string(use_diff=False))
 
 
 def unpacked(text: str) -> Any:
-    """The configuration that was packed.  Raises ValueError for any other content."""
+    """The configuration of a packed text.  Raises ValueError for any other text."""
     fields = json.loads(text)
     if not isinstance(fields, dict) or not isinstance(fields.get("model_type"), str):
         raise ValueError(f"expected a configuration with a model_type, got {text[:80]!r}")
@@ -91,7 +91,7 @@ def unpacked(text: str) -> Any:
 
 
 def _module(name: str) -> Any:
-    """Imported when it is needed: it takes seconds, and need not be installed."""
+    """The module, imported on demand, because that takes seconds and transformers may not be installed."""
     return importlib.import_module(name)
 
 
@@ -99,7 +99,7 @@ def _published(name: str | os.PathLike[str], *_: object, **__: object) -> Any:
     known = SIZES.get(str(name)) or SIZES.get(str(name).removeprefix("openai-community/"))
     if known is None:
         raise UnknownPretrainedError(
-            f"from_pretrained({str(name)!r}): an evaluation reaches no hub, and the sizes built in are those of "
+            f"from_pretrained({str(name)!r}): an evaluation has no network, and the built-in models are "
             f"{', '.join(SIZES)}"
         )
     model_type, fields = known
@@ -115,6 +115,6 @@ def _model(cls: type[Any], /, name: str, *_: object, config: Any = None, **__: o
 
 
 def _drawn(make: functools.partial[Any]) -> Any:
-    """A model with random weights, made where it is used: drawing gigabytes on the host takes a minute."""
+    """A model with random weights, created on the device: drawing gigabytes on the host takes a minute."""
     with torch.device(os.environ.get("EVALUATION_DEVICE", "cpu")):
         return make(dtype=torch.float32).eval()

@@ -1,4 +1,4 @@
-"""The spec of a problem, and the places of its slots in shared memory."""
+"""The spec of a problem, and the layout of its arena in shared memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workers.protocol.layout import (
 )
 
 PAGE_BYTES = 4096
-"""Unit of the slots of inputs, so that those of later calls can be kept out of sight (workers.shims.hidden_inputs)."""
+"""Alignment of input slots, so that inputs of later calls can be made unreadable (workers/shims/hidden_inputs.py)."""
 
 NAME_CHARS = 200
 """Length limit of a name that comes from a problem."""
@@ -30,7 +30,7 @@ NAME_CHARS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Which one of a problem by cases it is."""
+    """One case of a problem by cases."""
 
     index: int
     of: int
@@ -40,7 +40,7 @@ class Case:
     atol: float | None = None
     """Its own tolerances: both or neither."""
     keywords: tuple[str, ...] = ()
-    """Names of the inputs, where the candidate is to be given them by name."""
+    """Names of the inputs if the candidate is called with keyword arguments."""
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Case:
@@ -64,7 +64,7 @@ class Case:
 
 
 Spread = tuple[tuple[float, float], ...]
-"""Per output, by how much answers to the same inputs differ: relative L2, and the largest error over rms."""
+"""Per output, differences between answers to the same inputs: relative L2, and the largest error over rms."""
 
 
 def checked_spread(fields: Any) -> Spread:
@@ -77,8 +77,7 @@ def checked_spread(fields: Any) -> Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """Device memory that the reference was seen to take for one call, in bytes, beyond the memory that it kept
-    before."""
+    """Measured device memory that the reference takes for one call, in bytes, beyond the memory that it keeps."""
 
     draw_bytes: int = 0
     """While inputs are drawn, with the inputs."""
@@ -113,17 +112,17 @@ def _rows(value: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """All that two processes must agree on about a problem."""
+    """Specification of a problem: everything that its processes must agree on."""
 
     inputs: Node
-    """A list: the positional arguments of one call."""
+    """List of the positional arguments of one call."""
     outputs: Node
     init: Node
-    """A list of two: positional and keyword arguments of the constructor."""
+    """List of two: positional and keyword arguments of the constructor."""
     parameters: dict[str, Node]
     """Parameters and buffers by name."""
     training: bool
-    """True if the model runs as constructed (train mode) or was switched to eval mode."""
+    """True if the model runs in train mode; False in eval mode, which replaces train mode for a model with dropout."""
     truth: str
     """Method by which expected outputs are computed, a `workers.shims.true_answer.Truth`."""
     mutated_inputs: tuple[int, ...]
@@ -131,28 +130,25 @@ class Spec:
     output_constant: bool
     """True if different inputs gave the same outputs."""
     insensitive_to: tuple[str, ...] = ()
-    """Inputs and parameters that were drawn anew without moving the outputs."""
+    """Inputs and parameters that do not affect the outputs (workers/shims/input_sensitivity.py)."""
     constants: tuple[str, ...] = ()
-    """Parameters that matter and are all equal where the model is constructed
-    (workers.protocol.constant_parameters)."""
+    """Parameters that affect the outputs and are constant until the model is trained (constant_parameters.py)."""
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
     flops: int | None = None
-    """Operations of one call, as torch counts them (products and convolutions, multiply and add as two); None for
-    none."""
+    """Floating-point operations of one call by torch's formulas (workers/shims/flops.py); None if it counts none."""
     spread: Spread = ()
-    """Differences between answers to the same inputs, where the reference adds up in any order; empty elsewhere."""
+    """Differences between answers to the same inputs if the order of the reference's sums varies; else empty."""
     peaks: Peaks = field(default_factory=lambda: Peaks())
-    """Device memory that the reference was seen to take; zeros on the CPU."""
+    """Measured device memory of the reference; zeros on the CPU."""
     piece_rows: int | None = None
-    """Rows along the first dimension in which the reference can be computed piece by piece with the same answer; None
-    where it cannot, or where it is small."""
+    """Rows of a piece if the reference is computed piece by piece (workers/shims/pieces.py); None if as a whole."""
     operators: str | None = None
-    """Semantic key of one call (workers.shims.operators); None where torch cannot be watched."""
+    """Semantic key of one call (workers/shims/operators.py); None if the model does not run under a dispatch mode."""
     case: Case | None = None
-    """None where the problem is a model."""
+    """The case, for a problem by cases; None for a problem with a model."""
     numerics: dict[str, str | bool] = field(default_factory=precision_flags.chosen)
-    """Numerical settings of the libraries in the problem's process (workers.protocol.precision_flags)."""
+    """Numerical settings of the libraries in the problem's process (precision_flags.py)."""
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Spec:
@@ -185,17 +181,17 @@ class Spec:
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of the inputs of one call, as a slot holds them."""
+        """Bytes of an input slot: the inputs of one call."""
         return lay_out(0, 1, [self.inputs], PAGE_BYTES).slot_bytes
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of the outputs of one call, as a slot holds them."""
+        """Bytes of an output slot: the outputs of one call."""
         return lay_out(0, 1, [self.outputs]).slot_bytes
 
     @property
     def expected_bytes(self) -> int:
-        """Bytes of the expected outputs of one call in fp64, as a slot holds them."""
+        """Bytes of a slot for the expected outputs of one call, in fp64."""
         return lay_out(0, 1, [widened(self.outputs)]).slot_bytes
 
     @property
@@ -205,17 +201,17 @@ class Spec:
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes of one call where inputs, outputs, baseline and expected outputs all lie in the reference's arena."""
+        """Bytes of one call in the reference's arena with inputs, outputs, baseline and expected outputs."""
         return self.input_bytes + 2 * self.output_bytes + self.expected_bytes
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes that one call must read and write at the least: every input once and every output once."""
+        """Least number of bytes that one call must read and write: every input once and every output once."""
         found = [*leaves(self.inputs), *leaves(self.outputs)]
         return sum(nelements(leaf) * dtype_of(leaf).itemsize for leaf in found)
 
     def has_dtype(self, name: str) -> bool:
-        """Return whether any input, output or parameter has this element type."""
+        """Test whether any input, output or parameter has this element type."""
         found = [*leaves(self.inputs), *leaves(self.outputs), *self.parameters.values()]
         return any(leaf.get("dtype") == name for leaf in found)
 
@@ -226,8 +222,8 @@ class Slots(NamedTuple):
     inputs: int
     """Input sets, and outputs that are copied."""
     expected: int
-    """Expected outputs.  As many as input sets where they are made together with these; fewer where they are made when
-    outputs are verified; none where each lies in memory of its own."""
+    """Expected outputs: as many as input sets if they are made together with those, fewer if they are made when outputs
+    are verified, 0 if they have memory of their own (streamed calls)."""
 
     @property
     def together(self) -> bool:
@@ -242,8 +238,8 @@ class Slots(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Arena:
-    """Layout of the shared memory.  The candidate's arena ends with `outputs`: expected values are never mapped
-    there."""
+    """Layout of the arena, a shared memory.  The candidate's arena ends with `outputs`: expected outputs are never
+    mapped into its process."""
 
     slots: Slots
     parameters: Region
@@ -251,8 +247,8 @@ class Arena:
     inputs: Region
     outputs: Region
     baseline: Region
-    """The reference's own outputs in its own precision.  Where these are made when outputs are verified, they lie in
-    the same memory as the outputs, which hold nothing then."""
+    """The reference's outputs in its own precision.  If they are made when outputs are verified, they share the memory
+    of `outputs`, which is free then."""
     expected: Region
     """The outputs in fp64."""
 
@@ -268,8 +264,8 @@ class Arena:
 
 
 def arena(spec: Spec, slots: Slots | int) -> Arena:
-    """The layout for a spec and numbers of slots, the same in every process that asks; one number is that of both
-    kinds."""
+    """The layout for a spec and numbers of slots; all processes compute the same.  A single number applies to both
+    kinds of slots."""
     if isinstance(slots, int):
         slots = Slots(slots, slots)
     parameters = lay_out(0, 1, list(spec.parameters.values()))

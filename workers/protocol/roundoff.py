@@ -1,7 +1,7 @@
 """Rounding errors by element type: unit roundoffs, and the least limits for an output's error.
 
-The referee compares with these limits (workers/referee/session/correctness.py); a reference's process uses them to tell
-rounding from randomness and to shake its own answer (workers/shims/true_answer.py)."""
+The referee compares with these limits (workers/referee/session/correctness.py); a reference's process uses them to
+distinguish rounding from randomness and to perturb its own answer (workers/shims/rounding.py)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FLOORS: dict[torch.dtype, tuple[float, float]] = {
 1.8e-3 to 2.1e-3 (measured): refused for fp16."""
 
 AT_ONCE = 1 << 26
-"""Elements that are compared at once: the arithmetic makes copies of them in fp64."""
+"""Elements compared at once: the arithmetic copies them in fp64."""
 
 WIDE = {torch.float64, torch.complex128}
 
 
 def is_inexact(dtype: torch.dtype) -> bool:
-    """Return whether values of this type are rounded."""
+    """Test whether values of this type are rounded."""
     return dtype.is_floating_point or dtype.is_complex
 
 
@@ -40,8 +40,8 @@ def unit(dtype: torch.dtype) -> float:
 
 
 def errors(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
-    """Relative L2 error, and the largest error over the root mean square, of the elements that are finite in both.  Of
-    exact types both are the share of elements that differ."""
+    """Relative L2 error, and the largest error over the root mean square, of the elements that are finite in both.  For
+    exact types both figures are the share of differing elements."""
     if not values.numel():
         return 0.0, 0.0
     parts = list(zip(*(torch.split(each.flatten(), AT_ONCE) for each in (values, truth)), strict=True))

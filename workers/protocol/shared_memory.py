@@ -1,7 +1,8 @@
 """Memory that two processes share by a file descriptor: anonymous files on the host, physical allocations on a GPU.
 
-A descriptor crosses process and mount namespaces (CUDA's older IPC handles do not cross process namespaces) and stands
-for exactly one allocation (an IPC handle into a caching allocator stands for its neighbours too)."""
+A descriptor can be passed between process and mount namespaces (CUDA's older IPC handles cannot be passed between
+process namespaces) and refers to exactly one allocation (an IPC handle into a caching allocator includes its
+neighbours)."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ import torch
 
 
 class Memory(Protocol):
-    """Shared bytes, as tensors."""
+    """Shared memory, viewed as tensors."""
 
     @property
     def whole(self) -> torch.Tensor:
-        """uint8, all of it."""
+        """All of the memory as uint8."""
         ...
 
     def view(self, offset: int, dtype: torch.dtype, count: int) -> torch.Tensor:
@@ -31,7 +32,7 @@ class Memory(Protocol):
 
 
 def create(device: torch.device, size: int) -> tuple[int, Memory]:
-    """New memory of at least `size` bytes: a descriptor to hand over (the caller closes it), and this process's
+    """New memory of at least `size` bytes: a descriptor to be sent (the caller closes it), and this process's
     mapping."""
     if device.type == "cuda":
         return _create_on_gpu(device, size)
@@ -45,29 +46,30 @@ def attach(device: torch.device, fd: int, size: int) -> Memory:
 
 
 def attach_at(device: torch.device, fd: int, size: int, place: Place | None) -> DeviceMemory:
-    """The same on a GPU, at that place, or anywhere without one.  Raises CudaDriverError, also where something lies
-    there already."""
+    """Map memory on a GPU that another process created, at `place` or, if None, at any address.  Raises
+    CudaDriverError, also if the addresses are in use."""
     return DeviceMemory(device, _import(fd), size, place)
 
 
 def in_one_piece(pieces: tuple[DeviceMemory, ...]) -> torch.Tensor:
-    """Pieces of which each was mapped right after the one before (`first`, `end`): uint8, all of them."""
+    """Pieces that are mapped to consecutive addresses (`first`, `end`) as one tensor of uint8."""
     start = pieces[0].first
     span = _Span(pieces, start, pieces[-1].end - start)
     return torch.as_tensor(span, device=pieces[0].device)
 
 
 class Segment(NamedTuple):
-    """A piece of device memory as its owner knows it."""
+    """An allocation of device memory, by its owner's addresses."""
 
     base: int
     size: int
 
 
 def share_segment(address: int) -> tuple[int, Segment]:
-    """A descriptor (the caller closes it) of the physical allocation around `address` of this process.
+    """A descriptor (the caller closes it) of this process's physical allocation around `address`.
 
-    Only memory that was made for sharing has one: that of torch's expandable segments has.  Raises CudaDriverError."""
+    Only memory allocated for sharing has one: that of torch's expandable segments, and of
+    workers/shims/device_malloc.c.  Raises CudaDriverError."""
     base, size, handle, fd = ctypes.c_ulonglong(), ctypes.c_size_t(), ctypes.c_ulonglong(), ctypes.c_int()
     _driver("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), ctypes.c_ulonglong(address))
     _driver("cuMemRetainAllocationHandle", ctypes.byref(handle), ctypes.c_void_p(address))
@@ -81,8 +83,8 @@ def share_segment(address: int) -> tuple[int, Segment]:
 def host_file(name: str, size: int) -> int:
     """A descriptor of anonymous memory.
 
-    Sealed at its size: a holder of the descriptor could otherwise shrink it, and the next access would kill this
-    process."""
+    Its size is sealed: otherwise another holder of the descriptor could shrink it, and this process's next access would
+    be fatal."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
@@ -90,10 +92,10 @@ def host_file(name: str, size: int) -> int:
 
 
 class HostMemory:
-    """An anonymous file, mapped with every page in place, so that no call pays for page faults."""
+    """An anonymous file, mapped with all pages populated, so that no timed call has page faults."""
 
     def __init__(self, fd: int, size: int) -> None:
-        """The descriptor stays the caller's."""
+        """The caller keeps the ownership of `fd`."""
         self._map = mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
 
     @property
@@ -129,24 +131,24 @@ class _Access(ctypes.Structure):
 
 
 class Kept:
-    """New memory with a descriptor of it, which is closed with it."""
+    """New memory together with its descriptor, which is closed when the object is deleted."""
 
     def __init__(self, device: torch.device, size: int) -> None:
         """Allocate at least `size` bytes."""
         self.fd, self.memory = create(device, size)
 
     def __del__(self) -> None:
-        """Close the descriptor; there is none where no memory was allocated."""
+        """Close the descriptor, if the allocation succeeded."""
         if hasattr(self, "fd"):
             os.close(self.fd)
 
 
 class CudaDriverError(RuntimeError):
-    """A driver call failed."""
+    """Error: a call of the CUDA driver failed."""
 
 
 class OutOfDeviceMemoryError(CudaDriverError):
-    """A driver call failed for want of memory."""
+    """Error: a call of the CUDA driver failed because memory ran out."""
 
 
 _OUT_OF_MEMORY = 2
@@ -175,7 +177,7 @@ def _properties(device: torch.device) -> _Properties:
 
 
 def _rounded(device: torch.device, size: int) -> int:
-    """Up to the granularity of allocations (2 MiB)."""
+    """Size rounded up to the granularity of allocations (2 MiB)."""
     unit = _granularity(device)
     return -(-size // unit) * unit
 
@@ -209,7 +211,7 @@ def _import(fd: int) -> ctypes.c_ulonglong:
 
 
 class Addresses:
-    """A range of a GPU's virtual addresses, for memory to be mapped at; the mappings keep it."""
+    """A reserved range of a GPU's virtual addresses.  Mappings in it keep it alive."""
 
     def __init__(self, size: int) -> None:
         """`size`: bytes, a multiple of the granularity of allocations."""
@@ -224,17 +226,17 @@ class Addresses:
         return self._first.value
 
     def __del__(self) -> None:
-        """Nothing is mapped there any more; where there were none to be had, nothing ever was."""
+        """Free the addresses, if they could be reserved; nothing is mapped there any more."""
         if self._first.value:
             _driver("cuMemAddressFree", self._first, self._size)
 
 
 class Place(NamedTuple):
-    """Among a range of addresses."""
+    """A position in a range of addresses."""
 
     addresses: Addresses
     offset: int
-    """Bytes after the first."""
+    """Bytes from the start of the range."""
 
 
 class DeviceMemory:
@@ -247,7 +249,7 @@ class DeviceMemory:
         size: int,
         place: Place | None = None,
     ) -> None:
-        """Takes over the handle.  `place`: where it is mapped; anywhere without."""
+        """Takes ownership of the handle.  `place`: address of the mapping, any if None."""
         self.device = device
         self._rounded = _rounded(device, size)
         self._addresses, offset = place or Place(Addresses(self._rounded), 0)
@@ -277,7 +279,7 @@ class DeviceMemory:
 
     @property
     def first(self) -> int:
-        """Our address of its first byte."""
+        """Address of the first byte in this process."""
         return self._address.value
 
     @property
@@ -286,10 +288,11 @@ class DeviceMemory:
         return self._address.value + self._size
 
     def __del__(self) -> None:
-        """Unmap; every tensor over it is gone, because each holds its span, and a span holds this.
+        """Unmap the memory.  No tensor views it any more, because tensors keep their span alive, and a span this
+        object.
 
-        Work queued on the device may still have to read it, where an exception has ended the caller: without
-        waiting that is an illegal access, of which a context does not recover (H200)."""
+        If an exception ended the caller, queued work may still read the memory; without waiting for it, that is an
+        illegal access, after which the context is unusable (H200)."""
         if not getattr(self, "_is_mapped", False):
             return
         with suppress(RuntimeError):  # the context is lost already
@@ -301,7 +304,7 @@ class _Span:
     """Raw device memory in the form that torch.as_tensor takes without copying (numba's CUDA array interface, v3)."""
 
     def __init__(self, owner: object, address: int, size: int) -> None:
-        """`owner`: lives as long as this."""
+        """`owner`: object that is kept alive."""
         self._owner = owner
         self.__cuda_array_interface__ = {
             "shape": (size,),

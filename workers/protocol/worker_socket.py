@@ -1,4 +1,4 @@
-"""Frames between worker and referee: a length and JSON, with bytes as base64.  Both ends are Assay's."""
+"""Frames between worker and referee, both of which are trusted: a length and JSON, with bytes as base64."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LENGTH = struct.Struct("<Q")
 
 
 def send(channel: socket.socket, frame: dict[str, Any]) -> None:
-    """One frame.  Raises OSError where the other end is gone."""
+    """Send one frame.  Raises OSError if the other end is closed."""
     data = json.dumps(frame, allow_nan=False).encode()
     channel.sendall(_LENGTH.pack(len(data)) + data)
 
 
 def receive(channel: socket.socket) -> dict[str, Any] | None:
-    """The next frame, or None where the other end has closed."""
+    """The next frame; None if the other end is closed."""
     head = _exactly(channel, _LENGTH.size)
     data = None if head is None else _exactly(channel, _LENGTH.unpack(head)[0])
     return None if data is None else json.loads(data)
