@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
+from app.domain import ids
+from app.store import tables
 from app.store.database import Database
 from tests.integration.browser_site import LiveSite
 from tests.integration.web_seed import Seeder
@@ -199,3 +201,49 @@ def test_a_short_id_leads_to_its_page_by_keyboard_alone(page: Page, live_site: L
     page.wait_for_url("**/search?q=softmax")
     expect(page.get_by_role("region", name="Results")).to_contain_text("softmax")
     assert live_site.complaints == []
+
+
+def test_the_list_of_keys_opens_on_its_close_button(page: Page, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}/problems")
+    page.keyboard.press("?")
+    expect(page.get_by_role("button", name="Close")).to_be_focused()
+    expect(page.get_by_role("dialog")).to_contain_text("next row of a list")
+
+
+def test_rows_of_a_list_are_walked_by_keys(page: Page, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}/problems")
+    rows = page.locator("table.list tbody tr")
+    for key, place in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        page.keyboard.press(key)
+        expect(rows.nth(place).locator("a").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/problems/*")
+
+
+def test_no_more_runs_are_ticked_than_are_compared(page: Page, live_site: LiveSite) -> None:
+    database = Database(live_site.history.settings.database_url or "")
+    with database.begin() as connection:
+        for number in range(6):
+            Seeder(connection).insert(tables.runs, run_id=ids.new_id(), name=f"run {number}", settings={})
+    database.dispose()
+    page.goto(f"{live_site.url}/runs")
+    button = page.get_by_role("button", name="Compare selected")
+    expect(button).to_be_disabled()
+    box = button.bounding_box()
+    assert box is not None
+    assert box["y"] < 600, "above the rows"
+    for number in range(4):
+        page.get_by_label(f"Compare run {number}").check()
+    expect(page.get_by_label("Compare run 5")).to_be_disabled()
+    expect(page.get_by_text("4 selected:")).to_be_visible()
+    button.click()
+    expect(page.locator("h1")).to_have_text("Compare runs")
+
+
+def test_a_filtered_list_becomes_a_dataset_in_three_clicks(page: Page, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}/candidates")
+    page.fill("#where", "correct and speedup > 1.1")
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_role("link", name="Make a dataset", exact=True).click()
+    expect(page.get_by_label("Filter of evaluations")).to_have_value("correct and speedup > 1.1")
+    expect(page.get_by_role("button", name="Make the dataset")).to_be_enabled()

@@ -1,5 +1,23 @@
-// The grid: tick all on a page, and say how many are ticked.
+// Lists with ticks: tick all on a page, say how many are ticked, tick no more than go together.
 "use strict";
+
+(() => {
+  const form = document.querySelector("form[data-most]");
+  if (!form) return;
+  const boxes = Array.from(form.querySelectorAll("tbody input[type=checkbox]"));
+  const count = form.querySelector("[data-count]"), button = form.querySelector("button[type=submit]");
+
+  function refresh() {
+    const ticked = boxes.filter((box) => box.checked).length;
+    for (const box of boxes) box.disabled = !box.checked && ticked >= Number(form.dataset.most);
+    count.textContent = ticked ? `${ticked} selected:` : "Select runs to…";
+    button.disabled = ticked < 2;
+  }
+
+  form.addEventListener("change", refresh);
+  window.addEventListener("pageshow", refresh);
+  refresh();
+})();
 
 (() => {
   const form = document.querySelector("[data-grid]");

@@ -32,11 +32,16 @@
     return target.dataset.keyLabel || target.getAttribute("aria-label") || target.textContent.trim().replace(/\s+/g, " ");
   }
 
+  function rowKeys() {
+    if (!document.querySelector("table.list tbody a") || keyed().some((each) => each.dataset.key === "j")) return [];
+    return [["j", "next row of a list"], ["k", "previous row of a list"]].map(([key, keyLabel]) => ({ dataset: { key, keyLabel } }));
+  }
+
   function help() {
     const dialog = element("dialog", "", { class: "keys", "aria-labelledby": "keys-title" });
     dialog.append(element("h2", "Keys of this page", { id: "keys-title" }));
     const list = element("dl", "", { class: "pairs" });
-    for (const target of [...keyed(), { dataset: { key: "?", keyLabel: "this list" } }]) {
+    for (const target of [...keyed(), ...rowKeys(), { dataset: { key: "?", keyLabel: "this list" } }]) {
       const term = element("dt");
       term.append(element("kbd", target.dataset.key));
       list.append(term, element("dd", label(target)));
@@ -47,11 +52,20 @@
     check.checked = on();
     check.addEventListener("change", () => { try { localStorage.setItem(STORED, check.checked ? "on" : "off"); } catch { /* not kept */ } });
     box.append(check, " single-key shortcuts");
-    form.append(box, element("button", "Close", { class: "button" }));
+    form.append(box, element("button", "Close", { class: "button", autofocus: "" }));
     dialog.append(list, form);
     dialog.addEventListener("close", () => dialog.remove());
     document.body.append(dialog);
     dialog.showModal();
+  }
+
+  // Rows of a list by their first link, where no element has these keys.
+  function row(step) {
+    const links = Array.from(document.querySelectorAll("table.list tbody tr")).map((each) => each.querySelector("a")).filter(Boolean);
+    const at = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
+    const next = links[Math.max(0, Math.min(at + step, links.length - 1))];
+    next?.focus();
+    return Boolean(next);
   }
 
   document.addEventListener("keydown", (event) => {
@@ -61,7 +75,8 @@
     if (event.key === "?") { event.preventDefault(); help(); return; }
     if (!on()) return;
     const target = keyed().find((each) => each.dataset.key === event.key && !each.hidden);
-    if (target) { event.preventDefault(); act(target); }
+    if (target) { event.preventDefault(); act(target); return; }
+    if ((event.key === "j" || event.key === "k") && row(event.key === "j" ? 1 : -1)) event.preventDefault();
   });
 
   // What scrolls sideways can be focused, so that arrow keys move it; heads of tables that fit stay on the screen.
