@@ -23,6 +23,7 @@ COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"], "resultTypes": [
 """Rules whose answer depends on the theme."""
 EXPECTED = ("responded with a status of 400", "verbose: [DOM]")
 """Console lines of pages that show what is wrong with a filter, and advice of Chromium."""
+LOGIN = "/login"
 PHONE, DESK = ViewportSize(width=360, height=800), ViewportSize(width=1280, height=900)
 
 
@@ -61,22 +62,47 @@ def test_every_route_with_a_page_is_visited(everything: Everything) -> None:
 @pytest.mark.timeout(900)
 def test_no_page_has_a_fault(reader: BrowserContext, everything: Everything, url: str) -> None:
     page = reader.new_page()
+    said = complaints(page)
+    for path in every(everything):
+        if path != LOGIN:  # a person who is logged in gets the overview there
+            said += seen(page, url, path)
+    page.close()
+    assert not unexpected(said), "\n".join(said)
+
+
+def test_the_login_has_no_fault(browser: Browser, url: str) -> None:
+    context = browser.new_context(viewport=DESK, reduced_motion="reduce")
+    page = context.new_page()
+    said = complaints(page)
+    said += seen(page, url, LOGIN)
+    assert page.url == url + LOGIN
+    context.close()
+    assert not unexpected(said), "\n".join(said)
+
+
+def complaints(page: Page) -> list[str]:
+    """Grows with what the page complains of."""
     said: list[str] = []
     page.on("console", lambda message: said.append(f"{page.url} {message.type}: {message.text}"))
     page.on("pageerror", lambda error: said.append(f"{page.url} {error}"))
-    for path in every(everything):
-        page.set_viewport_size(DESK)
-        page.emulate_media(color_scheme="light", reduced_motion="reduce")
-        visit(page, url + path)
-        said += [] if page.locator("main h1").count() == 1 else [f"{path} has no heading of its own"]
-        said += faults(page, path, RULES)
-        page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-        said += faults(page, f"{path} (dark)", COLOURS)
-        page.set_viewport_size(PHONE)
-        said += too_wide(page, path)
-    page.close()
-    found = [one for one in said if not any(word in one for word in EXPECTED)]
-    assert not found, "\n".join(found)
+    return said
+
+
+def unexpected(said: list[str]) -> list[str]:
+    return [one for one in said if not any(word in one for word in EXPECTED)]
+
+
+def seen(page: Page, url: str, path: str) -> list[str]:
+    """Faults of one page: on a desk in both themes, and on a phone."""
+    page.set_viewport_size(DESK)
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    visit(page, url + path)
+    found = [] if page.locator("main h1").count() == 1 else [f"{path} has no heading of its own"]
+    found += faults(page, path, RULES)
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    found += faults(page, f"{path} (dark)", COLOURS)
+    page.set_viewport_size(PHONE)
+    return found + too_wide(page, path)
 
 
 def too_wide(page: Page, path: str) -> list[str]:
