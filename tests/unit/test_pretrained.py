@@ -79,7 +79,7 @@ def test_a_published_name_has_its_sizes_and_random_fp32_weights(transformers: An
 
 
 def test_another_name_is_refused_with_those_that_are_known(transformers: Any) -> None:
-    with pytest.raises(pretrained.UnknownPretrainedError, match=r"meta/llama.*reaches no hub.*gpt2"):
+    with pytest.raises(pretrained.UnknownPretrainedError, match=r"meta/llama.*has no network.*gpt2"):
         transformers.AutoConfig.from_pretrained("meta/llama")
 
 
