@@ -18,7 +18,7 @@ from app.settings import Settings
 def command(ctx: click.Context, job_ids: tuple[UUID, ...], as_json: bool) -> None:
     """Cancel each JOB: a queued one at once, a running one as soon as its worker hears of it.
 
-    Exit code 1 where one of them had come to its end before.
+    Exit code 1 if one of the jobs had already ended.
 
     \b
     assay cancel 0199f3c2-… 0199f3c3-…

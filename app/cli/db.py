@@ -25,9 +25,9 @@ def _age_s(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
     return float(found["number"]) * _UNIT_S[found["unit"]]
 
 
-@click.group("db", cls=Group, short_help="Look after the database's tables.")
+@click.group("db", cls=Group, short_help="Upgrade, back up, restore and prune the database.")
 def command() -> None:
-    """Look after the database."""
+    """Upgrade, back up, restore and prune the database."""
 
 
 @command.command("upgrade")

@@ -81,10 +81,10 @@ class Tally:
 
 @click.command("demo", short_help="Evaluate the samples, export a dataset, say where everything is.")
 @click.option("--serve", is_flag=True, help="Leave the web UI and the worker running until Ctrl-C.")
-@click.option("--all", "everything", is_flag=True, help="Every sample there is; takes some minutes.")
+@click.option("--all", "everything", is_flag=True, help="Evaluate all samples; takes some minutes.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the dataset; in the state folder if left out.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web UI, with --serve.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port of the web UI.")
 @services.weak_sandbox_option
 @click.pass_context
 def command(

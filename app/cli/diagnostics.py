@@ -303,7 +303,7 @@ def _work(client: Client) -> Checks:
             yield Check(
                 name=f"device {device.device}",
                 outcome=Outcome.WARN,
-                found=f"{device.faults} evaluations in a row failed by our fault, none has succeeded since",
+                found=f"{device.faults} evaluations in a row failed by infrastructure faults, none has succeeded since",
                 todo="read its worker's log; after some more it is quarantined",
             )
     refused = sum(device.refused_messages for device in listed)

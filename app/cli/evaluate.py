@@ -23,7 +23,7 @@ from app.settings import Settings
 @click.option(
     "--pending", "waiting", is_flag=True, help="Evaluate queued jobs, after `assay import`; with --gpu, of that class."
 )
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the results of --batch go.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for the results of --batch.")
 @output.json_option("Print the whole result (of --batch: the counts) as JSON.")
 @services.weak_sandbox_option
 @click.pass_context
@@ -44,8 +44,8 @@ def command(
     which the last three may be left out.
 
     Without a worker on the CPU, one is started for as long as it takes.  Exit code 0: passed and not a hack; 1:
-    anything else; 3: our fault.  --pending runs every queued job that has a worker, names the device classes that have
-    none, and exits with 3 where no job could be run.
+    anything else; 3: an infrastructure fault.  --pending runs every queued job that has a worker, names the device
+    classes that have none, and exits with 3 if no job could be run.
 
     \b
     assay eval softmax.py softmax_triton.py

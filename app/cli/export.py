@@ -56,7 +56,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 )
 @click.option("--family", "families", multiple=True, metavar="KEY", help="Of problems: only these families.")
 @click.option("--rate-run", metavar="RUN", help="Of problems: the run that --pass-rate is of.")
-@click.option("--where", help="Which evaluations: see --fields; all if left out.")
+@click.option("--where", help="Filter of evaluations (names: --fields); all if left out.")
 @click.option(
     "--spec",
     "spec_path",
@@ -69,7 +69,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     help="Device class to take evaluations of; by default the GPU class with most of them. With `all`, "
     "rows of two classes, backends or protocols are never compared, ranked or paired.",
 )
-@click.option("--policy", help="Policy that verdicts must be of, `name` or `name@version`.")
+@click.option("--policy", help="Policy of the verdicts, `name` or `name@version`.")
 @click.option(
     "--stale", type=_choice(Stale), help="Verdicts of other detectors or policies: refuse (default) or rejudge."
 )
@@ -79,7 +79,9 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels.")
 @click.option("--extraction/--no-extraction", default=None, help="Whether answers must end in the evaluated code.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Longest row (bytes of UTF-8 over 4); dropped, never cut.")
-@click.option("--tokenizer", metavar="file:PATH", help="Of --max-tokens: a tokenizer.json, by the package tokenizers.")
+@click.option(
+    "--tokenizer", metavar="file:PATH", help="Tokenizer for --max-tokens: a tokenizer.json of the package tokenizers."
+)
 @click.option(
     "--held-out",
     multiple=True,
@@ -110,16 +112,16 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--prs-speedup", type=float, help="From this speedup on a turn stays, whatever its coverage.")
 @click.option("--context", type=_choice(Context), help="Earlier answers that rows may show; by default clean.")
 @click.option("--turns", type=_choice(Turns), help="Which turns of a trajectory.")
-@click.option("--delta", type=float, help="Of `improving`: least gain beyond the noise, 0.05 for 5 %.")
-@click.option("--min-return", type=float, help="Of `return_to_go`.")
+@click.option("--delta", type=float, help="With --turns improving: least gain beyond the noise, 0.05 for 5 %.")
+@click.option("--min-return", type=float, help="With --turns return_to_go: least return.")
 @click.option(
     "--gamma", type=click.FloatRange(0, 1), help="Discount of returns; by default 0.4 of Kevin's score, 1 of others."
 )
 @click.option("--best-of", type=_choice(BestOf), help="Which samples of a problem.")
-@click.option("--k", type=click.IntRange(1), help="Of `top_k` and `epsilon_best`.")
+@click.option("--k", type=click.IntRange(1), help="With --best-of top_k or epsilon_best: number of samples.")
 @click.option("--key", type=_choice(Key), help="Sort key of samples; by default speedup_ci_low.")
-@click.option("--threshold", type=float, help="Of `threshold`.")
-@click.option("--epsilon", type=float, help="Of `epsilon_best`; by default 0.05.")
+@click.option("--threshold", type=float, help="With --best-of threshold: least value of the sort key.")
+@click.option("--epsilon", type=float, help="With --best-of epsilon_best: distance from the best; by default 0.05.")
 @click.option(
     "--pass-rate", nargs=2, type=click.FloatRange(0, 1), default=None, help="Pass rates of rl_prompts: LOW HIGH."
 )

@@ -20,7 +20,7 @@ _GPU = click.option(
     "--gpu",
     default="cpu",
     show_default=True,
-    help=f"Kind of device to evaluate on: {', '.join(routing.DEVICE_CLASSES)}.",
+    help=f"Device class to evaluate on: {', '.join(routing.DEVICE_CLASSES)}.",
 )
 _BACKEND = click.option(
     "--backend",
@@ -28,7 +28,7 @@ _BACKEND = click.option(
     help="Backend of the samples; detected from each source if left out.",
 )
 _RUN = click.option("--run", help="Name of the run that the samples belong to; by default the file's.")
-_MODEL = click.option("--model", help="Which model wrote them.")
+_MODEL = click.option("--model", help="Model that wrote the samples.")
 _JSON = output.json_option("Print the counts as JSON.")
 
 
@@ -162,7 +162,7 @@ _PROBLEM = click.option(
 @click.pass_obj
 def atif(settings: Settings, /, **options: Any) -> None:
     """Import PATH, trajectories in Harbor's interchange format (ATIF 1.0 to 1.8): a document, a file with one document
-    a line (.jsonl), or a folder of both.  A trajectory a document, a job an answer with code.
+    a line (.jsonl), or a folder of both.  Each document becomes a trajectory, each answer with code a job.
 
     The problem stands in the document's `extra`, in the fields of `assay import jsonl` (as `assay collect atif` writes
     them), or is that of --problem.

@@ -49,14 +49,14 @@ def command() -> None:
 @click.option("--source-set", help="Problems that are here already, of this source set.")
 @click.option("--level", "levels", type=int, multiple=True, help="Only of this level; may be given several times.")
 @click.option("--name", default="", help="Only names that contain this.")
-@click.option("--gpu", default="cpu", show_default=True, help=f"Kind of device: {', '.join(routing.DEVICE_CLASSES)}.")
+@click.option("--gpu", default="cpu", show_default=True, help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}.")
 @click.option(
     "--timing-budget",
     "budget_s",
     type=click.FloatRange(0, 600),
     default=REWARD_BUDGET_S,
     show_default=True,
-    help="For timing each, in seconds; 0 checks correctness alone.",
+    help="Seconds for timing each problem; 0 checks correctness only.",
 )
 @click.option("--device-time", is_flag=True, help="Also measure the speedup by the device's own time (CUDA graphs).")
 @click.option("--fresh", is_flag=True, help="Check again problems that were checked before on that device class.")

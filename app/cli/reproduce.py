@@ -22,7 +22,7 @@ def command(ctx: click.Context, manifest: Path, out: Path, as_json: bool) -> Non
     """Make the rows of MANIFEST (a manifest.json) again in --out, from the same database.
 
     Evaluations, verdicts and reviews are read as they were at the manifest's moment.  Exit code 0: the content is the
-    same; 1: it differs, and how is said line by line.
+    same; 1: it differs; the differences are printed, one per line.
 
     \b
     assay reproduce runs/2026-11-21-sft/manifest.json --out again

@@ -19,7 +19,7 @@ from app.settings import Settings
     type=click.FloatRange(0, 86_400),
     default=0,
     show_default=True,
-    help="Wait this long for it to come to its end, in seconds.",
+    help="Longest wait for the job's end, in seconds.",
 )
 @output.json_option("Print the whole result as JSON.")
 @click.pass_context
@@ -27,7 +27,7 @@ def command(ctx: click.Context, job_id: UUID, wait_s: float, as_json: bool) -> N
     """Print the result of JOB.
 
     Exit code 0: passed and not a hack; 1: anything else that was measured, or not finished yet; 3: the job failed by
-    our fault.
+    an infrastructure fault.
 
     \b
     assay result 0199f3c2-… --wait 60

@@ -19,7 +19,7 @@ def command(settings: Settings, /, reference: Path, candidate: Path, as_json: bo
     """Queue CANDIDATE, a module defining ModelNew, against REFERENCE, and print the job's id.
 
     The same files with the same options are the same job, which may have its result already; --fresh makes a new one.
-    With embedded services the job waits until `assay up`, `assay eval` or `assay demo` brings a worker.
+    With embedded services the job waits until `assay up`, `assay eval` or `assay demo` starts a worker.
 
     \b
     job=$(assay submit softmax.py softmax_triton.py --backend triton --gpu h200)

@@ -35,7 +35,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=float,
         default=_DEFAULTS.call_timeout_s,
         show_default=True,
-        help="For one call, and for loading, in seconds; on a GPU three times as long for the first call.",
+        help="Time limit of one call, and of loading, in seconds; on a GPU three times as long for the first call.",
     ),
     click.option(
         "--deadline",
@@ -43,7 +43,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=float,
         default=_DEFAULTS.deadline_s,
         show_default=True,
-        help="For everything together, in seconds.",
+        help="Time limit of the whole evaluation, in seconds.",
     ),
     click.option(
         "--timing-budget",
@@ -51,7 +51,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=float,
         default=_DEFAULTS.timing_budget_s,
         show_default=True,
-        help=f"For timing, in seconds; 0 checks correctness alone. Rewards of trainers have "
+        help=f"Seconds for timing; 0 checks correctness only. Rewards of trainers use "
         f"{REWARD_BUDGET_S}: several times as many evaluations, with wider intervals.",
     ),
     click.option(
@@ -60,10 +60,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=int,
         default=_DEFAULTS.correctness_calls,
         show_default=True,
-        help="On fresh inputs, before unusual and timed ones; all calls are verified.",
+        help="Untimed calls on fresh inputs, before those on unusual inputs; timed calls are verified as well.",
     ),
     click.option("--rtol", type=float, help="With --atol: |x - R| <= atol + rtol*|R| decides, R being fp64."),
-    click.option("--atol", type=float, help="With --rtol, in place of our rule (a multiple of eager's own error)."),
+    click.option(
+        "--atol", type=float, help="With --rtol, in place of Assay's limits (multiples of the reference's own error)."
+    ),
     click.option(
         "--protocol",
         type=click.Choice(PROTOCOLS),
@@ -105,15 +107,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="Place in the queue; a long wait raises it.",
     ),
-    click.option("--run", help="Name of the run that it is for; runs share the devices fairly."),
+    click.option("--run", help="Name of the run that the job belongs to; runs share the devices fairly."),
     click.option(
         "--device",
         metavar="NODE[.INDEX]",
-        help="Only on that device, or on any device of that host (`assay workers` lists them).",
+        help="Use only that device, or any device of that host (`assay workers` lists them).",
     ),
-    click.option(
-        "--gpu", default="cpu", show_default=True, help=f"Kind of device: {', '.join(routing.DEVICE_CLASSES)}."
-    ),
+    click.option("--gpu", default="cpu", show_default=True, help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}."),
     click.option(
         "--backend", default="triton", show_default=True, help=f"Backend of the candidate: {', '.join(BACKENDS)}."
     ),

@@ -36,7 +36,7 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
     endpoint that has its key in this environment, also for endpoints that are added later.
 
     Ctrl-C stops all of it; an evaluation in flight is finished first.  Queued jobs wait for the next start.
-    Whatever ends by itself, a server too, is started again, at first after a second, then after up to a minute.
+    A process that ends by itself, servers included, is started again, after a second at first and a minute at most.
 
     Without users, requests from this machine have all rights and others are refused.  On an address that others
     can reach, every user has to log in: where there is no user, an admin is made, and the password printed, once.

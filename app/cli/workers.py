@@ -53,7 +53,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     default="cpu",
     show_default=True,
     type=click.Choice(routing.DEVICE_CLASSES),
-    help="Kind of device to serve.",
+    help="Device class to serve.",
 )
 @click.option("--index", default=0, show_default=True, type=click.IntRange(0, 99), help="Which of the host's devices.")
 @click.option(

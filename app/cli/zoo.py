@@ -44,10 +44,16 @@ def _root() -> Path:
     return Path(app.__file__).parents[1]
 
 
-@click.command("zoo", short_help="Hold the system to the sample cheats and honest kernels.")
+@click.command("zoo", short_help="Evaluate the sample cheats and honest kernels as a regression test.")
 @click.argument("prefixes", metavar="[NAME]…", nargs=-1)
-@click.option("--group", "groups", multiple=True, type=click.Choice(zoo.GROUPS), help="Only these; may be repeated.")
-@click.option("--device", "device_class", default="cpu", show_default=True, help="Kind of device: cpu, h200 …")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    type=click.Choice(zoo.GROUPS),
+    help="Only samples of this group; may be repeated.",
+)
+@click.option("--device", "device_class", default="cpu", show_default=True, help="Device class: cpu, h200 …")
 @click.option(
     "--policy",
     type=click.Choice(list(policies.POLICIES)),

@@ -30,8 +30,8 @@ SICK_DEVICES_LIMIT = 2
 set aside, instead of taking the whole fleet down."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
-"""Before a job that our fault has cut short runs again, in seconds: twice as long each time, and half as long or half
-as long again by chance, so that jobs cut short together do not run together again."""
+"""First and longest pause, in seconds, before a job that an infrastructure fault cut short runs again.  The pause
+doubles each time and varies at random by half of itself, so that jobs cut short together do not run together again."""
 
 
 @dataclass(frozen=True, kw_only=True)

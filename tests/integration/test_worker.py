@@ -138,12 +138,13 @@ def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
     start_worker(module=fakes.WORKER)
     until(lambda: [device.state for device in listed(client)] == ["quarantined"])
     (device,) = listed(client)
-    assert (
-        device.reason
-        == f"{tasks.FAULTS_IN_A_ROW} evaluations in a row failed by our fault; the last: the referee did not start"
-    )
+    in_a_row = f"{tasks.FAULTS_IN_A_ROW} evaluations in a row failed by infrastructure faults"
+    assert device.reason == f"{in_a_row}; the last: the referee did not start"
     (found,) = [check for check in diagnostics.run(settings) if check.name == f"device {device.device}"]
-    assert (found.outcome, "in a row failed by our fault" in found.found) == (diagnostics.Outcome.WARN, True)
+    assert (found.outcome, "in a row failed by infrastructure faults" in found.found) == (
+        diagnostics.Outcome.WARN,
+        True,
+    )
     assert {(row.state, row.attempt) for row in rows(client.database)} == {("queued", 0)}
     gate.touch()
     with client.database.begin() as connection:

@@ -254,7 +254,7 @@ class Evaluator:
         def act(connection: Connection) -> str | None:
             faults = devices.note_fault(connection, self._place, str(lease.job.job_id) if error.begun else lease.owner)
             if faults >= max(FAULTS_IN_A_ROW, FAULTS_PER_SLOT * self._slots):
-                reason = f"{faults} evaluations in a row failed by our fault; the last: {message}"
+                reason = f"{faults} evaluations in a row failed by infrastructure faults; the last: {message}"
                 devices.quarantine_at(connection, self._place, reason=reason, changed_by=f"worker {lease.owner}")
             if not error.begun:
                 return leases.give_back(connection, lease, faults=faults)

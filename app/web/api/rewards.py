@@ -63,7 +63,9 @@ def _refuse_unfinished(job_id: UUID, result: Result, deadline_s: float) -> None:
     resume = flask.url_for("api.evaluations_read", job_id=job_id, wait=25)
     state = result["state"]
     if state == JobState.FAILED:
-        message = f"the job failed by our fault, its candidate was not judged: {errors.said(result['error'])}"
+        message = (
+            f"an infrastructure fault ended the job, and its candidate was not judged: {errors.said(result['error'])}"
+        )
         refuse(503, "infrastructure", message, retry_after_s=_RETRY_S, job_id=str(job_id), resume=resume)
     if state == JobState.CANCELLED:
         refuse(409, "cancelled", "expected a result, but the job was cancelled", job_id=str(job_id), resume=resume)

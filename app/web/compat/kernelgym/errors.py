@@ -30,7 +30,7 @@ def install(blueprint: flask.Blueprint) -> None:
 def infrastructure(task_id: str, result: responses.Result) -> Response:
     """503 for a failure of Assay's own: the published client posts it again, which evaluates it again.  A reward it is
     not: a client that gives up finds `failed` and SYSTEM_ERROR at /status, never a result."""
-    message = result["error"]["message"] if result["error"] else "the evaluation failed by our fault"
+    message = result["error"]["message"] if result["error"] else "an infrastructure fault ended the evaluation"
     return _shaped(503, "InfrastructureError", message, responses.SYSTEM_ERROR, task_id)
 
 
