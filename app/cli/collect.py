@@ -161,7 +161,12 @@ def tokens(
     run unless another is named."""
     count = 0
     declared = credit_options.asked(advantages, options, settings.reward)
-    with services.client(settings) as client, client.database.snapshot() as connection, out.open("w") as file:
+    with (
+        services.client(settings) as client,
+        client.database.snapshot() as connection,
+        output.in_place_of(out) as file,
+        output.err().status("writing rows"),
+    ):
         collection = lifecycle.find(connection, name)
         if declared is not None and not declared.runs:
             declared = replace(declared, runs=(collection.spec.name,))
@@ -170,8 +175,8 @@ def tokens(
             more = {} if declared is None else turn_credits.token_columns(row, by_turn)
             file.write(json.dumps(row | more, allow_nan=False) + "\n")
             count += 1
-    if not count:
-        raise failures.BadInputError(f"collection {name!r}: expected calls with token ids and logprobs, got none")
+        if not count:
+            raise failures.BadInputError(f"collection {name!r}: expected calls with token ids and logprobs, got none")
     click.echo(f"{count} rows in {out}")
 
 

@@ -100,7 +100,8 @@ def probe(ctx: click.Context, name: str, as_json: bool) -> None:
     and a hash of tokenizer and chat template.  Exit code 1: it does not answer."""
     with accounts.database(ctx.obj) as connection:
         found = endpoints.get(connection, name)
-    outcome = probes.probe(found, key=caller.key_of(found))
+    with output.err().status("asking"):
+        outcome = probes.probe(found, key=caller.key_of(found))
     with accounts.database(ctx.obj) as connection:
         endpoints.probed(connection, name, outcome.capabilities)
     if as_json:

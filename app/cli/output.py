@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
 
 import click
 from rich.console import Console
@@ -48,6 +50,18 @@ def out() -> Console:
 def err() -> Console:
     """Standard error: progress and remarks, so that standard output is the answer alone."""
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def in_place_of(path: Path) -> Iterator[TextIO]:
+    """A file that takes the place of the one at `path` once it is whole; after an error that one is as it was."""
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        with draft.open("w") as file:
+            yield file
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def progress(label: str, console: Console | None = None) -> Progress:

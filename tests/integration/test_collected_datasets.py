@@ -160,6 +160,16 @@ def test_token_rows_are_the_ids_of_the_server(collected: tuple[Site, Settings], 
     assert len({row["group"] for row in found}) == 1
 
 
+def test_a_file_of_token_rows_stays_where_there_are_none_to_write(
+    collected: tuple[Site, Settings], tmp_path: Path
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    out.write_text("of another collection\n")
+    done = CliRunner(env=collected[1].to_env()).invoke(cli.main, ["collect", "tokens", "b", "--out", str(out)])
+    assert (done.exit_code, out.read_text()) == (2, "of another collection\n")
+    assert list(tmp_path.iterdir()) == [out]
+
+
 def _calls_with_outcomes(site: Site) -> list[Any]:
     nodes = {row.node_id: row for row in site.rows("nodes")}
     return [
