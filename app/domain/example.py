@@ -6,15 +6,13 @@ beside it (`prompt_source`), and its answer is the source in a fence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
 
 from app.domain import secret_scan
 from app.domain.code_extraction import THOUGHT_END
-from app.domain.example_texts import Exchange, Extra, Facts, Said, Text, Texts
+from app.domain.example_texts import Dialogue, Extra, Facts, Said, Texts
 from app.domain.prompt_templates import fence, template_prompt
 from app.domain.selection import Kind, Reasoning
 
@@ -76,13 +74,9 @@ class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
     """No row can be made; the message says why."""
 
 
-def shows_source(turns: Sequence[Exchange], kind: Kind) -> bool:
-    """True if the conversation holds the source itself, in place of an answer as it was recorded."""
-    return kind is Kind.SINGLE or _is_unprompted(turns)
-
-
-def _is_unprompted(turns: Sequence[Exchange]) -> bool:
-    return not turns or (len(turns) == 1 and turns[0].place == 0 and not turns[0].recorded)
+def shows_source(dialogue: Dialogue, turns: int, kind: Kind) -> bool:
+    """True if the conversation of that many turns holds the source itself, in place of an answer as it was recorded."""
+    return kind is Kind.SINGLE or dialogue.is_unprompted(turns)
 
 
 class _Shown(NamedTuple):
@@ -102,14 +96,14 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
 
     Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
     templates do not know, two answers in a row, an empty answer, or a secret."""
-    code, turns = texts.source.shown if texts.source else None, texts.turns
+    code = texts.source.shown if texts.source else None
     if code is not None and not code.strip():
         raise Unfit("the source is empty")
     shown = _shown(texts, facts)
     sanitized = _sanitized(texts)
-    without_answer = kind is Kind.RL_PROMPTS and not turns and code is None
+    without_answer = kind is Kind.RL_PROMPTS and not texts.turns and code is None
     if not without_answer:
-        if shows_source(turns, kind):
+        if shows_source(texts.dialogue, texts.turns, kind):
             if code is None:
                 raise Unfit("there is neither code nor a conversation")
             shown = shown._replace(history=shown.prompt, reply=Said("assistant", fence(code)), answered=())
@@ -137,38 +131,28 @@ def _shown(texts: Texts, facts: Facts) -> _Shown:
     """The recorded conversation, the prompt of the problem's source set, or one made from a template."""
     if texts.asked:
         return _Shown(texts.asked, texts.asked, SOURCE_SET)
-    turns = texts.turns
-    if _is_unprompted(turns):
+    dialogue, turns = texts.dialogue, texts.turns
+    if dialogue.is_unprompted(turns):
         text, source = template_prompt(facts, texts.reference.shown)
         prompt = (Said("user", text),)
         return _Shown(prompt, prompt, source)
-    answered = tuple(end - 1 for end in accumulate(len(turn.said) for turn in turns[:-1]))
-    return _Shown(turns[0].said[:-1], _history(turns), RECORDED, turns[-1].said[-1], answered)
+    if flaw := dialogue.flaw.within(turns):
+        raise Unfit(flaw)
+    last = dialogue.answers[turns - 1]
+    history, reply = dialogue.said[:last], dialogue.said[last]
+    return _Shown(dialogue.prompt, history, RECORDED, reply, dialogue.answers[: turns - 1])
 
 
 def _sanitized(texts: Texts) -> bool:
     """True if characters of a text were replaced.  Raises Unfit for a secret."""
-    read: list[Text | Exchange] = [texts.reference, *texts.turns]
-    read += [] if texts.source is None else [texts.source]
-    for one in read:
-        if one.secret:
-            raise Unfit(f"secret: {one.secret}")
-    if secret := secret_scan.found(message.content for message in texts.asked):
+    reference, source, dialogue = texts.reference, texts.source, texts.dialogue
+    secret = reference.secret or dialogue.secret.within(texts.turns) or (source.secret if source else None)
+    if texts.asked and not secret:
+        secret = secret_scan.found(message.content for message in texts.asked)
+    if secret:
         raise Unfit(f"secret: {secret}")
-    return any(one.sanitized for one in read)
-
-
-def _history(turns: Sequence[Exchange]) -> tuple[Said, ...]:
-    """Everything before the answer of the last turn."""
-    found: list[Said] = []
-    for place, turn in enumerate(turns):
-        if turn.place != place:
-            raise Unfit(f"turn {place} of the conversation is not stored")
-        if turn.fault is not None:
-            raise Unfit(f"turn {place} of the conversation {turn.fault}")
-        found += turn.said
-    del found[-1]
-    return tuple(found)
+    replaced = dialogue.sanitized.within(texts.turns) is not None
+    return replaced or reference.sanitized or (source is not None and source.sanitized)
 
 
 def without_thought(text: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import msgspec
@@ -158,14 +159,65 @@ class Exchange(NamedTuple):
         return cls(place, tuple(said), recorded, _fault(said), sanitized or changed, secret)
 
 
+class First(NamedTuple):
+    """The first turn of a dialogue of which something is true."""
+
+    number: int
+    """Its number from 0; that of no turn where it is true of none."""
+    text: str
+
+    def within(self, count: int) -> str | None:
+        """The text, where it is one of the first `count` turns; else None."""
+        return self.text if self.number < count else None
+
+
+class Dialogue:
+    """The turns of a trajectory, read once for all the rows that show its first ones: a row takes slices of it."""
+
+    __slots__ = ("_alone", "answers", "flaw", "places", "prompt", "said", "sanitized", "secret")
+
+    def __init__(self, turns: Sequence[Exchange]) -> None:
+        self.places = [turn.place for turn in turns]
+        self.said = tuple(chain.from_iterable(turn.said for turn in turns))
+        """All messages."""
+        self.answers = tuple(end - 1 for end in accumulate(len(turn.said) for turn in turns))
+        """Index in `said` of the answer of every turn."""
+        self.prompt = turns[0].said[:-1] if turns else ()
+        """Messages before the first answer."""
+        self.flaw = _first(map(_flaw, range(len(turns)), turns))
+        """Reason why no conversation can show the turn."""
+        self.secret = _first(turn.secret for turn in turns)
+        self.sanitized = _first("replaced" if turn.sanitized else None for turn in turns)
+        self._alone = not turns or (turns[0].place == 0 and not turns[0].recorded)
+
+    def is_unprompted(self, count: int) -> bool:
+        """True if its first `count` turns hold no message but one answer: code without a prompt."""
+        return count == 0 or (count == 1 and self._alone)
+
+
+def _flaw(number: int, turn: Exchange) -> str | None:
+    reason = "is not stored" if turn.place != number else turn.fault
+    return None if reason is None else f"turn {number} of the conversation {reason}"
+
+
+def _first(texts: Iterable[str | None]) -> First:
+    number = 0
+    for number, text in enumerate(texts, start=1):
+        if text is not None:
+            return First(number - 1, text)
+    return First(number, "")
+
+
 class Texts(NamedTuple):
     """Stored texts of one attempt."""
 
     reference: Text
     source: Text | None
     """None where it was not read, because the rows do not show it: see `shows_source`."""
-    turns: Sequence[Exchange]
-    """This turn and those before it; empty for a candidate that came alone."""
+    dialogue: Dialogue
+    """Dialogue of its trajectory; without turns for a candidate that came alone."""
+    turns: int
+    """Turns that are shown: its own and those before it."""
     asked: tuple[Said, ...] = ()
     """Messages that the problem's source set asks with; empty for none."""
 

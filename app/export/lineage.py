@@ -42,6 +42,12 @@ GROUP_LINES = 5_000
 
 _OF_ROW = ("split", "index", "row_sha256")
 _OF_ATTEMPT = ("evaluation_id", "turn_id", "verdict_id", "device_class", "backend", "protocol")
+_READ = [
+    *("split", "index", "problem_id", *_OF_ATTEMPT),
+    *("rejected_problem_id", *(f"rejected_{name}" for name in _OF_ATTEMPT)),
+    "beside",
+]
+"""Columns of the plan that lines are made of."""
 _IDS = frozenset({"evaluation_id", "turn_id", "verdict_id", "problem_id", "model_call_id", "row_sha256"})
 """Columns of hexadecimal digits and hyphens, which JSON writes as they are."""
 
@@ -60,13 +66,13 @@ class Lineage:
     def add(self, plan: pa.Table, row_sha256: Sequence[str | None], split: str | None = None) -> None:
         """Add the lines of some rows of the plan; the hash is None for an attempt without a row.  `split`: split of all
         rows, in place of the plan's."""
-        plan = plan.append_column("row_sha256", pa.array(row_sha256, pa.string()))
+        rows = plan.select(_READ).append_column("row_sha256", pa.array(row_sha256, pa.string()))
         if split is not None:
-            same = pa.array([split] * len(plan), pa.string())
-            plan = plan.set_column(plan.schema.get_field_index("split"), "split", same)
-        self._waiting = pa.concat_tables(
-            [self._waiting, self._called(_lines(plan.filter(pc.field("row_sha256").is_valid())))]
-        )
+            same = pa.array([split] * len(rows), pa.string())
+            rows = rows.set_column(rows.schema.get_field_index("split"), "split", same)
+        if None in row_sha256:
+            rows = rows.filter(pc.field("row_sha256").is_valid())
+        self._waiting = pa.concat_tables([self._waiting, self._called(_lines(rows))])
         whole = len(self._waiting) // GROUP_LINES * GROUP_LINES
         if whole:
             self._write(self._waiting.slice(0, whole))
@@ -137,18 +143,26 @@ _BESIDE = BESIDE.value_type
 def _json(lines: pa.Table) -> pa.Array:
     """Each line as `app.export.manifest.canonical` writes it."""
     parts: list[pa.Array | str] = []
-    for number, name in enumerate(sorted(SCHEMA.names)):
-        parts += [f'{"," if number else "{"}"{name}":', _value(name, lines.column(name).combine_chunks())]
-    return pc.binary_join_element_wise(*parts, "}", "").cast(pa.binary())
+    text = "{"
+    for name in sorted(SCHEMA.names):
+        column = lines.column(name).combine_chunks()
+        text += f'"{name}":'
+        if column.null_count == len(column):
+            text += "null,"
+        elif name in _IDS and not column.null_count:
+            parts += [f'{text}"', column]
+            text = '",'
+        else:
+            parts += [text, _value(name, column)]
+            text = ","
+    return pc.binary_join_element_wise(*parts, f"{text[:-1]}}}", "").cast(pa.binary())
 
 
 def _value(name: str, column: pa.Array) -> pa.Array:
     if name == "index":
         return column.cast(pa.string())
     if name in _IDS:
-        quoted = pc.binary_join_element_wise('"', column, '"', "")
-    else:
-        numbered = column.dictionary_encode()
-        written = pa.array([msgspec.json.encode(one).decode() for one in numbered.dictionary.to_pylist()], pa.string())
-        quoted = written.take(numbered.indices)
-    return quoted.fill_null("null")
+        return pc.binary_join_element_wise('"', column, '"', "").fill_null("null")
+    numbered = column.dictionary_encode()
+    written = pa.array([msgspec.json.encode(one).decode() for one in numbered.dictionary.to_pylist()], pa.string())
+    return written.take(numbered.indices).fill_null("null")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import TypeVar
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from app.domain import secret_scan
 from app.domain.example import Unfit, shows_source
-from app.domain.example_texts import Exchange, Facts, Said, Text, Texts
+from app.domain.example_texts import Dialogue, Exchange, Facts, Said, Text, Texts
 from app.domain.selection import Kind
 from app.domain.source_text import display, encode
 from app.store import texts as stored
@@ -38,7 +37,7 @@ class Library:
         self._first_only = kind in (Kind.SINGLE, Kind.RL_PROMPTS)
         self._references: dict[str, Text] = {}
         self._sources: dict[str, Text] = {}
-        self._dialogues: dict[str, list[Exchange]] = {}
+        self._dialogues: dict[str, Dialogue] = {}
 
     def turn_to(self, connection: Connection, plan: pa.Table) -> None:
         """Load the texts of these rows, and drop all others."""
@@ -68,29 +67,33 @@ class Library:
         """Texts of one attempt; an answer without code has no candidate.  Raises Unfit if a text has been deleted since
         the choice."""
         try:
-            turns = self._shown(facts.trajectory_id, facts.turn)
+            dialogue, turns = self._shown(facts.trajectory_id, facts.turn)
             reference = self._references[facts.problem_id]
-            wanted = self._all_sources or shows_source(turns, self._kind)
+            wanted = self._all_sources or shows_source(dialogue, turns, self._kind)
             source = self._sources[candidate_id] if candidate_id and wanted else None
         except KeyError as error:
             raise Unfit(f"{HOLE}: {error} is not stored any more") from error
-        return Texts(reference=reference, source=source, turns=turns, asked=self._prompts.get(facts.problem_id, ()))
+        return Texts(reference, source, dialogue, turns, self._prompts.get(facts.problem_id, ()))
 
     def _shows_source(self, trajectory_id: str | None, turn: int | None) -> bool:
         if self._all_sources:
             return True
         try:
-            return shows_source(self._shown(trajectory_id, turn), self._kind)
+            return shows_source(*self._shown(trajectory_id, turn), self._kind)
         except KeyError:  # no row will come of it
             return False
 
-    def _shown(self, trajectory_id: str | None, turn: int | None) -> Sequence[Exchange]:
-        """The turns of a row.  Raises KeyError if they are no longer stored."""
+    def _shown(self, trajectory_id: str | None, turn: int | None) -> tuple[Dialogue, int]:
+        """The dialogue of a row, and how many of its turns the row shows.  Raises KeyError if it is no longer
+        stored."""
         if trajectory_id is None:
-            return ()
-        turns = self._dialogues[trajectory_id]
-        last = 0 if self._first_only else turn or 0
-        return turns[: bisect_right(turns, last, key=attrgetter("place"))]
+            return _ALONE, 0
+        dialogue = self._dialogues[trajectory_id]
+        return dialogue, bisect_right(dialogue.places, 0 if self._first_only else turn or 0)
+
+
+_ALONE = Dialogue(())
+"""Dialogue of a candidate that came alone."""
 
 
 def _kept(
@@ -119,7 +122,7 @@ def _texts(found: Mapping[str, bytes]) -> dict[str, Text]:
     return dict(zip(found, read, strict=True))
 
 
-def _exchanges(found: Mapping[str, Sequence[stored.Turn]]) -> dict[str, list[Exchange]]:
+def _exchanges(found: Mapping[str, Sequence[stored.Turn]]) -> dict[str, Dialogue]:
     read = [Exchange.read(*turn, search=False) for turns in found.values() for turn in turns]
     said = [(place, message.content) for place, exchange in enumerate(read) for message in exchange.said]
     for suspect in _suspects([content for _, content in said]):
@@ -127,7 +130,7 @@ def _exchanges(found: Mapping[str, Sequence[stored.Turn]]) -> dict[str, list[Exc
         secret = secret_scan.found(message.content for message in exchange.said)
         read[said[suspect][0]] = exchange._replace(secret=secret)
     each = iter(read)
-    return {trajectory_id: [next(each) for _ in turns] for trajectory_id, turns in found.items()}
+    return {trajectory_id: Dialogue([next(each) for _ in turns]) for trajectory_id, turns in found.items()}
 
 
 def _suspects(texts: list[str]) -> list[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ class ParquetTable:
         self.memory_bytes = 0
         """Size of the buffered rows in Arrow's memory format."""
         self._names = set(schema.names)
+        self._order: list[str] = []
+        """Columns in the order of the first row."""
         self._group_rows = group_rows
         self._waiting: list[dict[str, Any]] = []
         self._messages = _Messages()
@@ -66,8 +69,11 @@ class ParquetTable:
 
         Raises ValueError where the row has other columns than the schema, pyarrow.ArrowInvalid (a ValueError) where a
         value does not fit: when its group is written."""
-        if row.keys() != self._names:
-            raise ValueError(f"{self.path.name}: expected columns {self.schema.names}, got {list(row)}")
+        if (order := list(row)) != self._order:
+            if row.keys() != self._names:
+                raise ValueError(f"{self.path.name}: expected columns {self.schema.names}, got {order}")
+            self._order = self._order or order
+            row = {name: row[name] for name in self._order}
         written = {name: self._messages.written(row[name]) for name in self._dialogues}
         row_sha256 = hashlib.sha256(canonical(row | written)).hexdigest()
         self._content.update(row_sha256.encode())
@@ -95,8 +101,9 @@ class ParquetTable:
         if not self._waiting:
             return
         columns = []
+        by_name = dict(zip(self._order, zip(*map(dict.values, self._waiting), strict=True), strict=True))
         for name, kind in zip(self.schema.names, self.schema.types, strict=True):
-            values = [row[name] for row in self._waiting]
+            values = by_name[name]
             if name in self._dialogues:
                 column, plain_bytes = self._messages.column(values)
             else:
@@ -114,37 +121,47 @@ class _Messages:
     written as JSON once, and numbered once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[msgspec.Raw, int, int]] = {}
-        """By identity, for the rows that hold the messages are kept until their group is written: as JSON, and the
-        numbers of role and content."""
+        self._numbers: dict[int, int] = {}
+        """By identity, for the rows that hold the messages are kept until their group is written."""
+        self._json: list[msgspec.Raw] = []
+        self._role_of = array("i")
+        self._content_of = array("i")
         self._roles: dict[str, int] = {}
         self._contents: dict[str, int] = {}
 
     def written(self, dialogue: list[dict[str, str]]) -> list[msgspec.Raw]:
         """Each as JSON."""
-        known = self._known
-        return [(known.get(id(message)) or self._enter(message))[0] for message in dialogue]
+        numbers = list(map(self._numbers.get, map(id, dialogue)))
+        if None in numbers:
+            numbers = [self._number(message) for message in dialogue]
+        return list(map(self._json.__getitem__, numbers))  # type: ignore[arg-type]  # None is in it no more
 
-    def _enter(self, message: dict[str, str]) -> tuple[msgspec.Raw, int, int]:
-        role = self._roles.setdefault(message["role"], len(self._roles))
-        content = self._contents.setdefault(message["content"], len(self._contents))
-        self._known[id(message)] = entry = (msgspec.Raw(canonical(message)), role, content)
-        return entry
+    def _number(self, message: dict[str, str]) -> int:
+        number = self._numbers.setdefault(id(message), len(self._json))
+        if number == len(self._json):
+            self._json.append(msgspec.Raw(canonical(message)))
+            self._role_of.append(self._roles.setdefault(message["role"], len(self._roles)))
+            self._content_of.append(self._contents.setdefault(message["content"], len(self._contents)))
+        return number
 
-    def column(self, dialogues: list[list[dict[str, str]]]) -> tuple[pa.Array, int]:
+    def column(self, dialogues: Iterable[list[dict[str, str]]]) -> tuple[pa.Array, int]:
         """Column of dialogues that were written before; and its bytes if every text stood where it is shown."""
-        offsets, entries = [0], []
+        offsets, shown = array("i", [0]), array("i")
         for dialogue in dialogues:
-            entries += [self._known[id(message)] for message in dialogue]
-            offsets.append(len(entries))
-        numbers = list(zip(*entries, strict=True)) or [(), (), ()]
+            shown.extend(map(self._numbers.__getitem__, map(id, dialogue)))
+            offsets.append(len(shown))
         parts, plain_bytes = [], 4 * len(offsets)
-        for texts, places in zip((self._roles, self._contents), numbers[1:], strict=True):
-            distinct, shown = pa.array(texts, pa.string()), pa.array(places, pa.int32())
-            parts.append(pa.DictionaryArray.from_arrays(shown, distinct))
-            plain_bytes += (pc.sum(pc.binary_length(distinct).take(shown)).as_py() or 0) + 4 * (len(entries) + 1)
+        for texts, each in ((self._roles, self._role_of), (self._contents, self._content_of)):
+            distinct, places = pa.array(texts, pa.string()), _integers(each).take(_integers(shown))
+            parts.append(pa.DictionaryArray.from_arrays(places, distinct))
+            plain_bytes += (pc.sum(pc.binary_length(distinct).take(places)).as_py() or 0) + 4 * (len(shown) + 1)
         struct = pa.StructArray.from_arrays(parts, fields=list(_NUMBERED_MESSAGES.value_type.fields))
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=_NUMBERED_MESSAGES), plain_bytes
+        return pa.ListArray.from_arrays(_integers(offsets), struct, type=_NUMBERED_MESSAGES), plain_bytes
+
+
+def _integers(numbers: array[int]) -> pa.Array:
+    """The numbers in Arrow, not copied: 32 bits each."""
+    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 class JsonLines:

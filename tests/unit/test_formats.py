@@ -19,7 +19,7 @@ from app import formats
 from app.domain import example as examples
 from app.domain import ids, prompt_templates
 from app.domain.example import Example, Unfit
-from app.domain.example_texts import Exchange, Extra, Facts, Said, Text, Texts
+from app.domain.example_texts import Dialogue, Exchange, Extra, Facts, Said, Text, Texts
 from app.domain.sampling import SCORES
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
@@ -82,7 +82,9 @@ def built(
     kind: Kind = Kind.TURN,
     reasoning: Reasoning = Reasoning.KEEP,
 ) -> Example:
-    texts = Texts(reference=Text.read(b"class Model: ...\n"), source=Text.read(source), turns=turns)
+    texts = Texts(
+        reference=Text.read(b"class Model: ...\n"), source=Text.read(source), dialogue=Dialogue(turns), turns=len(turns)
+    )
     return examples.build(texts, FACTS, kind, reasoning)
 
 
@@ -100,7 +102,7 @@ def test_a_candidate_that_came_alone_is_shown_under_our_template() -> None:
 
 def test_of_a_problem_by_cases_our_template_speaks_of_cases() -> None:
     problem = b"def get_cases():\n    return CASES\n"
-    texts = Texts(reference=Text.read(problem), source=Text.read(CODE.encode()), turns=())
+    texts = Texts(reference=Text.read(problem), source=Text.read(CODE.encode()), dialogue=Dialogue(()), turns=0)
     example = examples.build(texts, FACTS, Kind.TURN, Reasoning.KEEP)
     assert example.prompt_source == "cases_template@1"
     (asked,) = example.history
@@ -114,6 +116,28 @@ def test_a_dialogue_ends_with_its_own_answer() -> None:
     assert [message.role for message in example.history] == ["user", "assistant", "user"]
     assert example.prompt == (Said("user", "go"),)
     assert (example.answer, example.prompt_source) == (ANSWER, "recorded")
+
+
+def test_a_row_is_judged_by_the_turns_that_it_shows() -> None:
+    key = "hf_" + "a1B2" * 9
+    turns = [turn(0, "go"), turn(1, "\ud800"), turn(2, key), turn(3, "again", role="oracle")]
+    texts = Texts(Text.read(b"class Model: ...\n"), None, Dialogue(turns), 1)
+    first, second = (examples.build(texts._replace(turns=count), FACTS, Kind.TURN) for count in (1, 2))
+    assert (first.sanitized, second.sanitized) == (False, True)
+    assert (len(first.history), len(second.history), second.answered) == (1, 3, (1,))
+    for count, reason in ((3, "secret: Hugging Face token"), (4, "turn 3 .* has the role 'oracle'")):
+        with pytest.raises(Unfit, match=reason):
+            examples.build(texts._replace(turns=count), FACTS, Kind.TURN)
+
+
+def test_columns_keep_their_values_where_rows_come_in_another_order(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path / "rows.parquet", pa.schema([("one", pa.string()), ("other", pa.string())]))
+    hashes = {table.add(row) for row in ({"one": "1", "other": "2"}, {"other": "2", "one": "1"})}
+    table.close(tmp_path)
+    assert len(hashes) == 1
+    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == [{"one": "1", "other": "2"}] * 2
+    with pytest.raises(ValueError, match="expected columns"):
+        table.add({"one": "1"})
 
 
 def test_a_single_row_has_the_first_prompt_and_the_code_alone() -> None:

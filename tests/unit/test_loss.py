@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from app import formats
 from app.domain import example as examples
 from app.domain import example_texts, sampling
-from app.domain.example_texts import Exchange, Extra, Text, Texts
+from app.domain.example_texts import Dialogue, Exchange, Extra, Text, Texts
 from app.domain.near_duplicates import Similarity, fingerprint
 from app.domain.selection import Kind, Learns, Spec
 from app.export import ExportError
@@ -326,7 +326,9 @@ def four_turns(kind: Kind) -> examples.Example:
         if number == 0:
             said = [{"role": "user", "content": "how?"}, {"role": "assistant", "content": QUOTED}, *said]
         turns.append(Exchange.read(number, json.dumps(said), answer.encode()))
-    texts = Texts(reference=Text.read(b"class Model: ...\n"), source=Text.read(b"last"), turns=turns)
+    texts = Texts(
+        reference=Text.read(b"class Model: ...\n"), source=Text.read(b"last"), dialogue=Dialogue(turns), turns=4
+    )
     extra = Extra(train=TRAINED) if kind is Kind.MASKED else Extra(why="fast_slow", label=True)
     built = examples.build(texts, FACTS._replace(turn=3), kind, extra=extra)
     return replace(built, rejected=example_texts.Said("assistant", "worse"), rejected_facts=FACTS)
