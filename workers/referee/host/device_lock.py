@@ -51,7 +51,7 @@ class Pausable(Protocol):
 
 
 GoApart = Callable[[Pausable | None], None]
-"""Called with a process that is going to take long, or None if another thread's request to it does."""
+"""Function to be called when a request takes long: with the process, or with None if it is another thread's request."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -37,10 +37,11 @@ LINGER_S = 0.001
 itself.  Not in timed calls: there the stopwatch freezes it, and late writes cannot happen."""
 
 TURN_US = 500.0
-"""Longest answer of the device, in microseconds, without a wait for another process's turn."""
+"""Longest time of a tiny request, in microseconds, if the device serves no other process meanwhile."""
 
 SETTLING_S = 0.1
-"""Longest wait in seconds for the device to become idle; work that continues makes answers wrong, or late."""
+"""Longest wait in seconds for the device to become idle after a block.  Work that continues longer shows itself as a
+wrong or a late output."""
 
 QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
@@ -168,8 +169,8 @@ class CallRunner(Draws):
         return Times(*times)
 
     def warm(self, session: Session) -> None:
-        """Make one call that does not count, on inputs that both sides have seen, if calls are short: afterwards the
-        code and data that launch a block's calls are in the core's caches."""
+        """Make one uncounted call, on inputs that both sides have seen, if calls are short: it brings the code and data
+        that launch a block's calls into the core's caches."""
         if self._seen is None:
             return
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
@@ -181,15 +182,15 @@ class CallRunner(Draws):
         self.warmed += session is self.candidate
 
     def _settled_ns(self) -> int | None:
-        """Time of a tiny request to the device, made as soon as a process has reported done: if its work continues, the
-        request waits for it.  None if nothing is timed."""
+        """Nanoseconds that a tiny request to the device takes as soon as a process has reported done; remaining work of
+        the process prolongs it.  None if nothing is timed."""
         if self._flush is None or self.stopwatch is None:
             return None
         return self._answer_ns(TURN_US, SETTLING_S)
 
     def _answer_ns(self, at_once_us: float, within_s: float) -> int:
-        """Time until a tiny request was done at once.  Processes take turns at the device, and the request may come
-        after one turn of the other process, so it is repeated."""
+        """Nanoseconds until a tiny request is answered within `at_once_us`, or until `within_s` has passed.  Processes
+        take turns at the device, and a request may have to wait for another process's turn, so it is repeated."""
         began = asked = time.perf_counter_ns()
         while True:
             self._tiny.zero_()
@@ -200,7 +201,7 @@ class CallRunner(Draws):
             asked = now
 
     def _flush_caches(self) -> None:
-        """Read the second-level cache full: otherwise bytes just written would be found there."""
+        """Fill the second-level cache with other data: otherwise it would hold the inputs that were just written."""
         if self._flush is not None:
             torch.sum(self._flush)
 
@@ -375,7 +376,7 @@ class CallRunner(Draws):
 
 @functools.cache
 def _flusher(device: torch.device) -> torch.Tensor | None:
-    """Memory that is read before every block and then fills the cache; one for all evaluations.  None on the CPU."""
+    """Memory to be read before every block in order to fill the cache; shared by all evaluations.  None on the CPU."""
     if device.type != "cuda":
         return None
     cache = torch.cuda.get_device_properties(device).L2_cache_size

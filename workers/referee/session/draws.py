@@ -91,7 +91,7 @@ class Draws:
         self._expected: shared_memory.Kept | None = None
         """Memory for the expected outputs of one call, if the arena has none."""
         self.gave_back = False
-        """True if the reference has given memory back, so that its outputs move to other addresses."""
+        """True if the reference has released cached memory, so that its outputs will have other addresses."""
         self._drawn_row: tuple[int, int] | None = None
         """Batch and row of the inputs in the reference's only slot, if calls are streamed."""
 
@@ -162,7 +162,7 @@ class Draws:
         return made
 
     def _ensure_drawn(self, batch: Batch, slot: int) -> None:
-        """Put inputs into the reference's only slot, drawing them again unless they are there."""
+        """Ensure that a streamed call's inputs are in the reference's only slot, drawing them again if necessary."""
         row = batch.rows[slot]
         if self._drawn_row == (batch.number, row):
             return
@@ -291,7 +291,8 @@ class Draws:
             return outputs.clone(), text, busy_ns / 1e9
 
     def _make_room(self, need_bytes: int) -> None:
-        """Make this process and the reference's release cached memory, if less than that is free on the device."""
+        """Have this process and the reference's release cached memory if less than `need_bytes` is free on the
+        device."""
         if self._device.type != "cuda" or torch.cuda.mem_get_info(self._device)[0] > need_bytes:
             return
         torch.cuda.empty_cache()
@@ -350,7 +351,7 @@ class Draws:
         return poison, ~poison
 
     def release_spare_memory(self) -> None:
-        """Release memory that both sides may need before they are timed, if little is free."""
+        """Before a timed block, release the memory for expected outputs if little is free: both sides may need it."""
         if self._expected is None or self._device.type != "cuda":
             return
         if torch.cuda.mem_get_info(self._device)[0] < self._truth_bytes:

@@ -23,8 +23,8 @@ from workers.sandbox.process import Ended, TimedOut, ZygoteError
 RELEASE_TIMEOUT_S = 10.0
 
 STUCK_S = 120.0
-"""Seconds for which a problem is refused after its reference gave no answer in time: each of its candidates would
-occupy an evaluation's place for a minute to no effect."""
+"""Seconds for which a problem is refused after its reference gave no answer in time: otherwise each of its candidates
+would occupy an evaluation slot for a minute to no effect."""
 
 END_S = 2.0
 """Seconds to wait for a process to end, after which its memory is free."""

@@ -19,8 +19,9 @@ SECONDS = 60.0
 ties only."""
 
 Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str, float] | None]
-"""Question about one call; the second argument restricts it to ties.  Answer: the nearest right outputs as uint8 (1,
-slot_bytes), findings on each output as JSON, and processor seconds; None if the reference cannot decide."""
+"""Function that asks the reference's process about one call; the second argument restricts it to ties.  Returns the
+nearest right outputs as uint8 (1, slot_bytes), findings on each output as JSON, and processor seconds; None if the
+process cannot decide."""
 
 
 class SecondLooks:

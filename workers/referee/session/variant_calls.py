@@ -45,8 +45,8 @@ def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> 
 
 def try_nonfinite(runner: CallRunner) -> None:
     """Record how the candidate treats NaN and infinity; this never counts against it.  Triton's `max` ignores a NaN
-    that torch's passes on, an iteration may never converge, and an index made of a NaN points anywhere.  So this is the
-    last request to a candidate's process, and other evaluations may use the device meanwhile."""
+    that torch's propagates, an iteration may never converge, and an index computed from a NaN may be any number.  So
+    this is the last request to a candidate's process, and other evaluations may use the device meanwhile."""
     if not runner.deadline.left_s:
         return
     candidate = runner.candidate

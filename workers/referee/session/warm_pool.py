@@ -50,7 +50,7 @@ class WarmPool:
         self._over = threading.Event()
         self._changing = threading.Lock()
         """Held while a process is put into a queue, so that none is added after the queue was emptied at the end."""
-        self._threads = [threading.Thread(target=self._raise, daemon=True) for _ in range(spares)]
+        self._threads = [threading.Thread(target=self._prepare_forever, daemon=True) for _ in range(spares)]
         self._threads.append(threading.Thread(target=self._reap, daemon=True))
         for thread in self._threads:
             thread.start()
@@ -87,20 +87,21 @@ class WarmPool:
         if over:  # the burying thread is gone
             handle.close()
 
-    def _raise(self) -> None:
+    def _prepare_forever(self) -> None:
+        """Prepare a process whenever one is wanted, until the pool is closed; the loop of one thread."""
         while True:
             self._wanted.acquire()
             if self._over.is_set():
                 return
-            raised = self._one()
+            prepared = self._prepare()
             with self._changing:
                 over = self._over.is_set()
                 if not over:
-                    self._ready.put(raised)
-            if over and isinstance(raised, ProcessHandle):  # no evaluation will take it
-                raised.close()
+                    self._ready.put(prepared)
+            if over and isinstance(prepared, ProcessHandle):  # no evaluation will take it
+                prepared.close()
 
-    def _one(self) -> ProcessHandle | Exception:
+    def _prepare(self) -> ProcessHandle | Exception:
         """A warm process, or the error of the last attempt to make one."""
         reason: Exception = ZygoteError("not tried")
         for _ in range(ATTEMPTS):

@@ -25,6 +25,8 @@ from workers.referee.timing.samples import CANDIDATE, REFERENCE, SIDES, Measurem
 from workers.referee.timing.stopping import SHORT_US
 
 PROBES = 2
+"""Blocks of a side, the faster of which estimates the time of a call before the first group."""
+
 UNDISTURBED_US = 20_000.0
 """Longest disturbance of a probe, in microseconds: a side that takes as long is not probed again."""
 
@@ -54,8 +56,8 @@ def probe(measurements: Measurements, runner: CallRunner, batch: Batch, calls: t
 
 
 def warm_up(measurements: Measurements, runner: CallRunner, batch: Batch) -> None:
-    """Run a block of each side that does not count: both are new to the caches of their cores.  The side that begins a
-    group comes last."""
+    """Run an uncounted block of each side, because neither side's code and data are in the caches of its core yet.  The
+    side that begins a group comes last."""
     reference, candidate = _sizes(measurements, runner, batch.slots)
     for side, calls in ((CANDIDATE, candidate), (REFERENCE, reference)):
         _run(measurements, runner, batch, side, 0, calls[0])

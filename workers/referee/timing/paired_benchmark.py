@@ -20,8 +20,8 @@ from workers.referee.timing.samples import Measurements
 
 MAX_REPEATS = 2
 DISTURBED_S = 40.0
-"""Seconds for which a disturbed benchmark waits for first calls to end.  First calls of other candidates use the device
-without a lock, and one that hangs is ended by its time limit."""
+"""Longest wait in seconds of a disturbed benchmark for first calls to end.  First calls of other candidates use the
+device without a lock; one that hangs is ended by its time limit."""
 
 WORTHWHILE = 2.0
 """A benchmark with a wide interval is repeated if the remaining time is at least this many times its duration."""
@@ -70,8 +70,8 @@ def run(runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget, 
 
 
 def _measure_call_time(measurements: Measurements, runner: CallRunner, quiet_host: QuietHost, *, known: bool) -> None:
-    """Measure the time of a call with the device to itself: among others it may seem many times as long, and every
-    block would be too short.  `known`: the reference's time is."""
+    """Measure the time of a call with exclusive use of the device: beside other evaluations it may seem many times as
+    long, and every block would be too short.  `known`: True if the reference's time is known already."""
     calls = sizing.probe_calls(measurements, runner, known=known)
     measurements.time_is_known = True
     if max(calls) == 1:
@@ -131,7 +131,8 @@ def _is_doubtful(measurements: Measurements, runner: CallRunner, reason: str, be
 
 
 def try_restart(measurements: Measurements, runner: CallRunner) -> bool:
-    """Start again once that is possible; False after too many repeats."""
+    """Discard the measurements and wait until first calls of other candidates have ended; False, without doing so,
+    after MAX_REPEATS."""
     if measurements.repeats >= MAX_REPEATS:
         return False
     measurements.start_again()

@@ -133,8 +133,8 @@ def draws_are_cheap(runner: CallRunner) -> bool:
 
 
 def probe_calls(measurements: Measurements, runner: CallRunner, *, known: bool) -> tuple[int, int]:
-    """Probe calls of each side before a first round; 1 for a side whose time is known well enough.  `known`: the
-    reference's is."""
+    """Number of probe calls of each side before the first round; 1 for a side with a time that is known well enough.
+    `known`: True if the reference's time comes from an earlier benchmark."""
     most = min(PROBED, max(1, runner.slots // PROBES))
     reference, candidate = (
         1 if guess_us > UNDISTURBED_US else min(most, max(PROBED_AT_LEAST, math.ceil(measurements.block_us / guess_us)))
