@@ -332,6 +332,8 @@ class _Parser:
         return value
 
 
+_SHORT_ID = re.compile(r"[0-9a-f]{8}")
+"""The last digits of an id, as pages show them."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
@@ -361,7 +363,8 @@ def _convert(text: str, field: Field) -> Value:
             try:
                 return UUID(text)
             except ValueError:
-                raise ValueError("a UUID") from None
+                hint = " in full (the search finds it by these 8 digits)" if _SHORT_ID.fullmatch(text) else ""
+                raise ValueError(f"a UUID{hint}") from None
         case Kind.TEXT:
             return text
 

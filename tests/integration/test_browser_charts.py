@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.integration.browser_site import LiveSite
 
@@ -119,3 +119,23 @@ def test_a_chosen_scale_is_kept_when_the_page_changes_by_itself(page: Page, live
     }"""
     )
     expect(_chart(page, SPEEDUPS).get_by_role("button")).to_have_text("Logarithmic scale")
+
+
+def test_a_finger_reads_a_chart_on_a_phone(browser: Browser, live_site: LiveSite) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    _run(page, live_site)
+    chart = _chart(page, SHARES)
+    chart.scroll_into_view_if_needed()
+    box = chart.locator("svg[role=img]").first.bounding_box()
+    assert box is not None
+    page.touchscreen.tap(box["x"] + 0.98 * box["width"], box["y"] + 60)
+    reading = chart.locator(".reading")
+    expect(reading).to_contain_text("turn: 3")
+    shown = reading.bounding_box()
+    assert shown is not None
+    assert shown["x"] >= 0
+    assert shown["x"] + shown["width"] <= 390
+    page.touchscreen.tap(box["x"] + 20, max(2.0, box["y"] - 60))
+    expect(reading).to_be_hidden()
+    context.close()

@@ -137,6 +137,7 @@ def test_values_have_the_type_of_their_field(text: str, value: object) -> None:
         ("level = 2147483648", 9, "expected an integer of at most 2147483647"),
         ("correct = yes", 11, "expected true or false, got 'yes'"),
         ("job_id = 12", 10, "expected a UUID, got '12'"),
+        ("job_id = bb332d4c", 10, "expected a UUID in full (the search finds it by these 8 digits), got 'bb332d4c'"),
         ("created_at > yesterday", 14, "expected a date or time such as"),
         ("(correct", 9, "expected 'and', 'or' or ')', got the end"),
         ("correct valid", 9, "expected 'and', 'or' or the end, got 'valid'"),

@@ -97,7 +97,8 @@ function enable(figure) {
     const middle = inner.left - outer.left + x;
     const left = middle + 12 + box.offsetWidth <= outer.width ? middle + 12 : middle - 12 - box.offsetWidth;
     box.style.left = `${Math.max(0, Math.min(left, outer.width - box.offsetWidth))}px`;
-    box.style.top = `${inner.top - outer.top}px`;
+    // On a narrow chart it would hide the lines: it stands over the legend, which it repeats.
+    box.style.top = `${(box.offsetWidth > inner.width / 2 ? inner.bottom : inner.top) - outer.top}px`;
   }
 
   function nearest(event) {
@@ -119,7 +120,9 @@ function enable(figure) {
       show(nearest(event));
     });
   }
-  figure.addEventListener("pointerleave", hide);
+  // A finger that is lifted leaves the figure: what it pointed at stays until another place is touched.
+  figure.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") hide(); });
+  document.addEventListener("pointerdown", (event) => { if (!figure.contains(event.target)) hide(); });
   figure.addEventListener("blur", hide);
   figure.addEventListener("keydown", (event) => {
     if (event.target !== figure || event.ctrlKey || event.metaKey || event.altKey) return;
