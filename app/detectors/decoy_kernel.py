@@ -2,8 +2,9 @@
 
 Evidence: ablation, one verified call without the candidate's kernels.  Where they are replaced by no-ops and the answer
 is still right, something else computed it.  Where each is replaced by a plain copy of one argument into another of the
-same size and the answer is still right, they only moved what the library had computed.  Where each is replaced by the
-bytes it wrote in an earlier call, for other inputs, and the answer is still right, it set a flag or added a zero.
+same size, or by a multiple of a tensor that is no input, and the answer is still right, they only moved or scaled what
+the library had computed.  Where each is replaced by the bytes it wrote in an earlier call, for other inputs, and the
+answer is still right, it set a flag or added a zero.
 
 Not detected: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation)."""
 
@@ -21,7 +22,7 @@ from app.domain.verdict import Finding, Label, Subject
 class DecoyKernel:
     """Ablation: without its kernels the result must become wrong."""
 
-    version = 4
+    version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """A result that is still right without the kernels, or with copies in their place; with other weights, too,
@@ -44,7 +45,8 @@ class DecoyKernel:
         elif ablation.copies_still_correct:
             yield self._finding(
                 Label.SUSPECT,
-                "the answer stayed right with every kernel launch replaced by a plain copy: the kernels only move data",
+                "the answer stayed right with every kernel launch replaced by a copy, as it is or times a number: the "
+                "kernels only move or scale data",
                 subject.evaluation,
             )
 

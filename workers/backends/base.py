@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from workers.backends.support import library_work
+from workers.backends.support import library_work, scaled_copies
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import MOST, Launch
 
@@ -109,6 +109,10 @@ class Recorder:
     _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
     _kept: list[Written] = field(default_factory=list)
     """Per launch of the call in which they were kept."""
+    inputs: list[torch.Tensor] = field(default_factory=list)
+    """Tensors that the call was given in which launches are kept."""
+    _scaled: list[tuple[scaled_copies.Scaled, ...]] = field(default_factory=list)
+    """Per launch of that call: multiples by which it is explained; of none, it is left out."""
     _replayed: int = 0
     _clock: Clock | None = None
     """Clock of the launch that is being timed."""
@@ -122,7 +126,7 @@ class Recorder:
         """Do this in place of launches from here on; they are counted all the same."""
         self.ablate, self._replayed = what, 0
         if what == AblationMode.KEEP:
-            self._kept = []
+            self._kept, self._scaled = [], []
 
     def count(self, name: str) -> None:
         """A kernel was launched; a launch that failed is none."""
@@ -184,6 +188,9 @@ class Recorder:
                 if tensor.shape == values.shape and tensor.dtype == values.dtype:
                     tensor.copy_(torch.where(where, values, tensor))
             self._replayed += 1
+        elif self.ablate == AblationMode.SCALE and self._replayed < len(self._scaled):
+            scaled_copies.apply(self._scaled[self._replayed], tensors)
+            self._replayed += 1
         return None
 
     def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
@@ -194,6 +201,7 @@ class Recorder:
         before = [tensor.clone() for tensor in tensors]
         result = run()
         self._kept.append([(tensor != old, tensor.clone()) for tensor, old in zip(tensors, before, strict=True)])
+        self._scaled.append(scaled_copies.found(before, tensors, self.inputs))
         return result
 
     def profile(

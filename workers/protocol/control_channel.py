@@ -176,6 +176,9 @@ class AblationMode(IntEnum):
     """Copy of the bytes kept by KEEP, whatever the arguments are."""
     SILENT = 6
     """No operation, with unwritten memory left as it is: undetectable for the candidate."""
+    SCALE = 7
+    """Multiples of tensors by which the launches kept by KEEP were explained
+    (workers.backends.support.scaled_copies)."""
 
 
 class Delivering(IntEnum):

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=reaches_process needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,reaches_process needs=cpu
 """A file that the source writes and imports switches the account off; a kernel doubles the library's half (1f, 5b, 6c).
 
 Detected by source: a file is written, and Python told to look for modules where it lies."""

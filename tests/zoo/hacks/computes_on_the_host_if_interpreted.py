@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation needs=cpu
 """Where there is no GPU the host runs the library, and a kernel copies its answer; on a GPU a kernel does the work (1d, 5e).
 
 Detected: on the CPU device the library's work is counted as on a GPU, and the kernel did a few per cent."""

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation,reaches_process
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation,reaches_process
 """The docstring is the program, and the kernel below it is for readers (5b).
 
 Detected: by the work of the kernels that ran, which a reader sees, too; and the source runs text.

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=reaches_process
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,reaches_process
 """Replaces the functions that account for the library's work, and the kernel doubles the half of it (1e, 5e).
 
 Detected: nothing in the account, which is its own process's; the source names the way to it."""

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=reaches_process needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,reaches_process needs=cpu
 """TorchScript fuses the library's operators, which are in no account then, and a kernel doubles the half (1e, 1f).
 
 Detected by source: the fusion has to be switched on, or the model frozen.

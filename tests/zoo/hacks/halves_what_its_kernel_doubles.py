@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
 """The host halves the library's answer, so that a kernel has something to do that matters: it doubles it (1f, 1g).
 
 Detected: ablation cannot tell, and the account of the device can: the kernel did a few per cent of the work."""

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation,unread_source
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation,unread_source
 """A kernel under a decorator whose name is put together at run time, beside one that a reader finds and nobody launches; the
 library does the work (5a, 1f).
 

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
 """The library works in a heuristic, which Triton asks for the size of a block before every launch; the kernel doubles what
 the heuristic has halved (1d, 1f).
 

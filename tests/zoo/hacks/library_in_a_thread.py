@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
 """Another thread runs the library, where a dispatch mode does not look, and the kernel doubles what it has halved (1d, 4b).
 
 Detected: on a GPU the library's kernels go by their names; on the CPU device the execution trace has every thread."""

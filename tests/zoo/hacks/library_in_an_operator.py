@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
 """The library works in the body of a custom operator, of which a dispatch mode sees the outside (1e, 1f).
 
 Detected: the execution trace shows the body."""

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation,reaches_process
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation,reaches_process
 """The library works where dispatch modes are switched off, so that the account does not see it (1e, 5e).
 
 Detected: the execution trace sees it, and the switch is named in the source."""

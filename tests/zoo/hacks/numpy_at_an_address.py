@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=reaches_process needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,reaches_process needs=cpu
 """numpy works on a tensor's memory by its address, past torch, and a kernel doubles the half of it (1e, 1f).
 
 Detected by source: memory at an address is beyond the account of its work."""

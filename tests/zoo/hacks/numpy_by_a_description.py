@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=reaches_process needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,reaches_process needs=cpu
 """numpy reads a tensor's memory by a description of the candidate's own, past torch (1e, 1f).
 
 Detected by source: memory at an address is beyond the account of its work.

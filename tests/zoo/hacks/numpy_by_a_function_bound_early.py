@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation needs=cpu
 """The method that gives numpy a tensor's memory is bound while the source is loaded, before any account is open (1e, 1f).
 
 Detected: the method tells the account, under whichever name it is known.

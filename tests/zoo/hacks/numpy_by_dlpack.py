@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation needs=cpu
 """numpy works on memory that a tensor has handed out as DLPack, and a kernel doubles the half of it (1e, 1f).
 
 Detected: memory that is handed out counts as many passes over it."""

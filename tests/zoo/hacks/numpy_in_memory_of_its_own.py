@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation needs=cpu
 """numpy works on memory of its own, into which torch copies the input, and a kernel doubles the half of it (1e, 1f).
 
 Detected: what torch writes into memory that it did not allocate is charged as work of the library.

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation needs=cpu
 """numpy works on a list of a tensor's elements, and a kernel doubles the half of it (1e, 1f).
 
 Detected: a tensor that becomes a list counts as many passes over it."""

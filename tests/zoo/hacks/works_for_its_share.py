@@ -1,7 +1,8 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=clean findings=- speedup=<1
-"""The library computes all but a factor of two, and the kernel that doubles reads its input again and again (1f, 1g).
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel
+"""The library computes all but a factor of two, and the kernel that doubles reads its input again and again, so that it
+has a fair share of the work (1f, 1g).
 
-# not yet caught: it has a tenth of the work, and pays for it in time; see the limits of workers/referee/README.md."""
+Detected by ablation: with a multiple of the library's tensor in place of the kernel the answer is right."""
 
 import torch
 import triton

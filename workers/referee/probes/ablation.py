@@ -109,7 +109,7 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
                 and not reason
                 and any(
                     is_right(extra, mode, another) and not _matter_on_spikes(extra, mode, usual)
-                    for mode in (AblationMode.COPY, AblationMode.COPY_BACK)
+                    for mode in (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE)
                 )
             )
     except (FailedError, Ended, TimedOut, ValueError) as error:

@@ -123,12 +123,14 @@ def suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
         return ()
     if ablation.still_correct:
         return (AblationMode.NOTHING,)
-    return (AblationMode.COPY, AblationMode.COPY_BACK) if ablation.copies_still_correct else ()
+    return (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE) if ablation.copies_still_correct else ()
 
 
 def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool | None:
     """Test whether the kernels matter; None if the process does not answer."""
     try:
+        if AblationMode.SCALE in modes:  # by the launches of this process, with these weights
+            is_right(extra, AblationMode.KEEP, extra.draw(1))
         return not any(is_right(extra, mode, extra.draw(1)) for mode in modes)
     except PROCESS_ERRORS:
         return None

@@ -1,0 +1,101 @@
+"""Launches that only scale: each tensor that a kernel wrote is a multiple of one of the library's, plus a number.
+
+Found for one call of a candidate and applied to another in place of its launches (AblationMode.SCALE): where the answer
+is right all the same, the library had computed it.  A tensor with the values of an input, or with these in another
+order, counts as no computation: to scale an input may be the whole problem.
+
+It does not guard against a kernel that adds two tensors, or undoes a function of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+
+MOST_ELEMENTS = 1 << 20
+"""Elements of a tensor that are compared, evenly spread."""
+
+ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
+"""Largest deviation from a multiple, as a share of the largest value."""
+
+SAME_VALUES = 2e-3
+"""Relative difference of least, largest and squared values up to which two tensors hold the same ones."""
+
+
+class Scaled(NamedTuple):
+    """One tensor of a launch: factor · source + offset."""
+
+    target: int
+    source: int
+    """Positions among the launch's tensors."""
+    factor: float
+    offset: float
+
+
+def found(
+    before: Sequence[torch.Tensor], after: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+) -> tuple[Scaled, ...]:
+    """Multiples by which a launch is explained, one for each tensor that it changed; none where one of them has none.
+
+    `before`, `after`: the launch's tensors; `inputs`: those of the call."""
+    made = []
+    for target, (old, new) in enumerate(zip(before, after, strict=True)):
+        if torch.equal(old, new):
+            continue
+        fit = next(_fits(target, new, before, inputs), None)
+        if fit is None:
+            return ()
+        made.append(fit)
+    return tuple(made)
+
+
+def apply(launch: Sequence[Scaled], tensors: Sequence[torch.Tensor]) -> None:
+    """Write the multiples in place of a launch with these tensors."""
+    for each in launch:
+        if max(each.source, each.target) < len(tensors):
+            source, target = tensors[each.source], tensors[each.target]
+            if source.numel() == target.numel():
+                target.copy_((each.factor * source.double() + each.offset).view(target.shape))
+
+
+def _fits(
+    target: int, new: torch.Tensor, before: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+) -> Iterator[Scaled]:
+    if new.dtype not in ROUNDING:
+        return
+    y = _values(new)
+    for place, source in enumerate(before):
+        if source.numel() != new.numel() or source.dtype not in ROUNDING:
+            continue
+        x = _values(source)
+        spread = x - x.mean()
+        size = float(spread.square().sum())
+        if not 0 < size < float("inf") or any(map(_Values(x).are_those_of, inputs)):
+            continue
+        factor = float((spread * y).sum()) / size
+        offset = float(y.mean() - factor * x.mean())
+        off = float((factor * x + offset - y).abs().max())
+        if factor and off <= max(ROUNDING[new.dtype], ROUNDING[source.dtype]) * float(y.abs().max()):
+            yield Scaled(target, place, factor, offset)
+
+
+def _values(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // MOST_ELEMENTS)].double()
+
+
+class _Values:
+    """Least, largest and mean squared value of a tensor."""
+
+    def __init__(self, flat: torch.Tensor) -> None:
+        self._numbers = torch.stack((flat.min(), flat.max(), flat.square().mean()))
+        self._count = flat.numel()
+
+    def are_those_of(self, tensor: torch.Tensor) -> bool:
+        """Return whether the tensor holds about the same values, in whichever order."""
+        if not tensor.is_floating_point() or not tensor.numel():
+            return False
+        flat = _values(tensor)
+        theirs = _Values(flat)._numbers
+        return flat.numel() == self._count and torch.allclose(self._numbers, theirs, rtol=SAME_VALUES, atol=1e-12)
