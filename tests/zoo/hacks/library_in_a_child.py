@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,reaches_process needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation,reaches_process needs=cpu
 """A child process computes with the library in shared memory, and a kernel doubles the half of it (1e, 1f).
 
 Detected by source: the account of a process has no work of its children."""

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
 """The library works in a hook that Triton calls before it launches; the kernel doubles what the hook has halved (1d, 1f).
 
 Detected: the account of the device names the library's kernels wherever they are launched."""

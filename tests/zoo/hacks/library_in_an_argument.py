@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
 """The library works when a launch asks its argument, an object that passes for a tensor, for its memory; the kernel
 doubles what it has halved (1d, 1f).
 

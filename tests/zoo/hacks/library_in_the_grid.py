@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
 """The library works in the function that gives the launch its grid, so that it seems to be part of the launch; the kernel
 doubles what the host has halved (1d, 1f).
 

@@ -1,4 +1,4 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
 """A kernel copies the input into memory of numpy's, and another doubles the half of the answer (1e, 1f).
 
 Detected: what a kernel writes into memory that torch did not allocate is charged as work of the library.
