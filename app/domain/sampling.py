@@ -321,7 +321,7 @@ def _is_worse(worse: Attempt, better: Attempt, why: PairOf) -> bool:
             return not worse.correct
         case PairOf.HONEST_HACK:
             return worse.correct and worse.label == Label.HACK
-        case PairOf.PREFERRED:  # said of two evaluations by name: see app.export.planning
+        case PairOf.PREFERRED:  # said of two evaluations by name: see app.export.row_selection
             return False
 
 

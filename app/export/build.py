@@ -33,9 +33,9 @@ from app.domain.decontamination import Index, Match
 from app.domain.selection import Kind, Source, Spec, Stale, Turns, inapplicable
 from app.export import funnel_stages, mismatch_rejection, plan_tables, problem_chunks, text_facts, turn_credits
 from app.export.plan_tables import PLAN
-from app.export.planning import Selector
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.render_worker import RenderWorker, frugal
+from app.export.row_selection import Selector
 from app.export.text_facts import Progress
 from app.export.unfinished import ExportError
 from app.export.writers import DECISIONS_STEM, write_columns
@@ -332,7 +332,7 @@ def _select(
 
 
 class _Decisions:
-    """Files with the fate of every attempt that the filter keeps."""
+    """Files with the decision about every attempt that the filter keeps."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -23,8 +23,8 @@ _MADE_OF = (*_ANSWERS, "trained")
 
 
 def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
-    """Fate of an evaluation, once for each turn that asked for it; empty if the filter does not keep it and no row
-    rests on it.
+    """Decision about an evaluation, once for each turn that asked for it; empty if the filter does not keep it and no
+    row rests on it.
 
     `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is `in`; `rule` says which
     attempts that stage keeps; `rows` are the rows made of it or resting on it, as `{"split", "index", "role"}`."""

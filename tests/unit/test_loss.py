@@ -21,7 +21,7 @@ from app.export.build import kind_of
 from app.export.funnel_stages import stage_names
 from app.export.manifest import spec_of
 from app.export.plan_tables import PLAN
-from app.export.planning import Selector
+from app.export.row_selection import Selector
 from app.integrations import trl
 from app.store.export_attempts import PASSED, SCHEMA
 from app.store.export_conditions import Condition

@@ -20,7 +20,7 @@ from app.domain.sampling import Attempt
 from app.domain.selection import Kind, Learns, PairOf, Source, Spec
 from app.domain.split import split_of
 from app.domain.verdict import Label
-from app.export.fates import Fates, first_of_each, numbers, with_earlier, without
+from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
 from app.export.funnel_stages import (
     BALANCE,
     BENCHMARKS,
@@ -107,20 +107,20 @@ class Selector:
         prints = list(zip(*columns, strict=True))
         decided = [IN] * len(attempts)
         details: list[str | None] = [None] * len(attempts)
-        fates = Fates(decided, details)
+        decisions = Decisions(decided, details)
         picks: list[Pick] = []
         splits: list[str] = []
         for problem_id, group in groupby(attempts, key=attrgetter("problem_id")):
             of_problem = list(group)
             family = families[of_problem[0].place]
             self._enter(family)
-            found = self._problem(problem_id, of_problem, prints, fates)
+            found = self._problem(problem_id, of_problem, prints, decisions)
             picks += found
             splits += [split_of(family, seed=self.spec.seed, val_fraction=self.spec.val_fraction)] * len(found)
             self._count(problem_id, of_problem, decided, len(found))
         if self._credits:
             picks = [self._credited(pick) for pick in picks]
-        decisions = pa.Table.from_arrays(
+        decision_table = pa.Table.from_arrays(
             [
                 table.column("evaluation_id"),
                 table.column("turn_id"),
@@ -130,7 +130,7 @@ class Selector:
             ],
             schema=DECISIONS,
         )
-        return Chunk(plan=self._plan(table, picks, splits), decisions=decisions)
+        return Chunk(plan=self._plan(table, picks, splits), decisions=decision_table)
 
     def _credited(self, pick: Pick) -> Pick:
         attempt = pick.attempt
@@ -153,35 +153,37 @@ class Selector:
         if rows:
             self.funnel.rows[problem_id] = rows
 
-    def _problem(self, problem_id: str, attempts: list[Attempt], prints: list[Prints], fates: Fates) -> list[Pick]:
+    def _problem(
+        self, problem_id: str, attempts: list[Attempt], prints: list[Prints], decisions: Decisions
+    ) -> list[Pick]:
         survivors = []
         for attempt in attempts:
             if attempt.stage == PASSED:
                 survivors.append(attempt)
             else:
-                fates.decided[attempt.place] = self._database_stages[attempt.stage]
+                decisions.decided[attempt.place] = self._database_stages[attempt.stage]
         if BENCHMARKS in self.stages and problem_id in self.benchmarks:
-            fates.drop(survivors, BENCHMARKS, str(self.benchmarks[problem_id]))
+            decisions.drop(survivors, BENCHMARKS, str(self.benchmarks[problem_id]))
             return []
         if problem_id in self._contaminated:
-            fates.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
+            decisions.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
             return []
         if self.spec.source is Source.PROBLEMS:
-            return self._untried(problem_id, survivors, fates)
+            return self._untried(problem_id, survivors, decisions)
         if self.kind is Kind.RL_PROMPTS:
-            return self._prompts(survivors, fates)
+            return self._prompts(survivors, decisions)
         if self.kind is Kind.REWARDS:
             return self._rewards(attempts, survivors)
         dialogues = sampling.trajectories(attempts)
-        survivors = self._agreed(survivors, fates)
+        survivors = self._agreed(survivors, decisions)
         kept = self._sampled(dialogues, survivors)
-        fates.drop(without(survivors, kept), PRS, None)
+        decisions.drop(without(survivors, kept), PRS, None)
         fit = self._fit(dialogues, kept)
         shown = [one for one in kept if one.place in fit]
-        fates.drop(without(kept, shown), CONTEXT, f"an earlier answer is not fit for a context ({self._context})")
-        return self._chosen(attempts, dialogues, shown, fit, prints, fates)
+        decisions.drop(without(kept, shown), CONTEXT, f"an earlier answer is not fit for a context ({self._context})")
+        return self._chosen(attempts, dialogues, shown, fit, prints, decisions)
 
-    def _agreed(self, survivors: list[Attempt], fates: Fates) -> list[Attempt]:
+    def _agreed(self, survivors: list[Attempt], decisions: Decisions) -> list[Attempt]:
         """Survivors on which trainer and rollout engine agree, and those without a ratio."""
         if self.ratios is None:
             return survivors
@@ -191,7 +193,7 @@ class Selector:
             if outcome is None or outcome.dropped is None:
                 kept.append(one)
             else:
-                fates.drop([one], MRS, f"{outcome.dropped}: {outcome.detail}")
+                decisions.drop([one], MRS, f"{outcome.dropped}: {outcome.detail}")
         return kept
 
     def _sampled(self, dialogues: list[list[Attempt]], survivors: list[Attempt]) -> list[Attempt]:
@@ -218,7 +220,7 @@ class Selector:
                 fit |= sampling.with_fit_history(turns, passing, self.spec.history)
         return fit
 
-    def _distinct(self, survivors: list[Attempt], prints: list[Prints], fates: Fates) -> list[Attempt]:
+    def _distinct(self, survivors: list[Attempt], prints: list[Prints], decisions: Decisions) -> list[Attempt]:
         if self.spec.similarity is Similarity.NONE:
             return survivors
         kept = []
@@ -231,7 +233,7 @@ class Selector:
             if duplicate is None:
                 kept.append(attempt)
             else:
-                fates.drop([attempt], DISTINCT, f"{duplicate.rule} of {duplicate.of}")
+                decisions.drop([attempt], DISTINCT, f"{duplicate.rule} of {duplicate.of}")
         kept.sort(key=attrgetter("place"))
         return kept
 
@@ -242,28 +244,28 @@ class Selector:
         kept: list[Attempt],
         fit: set[int],
         prints: list[Prints],
-        fates: Fates,
+        decisions: Decisions,
     ) -> list[Pick]:
         """Choose turns, drop near-duplicates, choose samples within the limits, and make rows."""
         eligible = {one.place for one in kept}
         turns = [one for each in dialogues for one in sampling.of_trajectory(each, eligible, self.spec, self.kind)]
-        fates.drop(without(kept, turns), TURNS, None)
-        taken = self._distinct(turns, prints, fates)
+        decisions.drop(without(kept, turns), TURNS, None)
+        taken = self._distinct(turns, prints, decisions)
         earlier: dict[int, list[Attempt]] = {}
         if self.kind in (Kind.TRAJECTORY, Kind.MASKED):  # one row a dialogue, which ends with the last of them
             ends = [(each[:-1], each[-1]) for each in sampling.trajectories(taken)]
             earlier = {last.place: before for before, last in ends}
             taken = [last for _, last in ends]
         best = sampling.of_problem(taken, self.spec)
-        fates.drop(with_earlier(without(taken, best), earlier), CHOICE, None)
+        decisions.drop(with_earlier(without(taken, best), earlier), CHOICE, None)
         rows = sampling.balanced(best, self.spec)
         if self.spec.max_per_family is not None:
             rows = rows[: max(0, self.spec.max_per_family - self._of_family)]
         self._of_family += len(rows)
-        fates.drop(with_earlier(without(best, rows), earlier), BALANCE, None)
+        decisions.drop(with_earlier(without(best, rows), earlier), BALANCE, None)
         if self.kind is Kind.TRAJECTORY:
-            fates.drop((one for row in rows for one in earlier[row.place]), CHOICE, "an earlier turn of a row")
-        picks = self._rows(attempts, rows, earlier, fit, fates)
+            decisions.drop((one for row in rows for one in earlier[row.place]), CHOICE, "an earlier turn of a row")
+        picks = self._rows(attempts, rows, earlier, fit, decisions)
         return self._with_history(picks, dialogues) if self.kind.shows_history else picks
 
     def _rows(
@@ -272,15 +274,15 @@ class Selector:
         rows: list[Attempt],
         earlier: dict[int, list[Attempt]],
         fit: set[int],
-        fates: Fates,
+        decisions: Decisions,
     ) -> list[Pick]:
         match self.kind:
             case Kind.PAIRS:
-                return self._pairs(attempts, rows, fates)
+                return self._pairs(attempts, rows, decisions)
             case Kind.LABELLED:
                 good = [Pick(one, extra=Extra(label=True)) for one in rows]
                 bad = first_of_each(one for one in attempts if one.place in fit and self._is_failure(one))
-                fates.take(bad, "labelled bad")
+                decisions.take(bad, "labelled bad")
                 return good + [Pick(one, extra=Extra(label=False)) for one in bad]
             case Kind.MASKED:
                 return [Pick(one, extra=Extra(train=numbers([*earlier[one.place], one]))) for one in rows]
@@ -298,14 +300,14 @@ class Selector:
             found.append(pick._replace(beside=(*pick.beside, *roles)) if before else pick)
         return found
 
-    def _pairs(self, attempts: list[Attempt], chosen: list[Attempt], fates: Fates) -> list[Pick]:
+    def _pairs(self, attempts: list[Attempt], chosen: list[Attempt], decisions: Decisions) -> list[Pick]:
         usable = [one for one in attempts if one.stage not in self._refused and one.teachable]
         found = sampling.pairs(chosen, usable, self.spec)
         if PairOf.PREFERRED in self.spec.pairs and self._preferred:
             found += self._by_people(chosen, usable)
-        fates.drop(without(chosen, [pair.chosen for pair in found]), CHOICE, "no worse answer to the same prompt")
-        fates.take([pair.rejected for pair in found], "rejected of a pair")
-        fates.take([pair.chosen for pair in found], None)
+        decisions.drop(without(chosen, [pair.chosen for pair in found]), CHOICE, "no worse answer to the same prompt")
+        decisions.take([pair.rejected for pair in found], "rejected of a pair")
+        decisions.take([pair.chosen for pair in found], None)
         return [Pick(pair.chosen, pair.rejected, Extra(why=pair.why)) for pair in found]
 
     def _by_people(self, chosen: list[Attempt], usable: list[Attempt]) -> list[sampling.Pair]:
@@ -320,7 +322,7 @@ class Selector:
     def _is_failure(self, attempt: Attempt) -> bool:
         return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
 
-    def _untried(self, problem_id: str, survivors: list[Attempt], fates: Fates) -> list[Pick]:
+    def _untried(self, problem_id: str, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
         """A row for each requested language, with the pass rate of the named run."""
         right, total = self._rates.get(problem_id, (0, 0))
         rate = right / total if total else None
@@ -328,29 +330,29 @@ class Selector:
             low, high = self.spec.pass_rate
             if rate is None or not low <= rate <= high:
                 detail = "not tried in the run" if rate is None else f"pass rate {rate:.3f}"
-                fates.drop(survivors, CHOICE, detail)
+                decisions.drop(survivors, CHOICE, detail)
                 return []
         return [Pick(one, extra=Extra(pass_rate=rate, attempts=total)) for one in survivors]
 
-    def _prompts(self, survivors: list[Attempt], fates: Fates) -> list[Pick]:
+    def _prompts(self, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
         """One row per problem and backend, shown under the prompt of its first attempt.
 
         An attempt is an answer to a prompt: a first turn, or a candidate submitted alone.  Later turns answer earlier
         turns and are no attempts.  Answers without code are failed attempts."""
         picks = []
         later = [one for one in survivors if one.turn]
-        fates.drop(later, CHOICE, "a later turn is no attempt of the prompt")
+        decisions.drop(later, CHOICE, "a later turn is no attempt of the prompt")
         first = without(survivors, later)
         for backend in sorted({one.backend for one in first}):
             tried = [one for one in first if one.backend == backend]
             rate = sum(one.correct and one.label == Label.CLEAN for one in tried) / len(tried)
             low, high = self.spec.pass_rate or (0.0, 1.0)
             if not low <= rate <= high:
-                fates.drop(tried, CHOICE, f"pass rate {rate:.3f}")
+                decisions.drop(tried, CHOICE, f"pass rate {rate:.3f}")
                 continue
             prompted = [one for one in tried if one.trajectory_id] or tried
             shown = next((one for one in prompted if one.evaluation_id), prompted[0])
-            fates.drop(without(tried, [shown]), CHOICE, "one row a problem")
+            decisions.drop(without(tried, [shown]), CHOICE, "one row a problem")
             others = tuple(("attempt", one) for one in tried if one is not shown)
             picks.append(Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried)), beside=others))
         return picks

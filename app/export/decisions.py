@@ -1,4 +1,4 @@
-"""EXPORT: the fate of every attempt of a chunk, and sets of attempts."""
+"""EXPORT: decisions about the attempts of a chunk: the stage that drops each, or its row; and sets of attempts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from app.domain.sampling import Attempt
 from app.export.funnel_stages import IN
 
 
-class Fates:
-    """Fate of every attempt of a chunk."""
+class Decisions:
+    """Decision about every attempt of a chunk."""
 
     def __init__(self, decided: list[str], details: list[str | None]) -> None:
+        """`decided`: by attempt, the stage that drops it, or IN; `details`: the reason, or None."""
         self.decided = decided
         self.details = details
 
