@@ -44,6 +44,7 @@ class Local:
         self.settings = settings
         self._resting: list[Notices] = []
         """Connections for announcements that no call uses at the moment."""
+        self._closed = False
 
     @cached_property
     def database(self) -> Database:
@@ -58,7 +59,8 @@ class Local:
         return broker.make_app(self.settings.broker_url)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; a wait that still runs closes its own at its end."""
+        self._closed = True
         while self._resting:
             self._resting.pop().close()
         if "database" in self.__dict__:
@@ -107,8 +109,11 @@ class Local:
         try:
             yield notices
         finally:
-            notices.rest()
-            self._resting.append(notices)
+            if self._closed:
+                notices.close()
+            else:
+                notices.rest()
+                self._resting.append(notices)
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
         """Results from the database."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -19,6 +20,7 @@ from app.settings import ServicesNotRunningError, Settings
 from app.store import evaluations, leases, tables
 from app.store.database import Database
 from tests.integration import fakes
+from tests.waiting import until
 
 
 @contextmanager
@@ -190,6 +192,26 @@ def test_a_problem_by_cases(client: Client) -> None:
     for none_to_evaluate in ([], [Turn(messages=(), response="r", candidate=None)]):
         with pytest.raises(RequestError, match="unknown workflow 'magic'"):
             client.submit_trajectory(reference="r", turns=none_to_evaluate, workflow="magic")
+
+
+def test_a_wait_that_outlasts_its_client_leaves_no_connection(settings: Settings, database: Database) -> None:
+    client = Client(settings)
+    ended, queued = client.submit_many([Submission(reference="a", candidate=each, backend="torch") for each in "xy"])
+    ended.cancel()
+    over: Any = client.over([ended.job_id, queued.job_id])
+    assert next(over) == ended.job_id
+    client.close()
+    over.close()
+    until(lambda: clients_of(database) == 1)
+
+
+def clients_of(database: Database) -> int:
+    """Connections to the database, with that which asks."""
+    with database.begin() as connection:
+        return connection.exec_driver_sql(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND backend_type = 'client backend'"
+        ).scalar_one()
 
 
 def test_without_services_it_says_how_to_start_them(tmp_path: Path) -> None:
