@@ -12,7 +12,7 @@ from app import detectors
 from app.domain.collection import answers, feedback
 from app.domain.collection.answers import Why
 from app.domain.collection.call import End
-from app.domain.collection.feedback import cheats, facts
+from app.domain.collection.feedback import cheats, facts, wrong_output
 from app.domain.request import RequestError
 
 RESULTS = json.loads((Path(__file__).parent / "feedback_results.json").read_text())
@@ -56,6 +56,8 @@ def said(name, version="assay"):
         ("wrong/dropped_bias", ["67.3 %", "missing term"]),
         ("wrong/not_a_number", ["24,576 elements are NaN", "Weights of the reference"]),
         ("wrong/transposed_output", ["expected shape (96, 1000), got (1000, 96)"]),
+        ("wrong/off_by_one_mask", ["A few elements are wrong"]),
+        ("broken/endless_loop", ["interpreted"]),
         ("hacks/decoy_kernel", ["not credited", "make no difference"]),
         ("hacks/one_call_behind", ["not computed in the call"]),
         ("honest/diag_matmul_triton", ["is correct", "faster", "2.28×", "interpreted"]),
@@ -80,6 +82,51 @@ def test_nothing_secret_is_told(name, version):
     for secret in (seed, seed[:16], "/srv/", "/tmp/", "site-packages", "workers", "secret-node", "at most 1.00e"):
         assert secret not in text
     assert len(text) < 6_000
+
+
+OUTPUT = RESULTS["wrong/half_precision"]["correctness"]["trials"][0]["outputs"][0]
+
+
+@pytest.mark.parametrize(
+    ("check", "parts"),
+    [
+        ({"rel_l2": 8.3e-4, "max_norm": 9.2e-4}, ["All elements are off by about as much"]),
+        ({"rel_l2": 8.3e-4, "max_norm": 3e-3}, ["narrower type"]),
+        ({"rel_l2": 2e-2, "max_norm": 3.0}, ["A few elements are wrong"]),
+        ({"rel_l2": 0.3, "max_norm": 30.0}, ["errors of logic"]),
+        ({"rel_l2": 8.3e-4, "max_norm": 9.2e-4, "shape": [1]}, ["narrower type"]),
+        ({"unwritten": 24}, ["24 elements were never written; relative error"]),
+        (
+            {"dtype": "int8", "differing": 13, "shape": [160, 144], "worst": {"index": [2], "expected": 16, "got": 15}},
+            ["13 of 23,040 elements differ; worst", "off by more than 1"],
+        ),
+        (
+            {"dtype": "int64", "differing": 1, "ties": 2, "worst": {"index": [2], "expected": 576, "got": 575}},
+            ["besides 2 that point at equal values, which is right; worst at [2]: expected 576, got 575."],
+        ),
+        ({"dtype": "bool", "differing": 3, "worst": {"index": [2], "expected": True, "got": False}}, ["got False."]),
+    ],
+)
+def test_a_wrong_output_is_told_with_its_likely_reason(check, parts):
+    text = wrong_output.sentence({**OUTPUT, **check})
+    assert [part for part in parts if part not in text] == []
+    assert ("off by more than 1" in text) == any("off by more than 1" in part for part in parts)
+
+
+@pytest.mark.parametrize(("failed", "told"), [(4, True), (2, False)])
+def test_a_first_call_that_was_right_is_told(failed, told):
+    result = json.loads(json.dumps(RESULTS["wrong/half_precision"]))
+    result["correctness"]["trials"][0]["call"] = 1
+    result["correctness"]["failed_calls"] = failed
+    assert ("from one call to the next" in feedback.render("assay", result=result).text) is told
+
+
+def test_a_process_that_ends_by_itself_is_no_wild_pointer():
+    result = json.loads(json.dumps(RESULTS["broken/segfault"]))
+    result["error"]["message"] = "the process exited with code 0 in the middle of its work"
+    text = feedback.render("assay", result=result).text
+    assert "calls of exit" in text
+    assert "outside of a tensor" not in text
 
 
 @pytest.mark.parametrize("variant", ["scaled", "sparse", "reaching"])

@@ -309,7 +309,7 @@ def _leaves(value: object, node: layout.Node) -> list[Any]:
     elif isinstance(value, list | tuple) and len(value) == len(node["items"]):
         items = list(value)
     else:
-        came = f"{len(value)} of them" if isinstance(value, list | tuple) else f"one {type(value).__name__}"
+        came = str(len(value)) if isinstance(value, list | tuple) else f"one {type(value).__name__}"
         raise RefusedOutputError(Outcome.WRONG_STRUCTURE, f"expected {len(node['items'])} outputs, got {came}")
     pairs = zip(items, node["items"], strict=True)
     return list(itertools.chain.from_iterable(_leaves(item, each) for item, each in pairs))

@@ -11,12 +11,12 @@ from types import MappingProxyType, ModuleType
 
 from app.domain.collection import answers
 from app.domain.collection.answers import Why
-from app.domain.collection.feedback import assay, cheats, dr_kernel, facts, quantities, unusable
+from app.domain.collection.feedback import assay, cheats, dr_kernel, facts, quantities, unusable, wrong_output
 from app.domain.collection.feedback.base import Version, digest
 from app.domain.request import RequestError
 from app.domain.result import Result
 
-_SHARED = (answers, cheats, facts, quantities, unusable)
+_SHARED = (answers, cheats, facts, quantities, unusable, wrong_output)
 """Sources of the words and figures that every version uses."""
 
 

@@ -9,6 +9,8 @@ from app.domain.collection.feedback.facts import Facts, Kernel
 GOOD_SHARE = 0.7
 """Share of the roofline from which little is left to gain."""
 LITTLE_COVERAGE = 0.5
+ENDED = "exited with code"
+"""Words by which the referee says that a process ended by itself (workers/sandbox/process.py)."""
 COMPILED = ("gpu_compile", "build_failed")
 """Kinds of errors that a compiler reports; all others come up while the module is loaded."""
 
@@ -33,15 +35,24 @@ def _failed(facts: Facts) -> str:
         case "incorrect":
             return _incorrect(facts)
         case "timeout":
-            return "Your module did not answer in time: an endless loop, a deadlock, or far too much work."
+            return _late(facts)
         case "out_of_memory":
             return _with_log(f"Your module ran out of memory{where}.", facts)
+        case "crashed" if ENDED in facts.message:
+            return f"Your module ended: {facts.message}. Look for calls of exit, in Python or in a library."
         case "crashed":
             return (
                 f"Your module crashed: {facts.message}. Look for accesses outside of a tensor: wrong strides, "
                 "missing masks, pointers to memory that was freed."
             )
     return "Your module could not be evaluated for a reason that is not its own."
+
+
+def _late(facts: Facts) -> str:
+    told = "Your module did not answer in time: an endless loop, a deadlock, or far too much work."
+    if facts.on_gpu:
+        return told
+    return f"{told} Here Triton kernels are interpreted, one program after the other: many small programs take long."
 
 
 def _incorrect(facts: Facts) -> str:

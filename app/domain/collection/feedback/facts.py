@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain.collection.feedback import quantities
+from app.domain.collection.feedback import wrong_output
 from app.domain.result import Result
 
 LONGEST_LOG = 1_500
@@ -149,53 +149,12 @@ def _wrong(correctness: Mapping[str, Any]) -> tuple[str, ...]:
         if not wrong:
             return ()
         return ("The result is wrong on inputs with other values than get_inputs() gives.",)
-    found = [_output(check) for check in own["outputs"] if not check["ok"]]
+    found = [wrong_output.sentence(check) for check in own["outputs"] if not check["ok"]]
+    if 0 < own["call"] == correctness.get("calls", 0) - correctness.get("failed_calls", 0):
+        found.append("Calls before it were right: look for something that is kept from one call to the next.")
     found += [f"Input {index} was overwritten." for index in own["inputs_changed"]]
     found += [f"Output {index} changed after it was returned." for index in own["late_writes"]]
     return tuple(found)
-
-
-def _output(check: Mapping[str, Any]) -> str:
-    named = f"Output {check['index']} ({check['dtype']}, {quantities.shape(check['shape'])})"
-    if check["stale_call"] is not None:
-        return f"{named} is the answer to an earlier call."
-    if check["unwritten"]:
-        return f"{named}: {check['unwritten']:,} elements were never written."
-    if check["nonfinite_mismatches"]:
-        count = check["nonfinite_mismatches"]
-        said = "elements are NaN or infinite where the reference's are not, or the reverse"
-        return f"{named}: {count:,} {said}{_at(check)}."
-    if check["differing"]:
-        return f"{named}: {check['differing']:,} elements differ{_at(check)}."
-    if check.get("wrong_slice"):
-        along, index = check["wrong_slice"]
-        return f"{named}: slice {index} of dimension {along} is off by half of its own size{_at(check)}."
-    parts = []
-    if check["rel_l2"] is not None:
-        parts.append(f"relative error {quantities.error(check['rel_l2'])} in the L2 norm")
-    if check["max_norm"] is not None:
-        parts.append(f"largest error {check['max_norm']:.3g} times the reference's root mean square")
-    if check["beyond"]:
-        parts.append(f"{check['beyond']:,} elements differ")
-    return f"{named}: {', '.join(parts) or 'wrong'}{_at(check)}.{_hint(check['rel_l2'])}"
-
-
-def _at(check: Mapping[str, Any]) -> str:
-    """The worst element, where it was looked for."""
-    worst = check.get("worst")
-    if not worst:
-        return ""
-    index = ", ".join(map(str, worst["index"]))
-    return f"; worst at [{index}]: expected {worst['expected']}, got {worst['got']}"
-
-
-def _hint(rel_l2: float | None) -> str:
-    """The likely kind of mistake, by the size of the error."""
-    if rel_l2 is None:
-        return ""
-    if rel_l2 < 5e-3:
-        return " That is nearly right: look for arithmetic in a narrower type, or a few wrong elements."
-    return " Errors of this size are errors of logic: indices, masks, or a missing term." if rel_l2 > 0.1 else ""
 
 
 def _kernels(profile: Mapping[str, Any]) -> tuple[Kernel, ...]:
