@@ -12,7 +12,9 @@ from rich.table import Table
 
 from app import export, formats
 from app.cli import credit_options, errors, output, services
+from app.cli.where_option import Filter
 from app.domain import filter_fields
+from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
 from app.domain.near_duplicates import Similarity
 from app.domain.prs import Coverage, Draw, Ramp, Ratio
@@ -41,7 +43,9 @@ def _choice(kind: Any) -> click.Choice[str]:
 
 
 @click.command("export", short_help="Write a dataset of evaluations.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to make; it must not exist.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder to make; it must not exist. Not read with --dry-run."
+)
 @click.option("--format", "format", help="Layout, by default trl_sft: see --formats.")
 @click.option("--kind", type=_choice(Kind), help="Kind of row; by default the format's.")
 @click.option(
@@ -56,7 +60,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 )
 @click.option("--family", "families", multiple=True, metavar="KEY", help="Of problems: only these families.")
 @click.option("--rate-run", metavar="RUN", help="Of problems: the run that --pass-rate is of.")
-@click.option("--where", help="Filter of evaluations (names: --fields); all if left out.")
+@click.option("--where", type=Filter(), help="Filter of evaluations (names: --fields); all if left out.")
 @click.option(
     "--spec",
     "spec_path",
@@ -161,7 +165,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @output.json_option("Print the manifest.")
 @click.pass_obj
 def command(
-    settings: Settings, /, out: Path, spec_path: Path | None, dry_run: bool, as_json: bool, **options: Any
+    settings: Settings, /, out: Path | None, spec_path: Path | None, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
     """Write a dataset: rows, lineage, manifest.json and a dataset card.
 
@@ -176,6 +180,8 @@ def command(
     assay export --out untried --format verl_rl --from problems --where "source_set = drkernel_rl"
     assay export --formats
     """
+    if out is None and not dry_run:
+        raise click.UsageError("Missing option '--out': the folder to make, or --dry-run.")
     declared = credit_options.asked(options.pop("advantages"), options, settings.reward)
     mismatch = credit_options.mismatch_of(options)
     options["advantages"], options["mrs"] = (
@@ -184,7 +190,7 @@ def command(
     spec = selection(spec_path, options)
     with services.client(settings) as client, Watched("exporting") as watched:
         try:
-            if dry_run:
+            if out is None or dry_run:
                 found = export.funnel(client.database, spec, progress=watched)
             else:
                 manifest = export.export(client.database, spec, out, progress=watched)
@@ -206,9 +212,13 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
         spec = Spec() if path is None else export.spec_of(_spec_in(msgspec.json.decode(path.read_bytes())))
         known = {field.name for field in fields(Spec)}
         assert given.keys() <= known
-        return export.spec_of(export.spec_json(replace(spec)) | given)
+        declared = export.spec_of(export.spec_json(replace(spec)) | given)
+        filters.parse(declared.where)
+    except filters.WhereError as error:
+        raise errors.BadInputError(f"where: {error}") from error
     except (ValueError, msgspec.DecodeError) as error:
         raise errors.BadInputError(str(error)) from error
+    return declared
 
 
 def _spec_in(found: Any) -> dict[str, Any]:

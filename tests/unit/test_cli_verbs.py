@@ -123,6 +123,8 @@ def test_version() -> None:
         (["judge"], "expected either --all or the ids"),
         (["judge", "--all", str(JOB)], "expected either --all or the ids"),
         (["export"], "Missing option '--out'"),
+        (["export", "--out", "x", "--where", "speedupp > 1"], "Invalid value for '--where': position 1"),
+        (["report", "--where", "speedupp > 1"], "Invalid value for '--where': position 1"),
         (["import", "kernelbench", "/", "--gpu", "h201"], "unknown GPU class 'h201'"),
     ],
 )
@@ -388,3 +390,9 @@ def test_a_cheat_that_must_not_be_faster_contradicts_its_file_when_its_interval_
     came = {**result(), "speedup": 1.14}
     assert zoo.disagreement(case, {**came, "speedup_ci": [0.352, 1.48]}) is None
     assert zoo.disagreement(case, {**came, "speedup_ci": [1.1, 1.2]}) == "expected a speedup <1, got 1.14 [1.10, 1.20]"
+
+
+def test_a_filter_of_a_file_is_refused_by_the_name_of_its_field(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(json.dumps({"where": "speedupp > 1"}))
+    refused = run("export", "--out", "x", "--spec", str(tmp_path / "spec.json"))
+    assert (refused.exit_code, "where: position 1" in refused.output) == (errors.USAGE, True)
