@@ -26,7 +26,7 @@ from app.client.collecting import prepared
 from app.client.http_transport import NotAllowedError, Remote, ServiceError
 from app.client.session import Answer, KernelSession, Step, answer_all
 from app.client.submission import Submission, as_options, as_problem, as_submission, as_turn
-from app.client.transport import PATIENCE_S, ClosedError, UnknownJobError, Way, as_id
+from app.client.transport import PATIENCE_S, ClosedError, Transport, UnknownJobError, as_id
 from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -97,7 +97,7 @@ class Client:
             raise ValueError("expected one of settings and url, got both")
         if url is None and token is not None:
             raise ValueError("token: expected a url with it, got none")
-        self._opened: Way = _in_process(settings) if url is None else Remote(url, token)
+        self._opened: Transport = _in_process(settings) if url is None else Remote(url, token)
         self._closed = False
 
     @property
@@ -164,7 +164,7 @@ class Client:
     def submit_many(self, submissions: Iterable[Submission | Mapping[str, Any]]) -> list[JobHandle]:
         """Queue many, some thousands a second: one handle each, in their order.  Mappings have Submission's fields."""
         chosen = [as_submission(submission) for submission in submissions]
-        return [JobHandle(self, job_id) for job_id in self._way.submit(chosen)]
+        return [JobHandle(self, job_id) for job_id in self._transport.submit(chosen)]
 
     def evaluate_many(
         self,
@@ -191,7 +191,7 @@ class Client:
 
     def over(self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None) -> Iterator[UUID]:
         """Each of the jobs, once, as they come to their end.  Raises the errors of `wait`."""
-        return self._way.over([as_id(each) for each in job_ids], timeout_s)
+        return self._transport.over([as_id(each) for each in job_ids], timeout_s)
 
     def results_as_they_end(self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None) -> Iterator[Result]:
         """The result of each of the jobs, once, as they come to their end.  Raises the errors of `wait`."""
@@ -200,15 +200,15 @@ class Client:
 
     def results(self, job_ids: Sequence[UUID | str]) -> list[Result]:
         """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
-        return self._way.results([as_id(each) for each in job_ids])
+        return self._transport.results([as_id(each) for each in job_ids])
 
     def cancel(self, job_id: UUID | str) -> JobState:
         """Cancel a queued job at once and ask a running one to stop; the state after that."""
-        return self._way.cancel(as_id(job_id))
+        return self._transport.cancel(as_id(job_id))
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[JobHandle]:
         """Store answers to be scored, and queue each of them: one handle each, in their order.  Raises RequestError."""
-        return [JobHandle(self, job_id) for job_id in self._way.submit_rollouts(rollouts)]
+        return [JobHandle(self, job_id) for job_id in self._transport.submit_rollouts(rollouts)]
 
     def submit_trajectory(
         self,
@@ -237,56 +237,56 @@ class Client:
             workflow=workflow,
             options=as_options(options),
         )
-        return self._way.submit_trajectory(request, [as_turn(each) for each in turns], run, label)
+        return self._transport.submit_trajectory(request, [as_turn(each) for each in turns], run, label)
 
     def add_run(self, run: Run) -> None:
         """Store a run if it is new.  Raises RequestError where one of that name says something else about itself."""
-        self._way.add_run(run)
+        self._transport.add_run(run)
 
     def problem(self, problem_id: UUID | str) -> Problem:
         """The stored problem of that id, with its source.  Raises MissingError."""
-        return self._way.problem(as_id(problem_id))
+        return self._transport.problem(as_id(problem_id))
 
     def collect(self, spec: Mapping[str, Any], *, folder: Path | None = None) -> UUID:
         """Start a collection: models write kernels with feedback, as the specification says; its id.
 
         `spec` has the keys of app.domain.collection.spec.Spec; `folder` holds its `problems.files`.  The same again is
         the collection that there is.  Raises RequestError that names the key, before anything is spent."""
-        return self._way.collect(prepared(spec, folder or Path.cwd(), self._way.add_problem))
+        return self._transport.collect(prepared(spec, folder or Path.cwd(), self._transport.add_problem))
 
     def plan_collection(self, spec: Mapping[str, Any], *, folder: Path | None = None) -> dict[str, Any]:
         """The size of a collection that is not started.  Raises the errors of `collect`."""
-        return self._way.plan_collection(prepared(spec, folder or Path.cwd(), self._way.add_problem))
+        return self._transport.plan_collection(prepared(spec, folder or Path.cwd(), self._transport.add_problem))
 
     def collection(self, name: UUID | str, *, full: bool = False) -> dict[str, Any]:
         """The collection of that id or name in figures; `full`: also cost by endpoint and quality.
 
         Raises MissingError."""
-        return self._way.collection(str(name), full=full)
+        return self._transport.collection(str(name), full=full)
 
     def collections(self) -> list[dict[str, Any]]:
         """The newest collections in figures."""
-        return self._way.collections()
+        return self._transport.collections()
 
     def change_collection(self, name: UUID | str, action: str, *, by: str = "client") -> dict[str, Any]:
         """`pause`, `resume` or `stop` a collection; its figures after that.  Raises MissingError and ConflictError."""
-        return self._way.change_collection(str(name), action, by)
+        return self._transport.change_collection(str(name), action, by)
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
         """The trajectory as it was submitted.  Raises LookupError."""
-        return self._way.get_trajectory(trajectory_id)
+        return self._transport.get_trajectory(trajectory_id)
 
     @property
-    def _way(self) -> Way:
+    def _transport(self) -> Transport:
         if self._closed:
             raise ClosedError("expected an open client, got one that was closed")
         return self._opened
 
     @property
     def _local(self) -> Local:
-        if isinstance(self._way, Remote):
+        if isinstance(self._transport, Remote):
             raise RuntimeError("expected a client in process, got one over HTTP: it has no database and no broker")
-        return cast("Local", self._way)
+        return cast("Local", self._transport)
 
 
 def _in_process(settings: Settings | None) -> Local:

@@ -26,7 +26,7 @@ class UnknownJobError(LookupError):
     """No job has that id."""
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """Access to the service, in process (`database_transport.Local`) or over HTTP (`http_transport.Remote`), with the
     same answers."""
 

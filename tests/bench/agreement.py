@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from app.domain.evaluation import Timing
 from app.domain.job import Job, JobOptions
-from workers.worker.referee_client import Isolator
+from workers.worker.referee_client import RefereeClient
 
 ZOO = Path(__file__).parents[1] / "zoo"
 PAIRS = {
@@ -26,13 +26,13 @@ PAIRS = {
 """Problem → honest candidate: overhead-bound, loop-bound, memory-bound, an interpreted kernel."""
 
 
-def _measure(isolator: Isolator, problem: str, candidate: str, budget_s: float) -> Timing:
+def _measure(device_referee: RefereeClient, problem: str, candidate: str, budget_s: float) -> Timing:
     job = Job(
         job_id=uuid4(), reference=(ZOO / "problems" / f"{problem}.py").read_bytes(),
         candidate=(ZOO / "honest" / candidate).read_bytes(),
         backend="triton" if candidate.endswith("_triton.py") else "torch", options=JobOptions(timing_budget_s=budget_s),
     )  # fmt: skip
-    timing = isolator.run(job).evaluation.timing
+    timing = device_referee.run(job).evaluation.timing
     assert timing is not None
     return timing
 
@@ -57,10 +57,10 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=1.0, help="timing budget of one evaluation, in seconds")
     arguments = parser.parse_args()
     found: dict[str, list[tuple[Timing, Timing]]] = {problem: [] for problem in PAIRS}
-    with Isolator("cpu") as isolator:
+    with RefereeClient("cpu") as device_referee:
         for index in range(arguments.repeats):
             problem = list(PAIRS)[index % len(PAIRS)]
-            first, second = (_measure(isolator, problem, PAIRS[problem], arguments.budget) for _ in range(2))
+            first, second = (_measure(device_referee, problem, PAIRS[problem], arguments.budget) for _ in range(2))
             found[problem].append((first, second))
     everything = [pair for pairs in found.values() for pair in pairs]
     report: dict[str, object] = {problem: _summary(pairs) for problem, pairs in found.items() if pairs}

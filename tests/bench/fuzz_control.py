@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
-from workers.worker.referee_client import Isolator
+from workers.worker.referee_client import RefereeClient
 
 REFERENCE = b"""
 import torch
@@ -102,28 +102,28 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with Isolator("cpu") as isolator:
-        found = fuzz(isolator, seconds=options.seconds, seed=options.seed)
+    with RefereeClient("cpu") as device_referee:
+        found = fuzz(device_referee, seconds=options.seconds, seed=options.seed)
     print(json.dumps(found, indent=2))
     return 1 if found["wrong"] or found["referees"] != 1 else 0
 
 
-def fuzz(isolator: Isolator, *, seconds: float, seed: int) -> dict[str, Any]:
+def fuzz(device_referee: RefereeClient, *, seconds: float, seed: int) -> dict[str, Any]:
     """Evaluate fuzzers and honest candidates in turn until the time is over, and count what became of them.
 
     Raises InfrastructureError where the referee dies of it."""
     dice = random.Random(seed)
     statuses: dict[str, Counter[str]] = {"noise": Counter(), "work": Counter(), "honest": Counter()}
     wrong: list[str] = []
-    isolator.start()
-    referees = {_referee(isolator)}
+    device_referee.start()
+    referees = {_referee(device_referee)}
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         number = sum(map(Counter.total, statuses.values()))
         kind = "honest" if number % HONEST_EVERY == 0 else dice.choice(["noise", "work"])
         candidate, patience_s = (HONEST, 30.0) if kind == "honest" else (_fuzzer(dice, works=kind == "work"), 2.0)
-        evaluation = _evaluate(isolator, candidate, patience_s)
-        referees.add(_referee(isolator))
+        evaluation = _evaluate(device_referee, candidate, patience_s)
+        referees.add(_referee(device_referee))
         statuses[kind][evaluation.status] += 1
         if not _acceptable(kind, evaluation):
             wrong.append(f"{number}, {kind}: {evaluation.status} {evaluation.error} {evaluation.timing}")
@@ -152,16 +152,16 @@ def _fuzzer(dice: random.Random, *, works: bool) -> bytes:
     return FUZZER.format(**chosen).encode()
 
 
-def _evaluate(isolator: Isolator, candidate: bytes, patience_s: float) -> Evaluation:
+def _evaluate(device_referee: RefereeClient, candidate: bytes, patience_s: float) -> Evaluation:
     options = JobOptions(call_timeout_s=patience_s, deadline_s=3 * patience_s, timing_budget_s=0.02)
-    return isolator.run(
+    return device_referee.run(
         Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options)
     ).evaluation
 
 
-def _referee(isolator: Isolator) -> int:
-    assert isolator._process is not None
-    return isolator._process.pid
+def _referee(device_referee: RefereeClient) -> int:
+    assert device_referee._process is not None
+    return device_referee._process.pid
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
     chosen.sort(key=lambda case: -_patience_s(case))  # compilers first, so that they run beside the others
     specs = [spec_of(case, budget=0.3, timeout=_patience_s(case)) for case in chosen]
     rows: list[dict[str, Any]] = []
-    astray = 0
+    unexpected = 0
     for case, row in zip(chosen, fleet.each(specs), strict=True):
         rows.append(row)
         timing = row["timing"]
@@ -68,13 +68,13 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
         agrees = (row["status"], row["label"], tuple(row["accused_by"])) == (
             wanted.status, wanted.verdict, wanted.findings,
         )  # fmt: skip
-        astray += not agrees
+        unexpected += not agrees
         expected = "" if agrees else f"  expected {wanted.status} {wanted.verdict} {','.join(wanted.findings) or '-'}"
         found = ",".join(row["found"]) or "-"
         said = f"{row['status']} {row['label']} {found} {speed}{row['error'] or ''}{expected}"
         print(f"{case.name:38}{row['seconds']:6.2f} s {said}", flush=True)
-    print(json.dumps({"evaluated": len(chosen), "not_as_expected": astray, **_score(chosen, rows)}))
-    return astray
+    print(json.dumps({"evaluated": len(chosen), "not_as_expected": unexpected, **_score(chosen, rows)}))
+    return unexpected
 
 
 def _patience_s(case: zoo.Case) -> float:
@@ -147,14 +147,14 @@ def main() -> None:
     report["million_squares_ms"] = 1000 * min(timeit.repeat("sum(i*i for i in range(10**6))", number=1, repeat=5))
     print(json.dumps({key: report[key] for key in ("environment", "million_squares_ms")}), flush=True)
     if arguments.what == ["zoo"]:
-        astray = run_zoo(fleet, arguments.prefixes)
+        unexpected = run_zoo(fleet, arguments.prefixes)
     else:
-        astray = 0
+        unexpected = 0
         _take_all(fleet, arguments, report)
     print(json.dumps({"memory": memory(fleet)}), flush=True)
     fleet.close()
     failed = any(figure.get("error") for figure in report.values() if isinstance(figure, dict))
-    sys.exit(int(bool(astray) or failed))
+    sys.exit(int(bool(unexpected) or failed))
 
 
 def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from app.domain.job import Job, JobOptions
 from workers.referee.host.device import open_device
 from workers.sandbox import layers, seccomp, syscalls
 from workers.sandbox.zygote_client import Zygote
-from workers.worker.referee_client import Isolator
+from workers.worker.referee_client import RefereeClient
 
 SOURCE = b"""
 import torch
@@ -103,8 +103,8 @@ def _waited(repeats: int) -> float:
     options = JobOptions(timing_budget_s=0)
     candidate = SOURCE.replace(b"class Model(", b"class ModelNew(")
     job = Job(job_id=uuid4(), reference=SOURCE, candidate=candidate, backend="torch", options=options)
-    with Isolator("cpu") as isolator:
-        return statistics.median(isolator.run(job).evaluation.stage_ms["spawn"] for _ in range(repeats))
+    with RefereeClient("cpu") as device_referee:
+        return statistics.median(device_referee.run(job).evaluation.stage_ms["spawn"] for _ in range(repeats))
 
 
 def _call_ns() -> float:

@@ -67,15 +67,15 @@ def soak(problems: int, device_class: str) -> dict[str, Any]:
     samples: list[dict[str, float]] = []
     failed: list[str] = []
     began = time.monotonic()
-    with referee_client.Isolator(device_class) as isolator:
-        isolator.start()
-        assert isolator._referee_pid is not None
+    with referee_client.RefereeClient(device_class) as device_referee:
+        device_referee.start()
+        assert device_referee._referee_pid is not None
         for number in range(1, problems + 1):
-            evaluation = isolator.run(job(number, device_class)).evaluation
+            evaluation = device_referee.run(job(number, device_class)).evaluation
             if evaluation.status is not Status.PASSED:
                 failed.append(f"{number}: {evaluation.status}: {evaluation.error}")
             if number % max(1, problems // SAMPLES) == 0:
-                samples.append(sample(isolator._referee_pid, number))
+                samples.append(sample(device_referee._referee_pid, number))
                 print(json.dumps(samples[-1]), file=sys.stderr, flush=True)
     return {
         "bench": "soak",

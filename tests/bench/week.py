@@ -3,7 +3,7 @@ stay flat.
 
     python -m tests.bench.week [--evaluations 20000] [--slots 2]
 
-The worker is a real one with an isolator that pretends (tests/integration/fake_worker.py).  Submissions go in turn
+The worker is a real one with a referee that pretends (tests/integration/fake_worker.py).  Submissions go in turn
 through Python and over HTTP, results are read over HTTP.  Prints a sample a line and at the end one line of JSON; ends
 with 1 where a figure of FLAT grew or a job is missing."""
 

@@ -29,7 +29,7 @@ from tests.integration.two_runs import TwoRuns
 from tests.integration.two_runs import made as made_two_runs
 from tests.integration.web_app import opened, served
 from tests.integration.web_seed import History
-from workers.worker.referee_client import Isolator
+from workers.worker.referee_client import RefereeClient
 
 
 @pytest.fixture
@@ -170,8 +170,8 @@ def world(database: Database) -> World:
 
 
 @pytest.fixture(scope="module")
-def isolator() -> Iterator[Isolator]:
+def device_referee() -> Iterator[RefereeClient]:
     """A referee on the CPU device."""
-    with Isolator("cpu") as started:
+    with RefereeClient("cpu") as started:
         started.start()
         yield started

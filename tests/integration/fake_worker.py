@@ -1,4 +1,4 @@
-"""A real Celery worker whose isolator only pretends: what it does stands in the candidate's source.
+"""A real Celery worker with a referee that only pretends: what it does stands in the candidate's source.
 
     wrong             the answer is wrong, at once
     slow 0.5          … after so many seconds
@@ -112,6 +112,6 @@ class FakeIsolator:
 patched: Any = AsynPool
 patched.timers = property(lambda pool: {pool.maintain_pool: 0.25})  # for the dead: Celery looks every 5 s
 patched = referee_client
-patched.Isolator = FakeIsolator
+patched.RefereeClient = FakeIsolator
 
-from workers.worker.celery_app import app  # noqa: E402, F401 (after the isolator has been replaced)
+from workers.worker.celery_app import app  # noqa: E402, F401 (after the referee has been replaced)

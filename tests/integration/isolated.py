@@ -30,8 +30,8 @@ def job(candidate: bytes, reference: bytes = REFERENCE, backend: str = "torch", 
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=backend, options=chosen)
 
 
-def run(isolator: referee_client.Isolator, candidate: bytes, **options: Any) -> Evaluation:
-    return isolator.run(job(candidate, **options)).evaluation
+def run(device_referee: referee_client.RefereeClient, candidate: bytes, **options: Any) -> Evaluation:
+    return device_referee.run(job(candidate, **options)).evaluation
 
 
 def in_forward(code: str) -> bytes:

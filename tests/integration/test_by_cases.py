@@ -55,19 +55,23 @@ class ModelNew:
 
 
 def run(
-    isolator: referee_client.Isolator, problem: bytes, candidate: bytes, backend: str = "torch", **options: float
+    device_referee: referee_client.RefereeClient,
+    problem: bytes,
+    candidate: bytes,
+    backend: str = "torch",
+    **options: float,
 ) -> Evaluation:
     chosen = JobOptions(**{"timing_budget_s": 0, "call_timeout_s": 5.0, "deadline_s": 30.0, **options}, cases=True)  # type: ignore[arg-type]
     job = Job(job_id=uuid4(), reference=problem, candidate=candidate, backend=backend, options=chosen)
-    return isolator.run(job).evaluation
+    return device_referee.run(job).evaluation
 
 
 def judged(evaluation: Evaluation, problem: bytes, candidate: bytes, backend: str = "torch") -> Verdict:
     return judge(Subject(evaluation=evaluation, backend=backend, candidate=candidate, reference=problem))
 
 
-def test_an_honest_kernel_passes_each_case_and_its_time_is_told(isolator: referee_client.Isolator) -> None:
-    found = run(isolator, ROWS, TRITON, "triton", timing_budget_s=0.2)
+def test_an_honest_kernel_passes_each_case_and_its_time_is_told(device_referee: referee_client.RefereeClient) -> None:
+    found = run(device_referee, ROWS, TRITON, "triton", timing_budget_s=0.2)
     assert found.status is Status.PASSED, found.error
     assert [case.name for case in found.cases] == ["rows of 64", "rows of 1000"]
     for case in found.cases:
@@ -86,18 +90,18 @@ def test_an_honest_kernel_passes_each_case_and_its_time_is_told(isolator: refere
     assert judged(found, ROWS, TRITON, "triton").label is Label.CLEAN
 
 
-def test_reported_times_are_no_shorter_than_a_call(isolator: referee_client.Isolator) -> None:
+def test_reported_times_are_no_shorter_than_a_call(device_referee: referee_client.RefereeClient) -> None:
     """What is taken off for hand-overs is no more than they take.  (No less, either: tests/unit/test_contest_whole.py,
     where no other test keeps the cores from a process that waits.)"""
     waiting = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(0.002)\n        return")
-    (case, _) = run(isolator, ROWS, waiting, timing_budget_s=0.2).cases
+    (case, _) = run(device_referee, ROWS, waiting, timing_budget_s=0.2).cases
     assert case.candidate_us is not None
     assert case.candidate_us > 2000
 
 
-def test_cases_that_are_always_the_same_prove_little(isolator: referee_client.Isolator) -> None:
+def test_cases_that_are_always_the_same_prove_little(device_referee: referee_client.RefereeClient) -> None:
     """An honest kernel is no cheat for that: what its kernels wrote in another call is right in every call here."""
-    found = run(isolator, FIXED, TRITON, "triton")
+    found = run(device_referee, FIXED, TRITON, "triton")
     assert found.status is Status.PASSED, found.error
     assert found.ablation is not None
     assert not found.ablation.replays_still_correct
@@ -106,22 +110,22 @@ def test_cases_that_are_always_the_same_prove_little(isolator: referee_client.Is
     assert [finding.detector for finding in verdict.findings] == ["degenerate_problem"]
 
 
-def test_remembered_answers_are_wrong_where_cases_are_drawn(isolator: referee_client.Isolator) -> None:
+def test_remembered_answers_are_wrong_where_cases_are_drawn(device_referee: referee_client.RefereeClient) -> None:
     remembers = TORCH.replace(
         b"        return scale",
         b"        if not hasattr(self, 'kept'):\n            self.kept = scale * torch.softmax(x, dim=-1)\n"
         b"        return self.kept\n        return scale",
     )
-    found = run(isolator, ROWS, remembers)
+    found = run(device_referee, ROWS, remembers)
     assert found.status is Status.INCORRECT
     assert found.error is not None
     assert found.error.kind == "stale_output"
-    assert run(isolator, FIXED, remembers).status is Status.PASSED, "which is why fixed cases make suspects"
+    assert run(device_referee, FIXED, remembers).status is Status.PASSED, "which is why fixed cases make suspects"
 
 
-def test_the_case_that_is_wrong_is_named_and_the_others_are_tried(isolator: referee_client.Isolator) -> None:
+def test_the_case_that_is_wrong_is_named_and_the_others_are_tried(device_referee: referee_client.RefereeClient) -> None:
     only_small = TORCH.replace(b"dim=-1)", b"dim=-1) + (0.01 if x.shape[1] == 64 else 0)")
-    found = run(isolator, ROWS, only_small)
+    found = run(device_referee, ROWS, only_small)
     assert found.status is Status.INCORRECT
     assert [case.status for case in found.cases] == [Status.INCORRECT, Status.PASSED]
     assert found.error is not None
@@ -137,7 +141,9 @@ def test_the_case_that_is_wrong_is_named_and_the_others_are_tried(isolator: refe
     assert all(output.worst is None for trial in found.correctness.trials if trial.ok for output in trial.outputs)
 
 
-def test_a_cases_tolerance_precedes_the_submitters_and_the_default(isolator: referee_client.Isolator) -> None:
+def test_a_cases_tolerance_precedes_the_submitters_and_the_default(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     problem = b"""
 import torch
 def get_cases():
@@ -146,15 +152,19 @@ def get_cases():
     return [case | {"rtol": 1e-2}, case, case | {"rtol": 1e-6, "atol": 1e-6}]
 """
     rounds = TORCH.replace(b"scale * torch.softmax(x, dim=-1)", b"x.half().float() * scale")
-    assert [case.status.value for case in run(isolator, problem, rounds).cases] == ["passed", "incorrect", "incorrect"]
-    asked = run(isolator, problem, rounds, rtol=1e-2, atol=1e-2).cases
+    assert [case.status.value for case in run(device_referee, problem, rounds).cases] == [
+        "passed",
+        "incorrect",
+        "incorrect",
+    ]
+    asked = run(device_referee, problem, rounds, rtol=1e-2, atol=1e-2).cases
     assert "elements are off by more than 1e-06 + 1e-06·|R|" in asked[2].message
     assert [case.status.value for case in asked] == ["passed", "passed", "incorrect"]
     tolerances = [case.tolerance for case in asked]
     assert tolerances == ["rtol=0.01,atol=1e-05", "rtol=0.01,atol=0.01", "rtol=1e-06,atol=1e-06"]
 
 
-def test_constructor_arguments_several_outputs_and_whole_numbers(isolator: referee_client.Isolator) -> None:
+def test_constructor_arguments_several_outputs_and_whole_numbers(device_referee: referee_client.RefereeClient) -> None:
     problem = b"""
 import torch
 def get_init_inputs(): return [3]
@@ -167,14 +177,14 @@ class ModelNew:
     def __init__(self, n): self.n = n
     def __call__(self, x): return {"sum": x.sum(), "parts": [x * self.n, x % self.n]}
 """
-    found = run(isolator, problem, candidate)
+    found = run(device_referee, problem, candidate)
     assert found.status is Status.PASSED, found.error
     assert [case.name for case in found.cases] == ["case_0"]
-    wrong = run(isolator, problem, candidate.replace(b"x % self.n", b"x % 7"))
+    wrong = run(device_referee, problem, candidate.replace(b"x % self.n", b"x % 7"))
     assert wrong.status is Status.INCORRECT
 
 
-def test_inputs_may_have_names(isolator: referee_client.Isolator) -> None:
+def test_inputs_may_have_names(device_referee: referee_client.RefereeClient) -> None:
     problem = b"""
 import torch
 def get_cases():
@@ -186,15 +196,15 @@ def get_cases():
 class ModelNew:
     def __call__(self, x, exponent): return x ** exponent
 """
-    found = run(isolator, problem, candidate)
+    found = run(device_referee, problem, candidate)
     assert found.status is Status.PASSED, found.error
-    swapped = run(isolator, problem, candidate.replace(b"x, exponent)", b"exponent, x)"))
+    swapped = run(device_referee, problem, candidate.replace(b"x, exponent)", b"exponent, x)"))
     assert [case.status for case in swapped.cases] == [Status.PASSED, Status.INCORRECT], "the second is by position"
 
 
-def test_after_a_call_that_hangs_no_other_case_is_tried(isolator: referee_client.Isolator) -> None:
+def test_after_a_call_that_hangs_no_other_case_is_tried(device_referee: referee_client.RefereeClient) -> None:
     hangs = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(60)\n        return")
-    found = run(isolator, ROWS, hangs, call_timeout_s=1.0)
+    found = run(device_referee, ROWS, hangs, call_timeout_s=1.0)
     assert found.status is Status.TIMEOUT
     assert [case.name for case in found.cases] == ["rows of 64"]
 
@@ -209,14 +219,14 @@ def test_after_a_call_that_hangs_no_other_case_is_tried(isolator: referee_client
         (b"def get_cases(): raise KeyError('data')", "KeyError"),
     ],
 )
-def test_a_broken_problem_is_invalid(isolator: referee_client.Isolator, problem: bytes, says: str) -> None:
-    found = run(isolator, problem, TORCH)
+def test_a_broken_problem_is_invalid(device_referee: referee_client.RefereeClient, problem: bytes, says: str) -> None:
+    found = run(device_referee, problem, TORCH)
     assert found.status is Status.INVALID
     assert found.error is not None
     assert says in found.error.message, found.error
 
 
-def test_the_candidate_cannot_ask_for_the_cases(isolator: referee_client.Isolator) -> None:
+def test_the_candidate_cannot_ask_for_the_cases(device_referee: referee_client.RefereeClient) -> None:
     """Neither as a module nor as a file: they are in another process, in another sandbox."""
     asks = (
         b"""
@@ -233,6 +243,6 @@ print("found", reference, found, flush=True)
 """
         + TORCH
     )
-    found = run(isolator, ROWS, asks)
+    found = run(device_referee, ROWS, asks)
     assert found.status is Status.PASSED, found.error
     assert "found None []" in found.testimony.stdout

@@ -28,15 +28,17 @@ SHY = REFERENCE.replace(
 )
 
 
-def _run(isolator: referee_client.Isolator, reference: bytes, *names: str, before: bytes = b"") -> Evaluation:
+def _run(
+    device_referee: referee_client.RefereeClient, reference: bytes, *names: str, before: bytes = b""
+) -> Evaluation:
     candidate = before + REFERENCE.replace(b"class Model(", b"class ModelNew(")
     options = JobOptions(baselines=names, timing_budget_s=0.2, deadline_s=20, call_timeout_s=5, variants=False)
     job = Job(job_id=uuid4(), reference=reference, candidate=candidate, backend="torch", options=options)
-    return isolator.run(job).evaluation
+    return device_referee.run(job).evaluation
 
 
-def test_a_candidate_is_compared_with_the_compiled_reference(isolator: referee_client.Isolator) -> None:
-    evaluation = _run(isolator, REFERENCE, "compile")
+def test_a_candidate_is_compared_with_the_compiled_reference(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = _run(device_referee, REFERENCE, "compile")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
     (found,) = evaluation.timing.baselines
@@ -51,25 +53,27 @@ def test_a_candidate_is_compared_with_the_compiled_reference(isolator: referee_c
     assert found.ci_low <= found.speedup <= found.ci_high
     assert math.log(found.ci_high / found.ci_low) >= math.log(evaluation.timing.ci_high / evaluation.timing.ci_low)
     assert evaluation.stage_ms["baselines"] > 500  # it was compiled
-    again = _run(isolator, REFERENCE, "compile")
+    again = _run(device_referee, REFERENCE, "compile")
     assert again.timing is not None
     assert again.timing.baselines[0].baseline_us == found.baseline_us  # measured once
     assert again.stage_ms["baselines"] < 100
 
 
-def test_a_reference_that_cannot_be_compiled_is_invalid(isolator: referee_client.Isolator) -> None:
-    evaluation = _run(isolator, SHY, "compile")
+def test_a_reference_that_cannot_be_compiled_is_invalid(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = _run(device_referee, SHY, "compile")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
     (found,) = evaluation.timing.baselines
     assert (found.speedup, found.baseline_us) == (None, None)
     assert found.error == "runtime error: TypeError: no heirs, please"
-    assert _run(isolator, REFERENCE).status is Status.PASSED
+    assert _run(device_referee, REFERENCE).status is Status.PASSED
 
 
-def test_a_confined_process_has_a_user_and_a_folder_for_its_compiler(isolator: referee_client.Isolator) -> None:
+def test_a_confined_process_has_a_user_and_a_folder_for_its_compiler(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     """torch asks for the name before it compiles; a uid without an account has none but that of the environment."""
     before = (
         b"import getpass, os\nassert getpass.getuser() and os.access(os.environ['TORCHINDUCTOR_CACHE_DIR'], os.W_OK)"
     )
-    assert _run(isolator, REFERENCE, before=before).status is Status.PASSED
+    assert _run(device_referee, REFERENCE, before=before).status is Status.PASSED

@@ -37,20 +37,20 @@ def job(candidate: bytes = HONEST) -> Job:
     return Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options)
 
 
-def passes(isolator: referee_client.Isolator) -> None:
-    evaluation = isolator.run(job()).evaluation
+def passes(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = device_referee.run(job()).evaluation
     assert evaluation.status is Status.PASSED, evaluation.error
 
 
-def referee(isolator: referee_client.Isolator) -> int:
-    assert isolator._process is not None
-    return isolator._process.pid
+def referee(device_referee: referee_client.RefereeClient) -> int:
+    assert device_referee._process is not None
+    return device_referee._process.pid
 
 
-def helper(isolator: referee_client.Isolator, which: str) -> int:
+def helper(device_referee: referee_client.RefereeClient, which: str) -> int:
     """The process of the referee's own whose command line has all words of HELPERS."""
     words = HELPERS[which].split(" .* ")
-    direct = Path(f"/proc/{referee(isolator)}/task/{referee(isolator)}/children").read_text().split()
+    direct = Path(f"/proc/{referee(device_referee)}/task/{referee(device_referee)}/children").read_text().split()
     for pid in map(int, direct):
         line = Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
         if all(word in line for word in words):
@@ -68,60 +68,62 @@ def kill(pid: int) -> None:
 
 @pytest.mark.parametrize("which", ["builders", "stopwatch", "wakeful"])
 def test_a_helper_that_has_died_is_started_again_before_the_next_evaluation(
-    isolator: referee_client.Isolator, which: str
+    device_referee: referee_client.RefereeClient, which: str
 ) -> None:
-    passes(isolator)
-    before, dead = referee(isolator), helper(isolator, which)
+    passes(device_referee)
+    before, dead = referee(device_referee), helper(device_referee, which)
     kill(dead)
-    passes(isolator)
-    assert helper(isolator, which) != dead
-    assert referee(isolator) == before
+    passes(device_referee)
+    assert helper(device_referee, which) != dead
+    assert referee(device_referee) == before
 
 
-def test_dead_wardens_harm_no_other_process(isolator: referee_client.Isolator) -> None:
+def test_dead_wardens_harm_no_other_process(device_referee: referee_client.RefereeClient) -> None:
     """One above the reference, which is kept, and one above the spare that is ready for the next candidate."""
-    passes(isolator)
-    zygote = helper(isolator, "zygote")
+    passes(device_referee)
+    zygote = helper(device_referee, "zygote")
     children = Path(f"/proc/{zygote}/task/{zygote}/children")
     until(lambda: len(children.read_text().split()) >= 2)  # the spare is started after the evaluation
     for warden in map(int, children.read_text().split()):
         kill(warden)
-    passes(isolator)
-    assert helper(isolator, "zygote") == zygote
+    passes(device_referee)
+    assert helper(device_referee, "zygote") == zygote
 
 
-def test_a_zygote_that_has_died_takes_the_referee_with_it_and_no_job(isolator: referee_client.Isolator) -> None:
-    passes(isolator)
-    before = referee(isolator)
-    kill(helper(isolator, "zygote"))
+def test_a_zygote_that_has_died_takes_the_referee_with_it_and_no_job(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    passes(device_referee)
+    before = referee(device_referee)
+    kill(helper(device_referee, "zygote"))
     with pytest.raises(referee_client.InfrastructureError) as caught:
-        isolator.run(job())
+        device_referee.run(job())
     assert (caught.value.begun, caught.value.cut_short) == (False, True)
-    passes(isolator)
-    assert referee(isolator) != before
+    passes(device_referee)
+    assert referee(device_referee) != before
 
 
 @pytest.mark.parametrize("which", ["zygote", "referee"])
 def test_a_death_during_an_evaluation_is_not_the_candidates_fault(
-    isolator: referee_client.Isolator, which: str
+    device_referee: referee_client.RefereeClient, which: str
 ) -> None:
-    passes(isolator)
-    victim = referee(isolator) if which == "referee" else helper(isolator, which)
+    passes(device_referee)
+    victim = referee(device_referee) if which == "referee" else helper(device_referee, which)
     caught: list[BaseException] = []
 
     def run() -> None:
         try:
-            isolator.run(job(SLOW))
+            device_referee.run(job(SLOW))
         except referee_client.InfrastructureError as error:
             caught.append(error)
 
-    isolator._begun = False
+    device_referee._begun = False
     at_it = threading.Thread(target=run)
     at_it.start()
-    until(lambda: isolator._begun)
+    until(lambda: device_referee._begun)
     kill(victim)
     at_it.join()
     (error,) = caught
     assert isinstance(error, referee_client.InfrastructureError)
     assert (error.begun, error.cut_short) == (True, True), error
-    passes(isolator)
+    passes(device_referee)

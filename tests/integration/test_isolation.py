@@ -14,7 +14,7 @@ from workers.worker import referee_client
 
 
 def test_what_the_problem_chooses_of_numerics_holds_for_the_candidate_and_is_stored(
-    isolator: referee_client.Isolator,
+    device_referee: referee_client.RefereeClient,
 ) -> None:
     chooses = b"import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n" + REFERENCE
     looks = HONEST.replace(b"class ModelNew(", b"FOUND = torch.backends.cuda.matmul.allow_tf32\nclass ModelNew(")
@@ -25,17 +25,17 @@ def test_what_the_problem_chooses_of_numerics_holds_for_the_candidate_and_is_sto
         (REFERENCE, "TF32: False", "matmul fp32, convolution TF32, rnn TF32"),
         (chooses, "TF32: True", "matmul TF32, convolution TF32, rnn TF32"),
     ):
-        evaluation = isolator.run(job(says, reference)).evaluation
+        evaluation = device_referee.run(job(says, reference)).evaluation
         assert evaluation.status is Status.PASSED, evaluation.error
         assert found in evaluation.testimony.stdout
         assert evaluation.environment.numerics == words
 
 
-def test_the_code_of_kernels_comes_beside_the_evaluation(isolator: referee_client.Isolator) -> None:
+def test_the_code_of_kernels_comes_beside_the_evaluation(device_referee: referee_client.RefereeClient) -> None:
     zoo = Path(__file__).parents[1] / "zoo"
     reference = (zoo / "problems" / "row_softmax.py").read_bytes()
     candidate = (zoo / "honest" / "row_softmax_triton.py").read_bytes()
-    measured = isolator.run(job(candidate, reference, "triton", deadline_s=60))
+    measured = device_referee.run(job(candidate, reference, "triton", deadline_s=60))
     assert measured.evaluation.status is Status.PASSED, measured.evaluation.error
     assert [(each.kernel, each.form) for each in measured.codes] == [
         ("softmax", "ttir"),
@@ -43,11 +43,13 @@ def test_the_code_of_kernels_comes_beside_the_evaluation(isolator: referee_clien
         ("softmax", "ptx"),
     ]
     assert ".visible .entry softmax(" in measured.codes[-1].text
-    assert isolator.run(job(HONEST)).codes == ()
+    assert device_referee.run(job(HONEST)).codes == ()
 
 
-def test_an_honest_candidate_passes_with_a_speedup_and_its_interval(isolator: referee_client.Isolator) -> None:
-    measured = isolator.run(job(HONEST, timing_budget_s=0.5))
+def test_an_honest_candidate_passes_with_a_speedup_and_its_interval(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    measured = device_referee.run(job(HONEST, timing_budget_s=0.5))
     evaluation = measured.evaluation
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
@@ -58,8 +60,8 @@ def test_an_honest_candidate_passes_with_a_speedup_and_its_interval(isolator: re
     assert b"traceEvents" in measured.timeline
 
 
-def test_kernelgyms_figure_stands_beside_assays(isolator: referee_client.Isolator) -> None:
-    evaluation = run(isolator, HONEST, timing_budget_s=0.1, protocol="kernelgym")
+def test_kernelgyms_figure_stands_beside_assays(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = run(device_referee, HONEST, timing_budget_s=0.1, protocol="kernelgym")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
     events = evaluation.timing.event_timing
@@ -67,29 +69,31 @@ def test_kernelgyms_figure_stands_beside_assays(isolator: referee_client.Isolato
     assert events.trials == 100
     assert events.speedup == pytest.approx(events.reference_us / events.candidate_us)
     assert 0.2 < events.speedup / evaluation.timing.speedup < 5  # another clock, the same two functions
-    usual = run(isolator, HONEST, timing_budget_s=0.1).timing
+    usual = run(device_referee, HONEST, timing_budget_s=0.1).timing
     assert usual is not None
     assert usual.event_timing is None
 
 
-def test_the_device_time_of_the_cpu_is_not_measured_and_says_why(isolator: referee_client.Isolator) -> None:
-    evaluation = run(isolator, HONEST, timing_budget_s=0.1, device_time=True)
+def test_the_device_time_of_the_cpu_is_not_measured_and_says_why(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = run(device_referee, HONEST, timing_budget_s=0.1, device_time=True)
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
     assert evaluation.timing.device == DeviceTiming(error="CUDA graphs need a GPU")
     assert evaluation.stage_ms["device_time"] < 100
-    usual = run(isolator, HONEST, timing_budget_s=0.1)
+    usual = run(device_referee, HONEST, timing_budget_s=0.1)
     assert usual.timing is not None
     assert usual.timing.device is None
     assert "device_time" not in usual.stage_ms
 
 
-def test_a_reference_that_returns_the_same_buffer_every_time_is_no_constant(isolator: referee_client.Isolator) -> None:
+def test_a_reference_that_returns_the_same_buffer_every_time_is_no_constant(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     reference = REFERENCE.replace(b"class Model(", b"BUFFER = torch.empty(16, 32)\nclass Model(")
     reference = reference.replace(b"return torch.relu(", b"return torch.mul(torch.relu(").replace(
         b" * scale", b", scale, out=BUFFER)"
     )
-    found = isolator.run(job(HONEST, reference)).evaluation
+    found = device_referee.run(job(HONEST, reference)).evaluation
     assert found.status is Status.PASSED, found.error
     assert found.correctness is not None
     assert found.correctness.output_constant is False
@@ -98,8 +102,8 @@ def test_a_reference_that_returns_the_same_buffer_every_time_is_no_constant(isol
     assert "input 0" not in found.correctness.insensitive_to
 
 
-def test_seeds_are_secret_and_differ(isolator: referee_client.Isolator) -> None:
-    seeds = {run(isolator, HONEST).seed for _ in range(3)}
+def test_seeds_are_secret_and_differ(device_referee: referee_client.RefereeClient) -> None:
+    seeds = {run(device_referee, HONEST).seed for _ in range(3)}
     assert len(seeds) == 3
 
 
@@ -129,26 +133,26 @@ class ModelNew(torch.nn.Module):
 
 
 @pytest.mark.skipif(bool(toolchain.missing(cuda=False)), reason="no C++ compiler or no ninja on this host")
-def test_c_plus_plus_is_compiled_within_the_layers(isolator: referee_client.Isolator) -> None:
-    evaluation = run(isolator, COMPILED.encode(), call_timeout_s=60, deadline_s=90)
+def test_c_plus_plus_is_compiled_within_the_layers(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = run(device_referee, COMPILED.encode(), call_timeout_s=60, deadline_s=90)
     assert evaluation.status is Status.PASSED, evaluation.error
 
 
-def test_the_layers_are_reported(isolator: referee_client.Isolator) -> None:
-    environment = run(isolator, HONEST).environment
+def test_the_layers_are_reported(device_referee: referee_client.RefereeClient) -> None:
+    environment = run(device_referee, HONEST).environment
     assert "no new privileges" in environment.sandbox
     assert "resource limits" in environment.sandbox
     assert not set(environment.sandbox) & set(environment.sandbox_missing)
 
 
-def test_output_is_capped_and_does_not_block(isolator: referee_client.Isolator) -> None:
-    evaluation = run(isolator, in_forward("print('x' * 10_000_000)"))
+def test_output_is_capped_and_does_not_block(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = run(device_referee, in_forward("print('x' * 10_000_000)"))
     assert evaluation.status is Status.PASSED
     assert 0 < len(evaluation.testimony.stdout) <= 16 << 10
 
 
-def test_a_candidate_too_large_is_told_so(isolator: referee_client.Isolator) -> None:
-    evaluation = run(isolator, HONEST + b"#" * (5 << 20))
+def test_a_candidate_too_large_is_told_so(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = run(device_referee, HONEST + b"#" * (5 << 20))
     assert evaluation.status is Status.COMPILE_ERROR
     assert evaluation.error is not None
     assert "5,24" in evaluation.error.message
@@ -168,41 +172,43 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_a_failing_reference_is_not_blamed_on_the_candidate(isolator: referee_client.Isolator, name: str) -> None:
+def test_a_failing_reference_is_not_blamed_on_the_candidate(
+    device_referee: referee_client.RefereeClient, name: str
+) -> None:
     reference, message = REFERENCES[name]
-    evaluation = isolator.run(job(HONEST, reference)).evaluation
+    evaluation = device_referee.run(job(HONEST, reference)).evaluation
     assert evaluation.status is Status.INVALID
     assert not evaluation.valid
     assert evaluation.error is not None
     assert message in evaluation.error.message
-    assert run(isolator, HONEST).status is Status.PASSED
+    assert run(device_referee, HONEST).status is Status.PASSED
 
 
-def test_cuda_on_the_cpu_device_is_invalid(isolator: referee_client.Isolator) -> None:
-    evaluation = isolator.run(job(HONEST, backend="cuda")).evaluation
+def test_cuda_on_the_cpu_device_is_invalid(device_referee: referee_client.RefereeClient) -> None:
+    evaluation = device_referee.run(job(HONEST, backend="cuda")).evaluation
     assert evaluation.status is Status.INVALID
     assert evaluation.error is not None
     assert evaluation.error.kind == "needs_gpu"
 
 
-def test_a_dead_referee_is_our_fault_and_is_replaced(isolator: referee_client.Isolator) -> None:
-    run(isolator, HONEST)
-    assert isolator._process is not None
-    threading.Timer(0.5, isolator._process.kill).start()
+def test_a_dead_referee_is_our_fault_and_is_replaced(device_referee: referee_client.RefereeClient) -> None:
+    run(device_referee, HONEST)
+    assert device_referee._process is not None
+    threading.Timer(0.5, device_referee._process.kill).start()
     with pytest.raises(referee_client.InfrastructureError, match="referee ended"):
-        isolator.run(job(in_forward("while True: pass"), call_timeout_s=60, deadline_s=60))
-    assert run(isolator, HONEST).status is Status.PASSED
+        device_referee.run(job(in_forward("while True: pass"), call_timeout_s=60, deadline_s=60))
+    assert run(device_referee, HONEST).status is Status.PASSED
 
 
-def test_cancelling_ends_a_running_job_at_once(isolator: referee_client.Isolator) -> None:
-    threading.Timer(0.5, isolator.cancel).start()
+def test_cancelling_ends_a_running_job_at_once(device_referee: referee_client.RefereeClient) -> None:
+    threading.Timer(0.5, device_referee.cancel).start()
     with pytest.raises(referee_client.CancelledError):
-        isolator.run(job(in_forward("while True: pass"), call_timeout_s=60, deadline_s=60))
-    assert run(isolator, HONEST).status is Status.PASSED
+        device_referee.run(job(in_forward("while True: pass"), call_timeout_s=60, deadline_s=60))
+    assert run(device_referee, HONEST).status is Status.PASSED
 
 
-def test_empty_files_are_limited_in_number(isolator: referee_client.Isolator) -> None:
-    if any("own mounts" in layer for layer in isolator.start().sandbox_missing):
+def test_empty_files_are_limited_in_number(device_referee: referee_client.RefereeClient) -> None:
+    if any("own mounts" in layer for layer in device_referee.start().sandbox_missing):
         pytest.skip("candidates have no scratch folder of their own on this host")
     makes = in_forward(
         """
@@ -217,7 +223,7 @@ def test_empty_files_are_limited_in_number(isolator: referee_client.Isolator) ->
                 print(folder, made, error.strerror, flush=True)
         """
     )
-    said = run(isolator, makes).testimony.stdout
+    said = run(device_referee, makes).testimony.stdout
     for folder in ("/tmp", "/dev/shm"):
         (found,) = set(re.findall(rf"^{folder} (\d+) No space left on device$", said, re.M)[:1])
         assert layers.SCRATCH_INODES // 2 < int(found) <= layers.SCRATCH_INODES

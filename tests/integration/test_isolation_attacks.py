@@ -14,7 +14,9 @@ from tests.waiting import until
 from workers.worker import referee_client
 
 
-def test_nothing_is_left_running_and_the_next_candidate_is_unharmed(isolator: referee_client.Isolator) -> None:
+def test_nothing_is_left_running_and_the_next_candidate_is_unharmed(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     leaver = in_forward("""
         import os, sys, time
         for _ in range(3):
@@ -23,9 +25,9 @@ def test_nothing_is_left_running_and_the_next_candidate_is_unharmed(isolator: re
                 open("/proc/self/comm", "w").write("assay-leftover")
                 time.sleep(600)
     """)
-    run(isolator, leaver)
+    run(device_referee, leaver)
     _require_gone("assay-leftover")
-    assert run(isolator, HONEST).status is Status.PASSED
+    assert run(device_referee, HONEST).status is Status.PASSED
 
 
 def _processes_named(name: str) -> list[str]:
@@ -54,16 +56,16 @@ if os.fork() == 0:
 """
 
 
-def test_hidden_processes_end_with_their_candidate(isolator: referee_client.Isolator) -> None:
+def test_hidden_processes_end_with_their_candidate(device_referee: referee_client.RefereeClient) -> None:
     """Orphans of a session of their own, and (where the system-call filter allowed it) children of its parent."""
-    assert run(isolator, in_forward(HIDING)).status is Status.PASSED
+    assert run(device_referee, in_forward(HIDING)).status is Status.PASSED
     _require_gone("assay-orphan", "assay-sibling")
 
 
-def test_hidden_processes_end_with_a_referee_that_is_killed(isolator: referee_client.Isolator) -> None:
-    threading.Timer(1.0, isolator.cancel).start()
+def test_hidden_processes_end_with_a_referee_that_is_killed(device_referee: referee_client.RefereeClient) -> None:
+    threading.Timer(1.0, device_referee.cancel).start()
     with pytest.raises(referee_client.CancelledError):
-        isolator.run(job(in_forward(HIDING + "while True: pass"), call_timeout_s=60, deadline_s=60))
+        device_referee.run(job(in_forward(HIDING + "while True: pass"), call_timeout_s=60, deadline_s=60))
     _require_gone("assay-orphan", "assay-sibling")
 
 
@@ -103,10 +105,10 @@ if found: raise SystemError(f"FOUND {found}")
 )
 
 
-def test_a_successor_finds_nothing_that_was_left_for_it(isolator: referee_client.Isolator) -> None:
+def test_a_successor_finds_nothing_that_was_left_for_it(device_referee: referee_client.RefereeClient) -> None:
     """Files in every folder and cache that could be shared, shared memory; by the name that the poisoner chose."""
-    assert run(isolator, POISONER.encode() + HONEST).status is Status.PASSED
-    evaluation = run(isolator, SUCCESSOR.encode() + HONEST)
+    assert run(device_referee, POISONER.encode() + HONEST).status is Status.PASSED
+    evaluation = run(device_referee, SUCCESSOR.encode() + HONEST)
     assert evaluation.status is Status.PASSED, evaluation.error
 
 
@@ -136,18 +138,22 @@ CONVERSATIONS = {
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_a_process_that_breaks_the_protocol_harms_only_itself(isolator: referee_client.Isolator, name: str) -> None:
+def test_a_process_that_breaks_the_protocol_harms_only_itself(
+    device_referee: referee_client.RefereeClient, name: str
+) -> None:
     code, expected = CONVERSATIONS[name]
-    referee = isolator.start() and isolator._process
+    referee = device_referee.start() and device_referee._process
     timeout_s = 2.0 if Status.TIMEOUT in expected else 30.0
-    evaluation = run(isolator, in_forward(CONVERSATION + code), call_timeout_s=timeout_s, deadline_s=60)
+    evaluation = run(device_referee, in_forward(CONVERSATION + code), call_timeout_s=timeout_s, deadline_s=60)
     assert evaluation.status in expected, evaluation.error
-    assert isolator._process is referee
-    assert run(isolator, HONEST).status is Status.PASSED
+    assert device_referee._process is referee
+    assert run(device_referee, HONEST).status is Status.PASSED
 
 
-def test_random_bytes_in_all_that_is_shared_are_neither_believed_nor_fatal(isolator: referee_client.Isolator) -> None:
-    found = fuzz_control.fuzz(isolator, seconds=4.0, seed=7)
+def test_random_bytes_in_all_that_is_shared_are_neither_believed_nor_fatal(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    found = fuzz_control.fuzz(device_referee, seconds=4.0, seed=7)
     assert (found["wrong"], found["referees"]) == ([], 1)
 
 
@@ -167,7 +173,7 @@ PROBES = {
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the layers are those of a root worker")
 @pytest.mark.parametrize("name", PROBES)
-def test_what_a_candidate_must_not_reach(isolator: referee_client.Isolator, name: str) -> None:
+def test_what_a_candidate_must_not_reach(device_referee: referee_client.RefereeClient, name: str) -> None:
     helpers = """
 def _link(fd):
     import os
@@ -183,7 +189,7 @@ def _tried(act, *refused):
     source = helpers.encode() + probe.encode() + b"\nif found: raise SystemError(f'FOUND {found}')\n" + HONEST
     os.environ["ASSAY_TEST_SECRET"] = "do not show"
     try:
-        evaluation = run(isolator, source)
+        evaluation = run(device_referee, source)
     finally:
         del os.environ["ASSAY_TEST_SECRET"]
     assert evaluation.status is Status.PASSED, evaluation.error

@@ -82,7 +82,7 @@ try:
     referee_client.require_sandbox(allow_weak=False)
 except referee_client.InfrastructureError as error:
     said = str(error)
-with referee_client.Isolator("cpu", allow_weak_sandbox=True) as weak:
+with referee_client.RefereeClient("cpu", allow_weak_sandbox=True) as weak:
     evaluation = weak.run(job(HONEST)).evaluation
 print(json.dumps([said, evaluation.status, evaluation.environment.sandbox_missing]))
 """

@@ -1,4 +1,4 @@
-"""A real Celery worker on real servers, with an isolator that pretends."""
+"""A real Celery worker on real servers, with a referee that pretends."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_hundred_cases_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_worker_waits_longer_by_what_the_referee_says_and_no_longer() -> None:
-    isolator = referee_client.Isolator("cpu")
+    device_referee = referee_client.RefereeClient("cpu")
     ours, theirs = socket.socketpair()
     with ours, theirs:
 
@@ -82,9 +82,9 @@ def test_a_worker_waits_longer_by_what_the_referee_says_and_no_longer() -> None:
 
         speaking = threading.Thread(target=referee)
         speaking.start()
-        assert isolator._next_answer(ours, deadline=time.monotonic() + 0.1) == {"answer": 1}
+        assert device_referee._next_answer(ours, deadline=time.monotonic() + 0.1) == {"answer": 1}
         speaking.join()
-        assert (isolator._begun, isolator.more_s) == (True, 30.0)
-        isolator.more_s = 0.0
+        assert (device_referee._begun, device_referee.more_s) == (True, 30.0)
+        device_referee.more_s = 0.0
         with pytest.raises(TimeoutError):
-            isolator._next_answer(ours, deadline=time.monotonic())
+            device_referee._next_answer(ours, deadline=time.monotonic())

@@ -26,9 +26,9 @@ JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="triton", d
 def _asked_too_much(*, drops: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A shared referee that does not answer in time; one that `drops` what nobody wants any more, or hangs."""
     ours, theirs = socket.socketpair()
-    isolator = referee_client.Isolator("h200", slots=2)
+    device_referee = referee_client.RefereeClient("h200", slots=2)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process, ours, theirs:
-        isolator._channel, isolator._referee_pid = ours, process.pid
+        device_referee._channel, device_referee._referee_pid = ours, process.pid
 
         def referee() -> None:
             assert worker_socket.receive(theirs) is not None
@@ -40,7 +40,7 @@ def _asked_too_much(*, drops: bool) -> Iterator[subprocess.Popen[bytes]]:
         thread.start()
         worker_socket.send(ours, worker_socket.from_job(JOB))
         with pytest.raises(referee_client.InfrastructureError, match=r"no answer within 0\.1 s"):
-            isolator._receive(0.1)
+            device_referee._receive(0.1)
         thread.join()
         yield process
 

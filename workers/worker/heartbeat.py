@@ -54,7 +54,7 @@ class Heartbeat:
         self.stop()
 
     def stop(self) -> None:
-        """Stop the thread.  No `stop_work` follows: the isolator's next job is another one."""
+        """Stop the thread.  No `stop_work` follows: the client's next job is another one."""
         self._over.set()
         self._thread.join()
 

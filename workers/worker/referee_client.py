@@ -94,12 +94,12 @@ def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
     return report.marks
 
 
-class Isolator:
+class RefereeClient:
     """Access to a referee of one device, which is restarted after a failure.  Use as a context manager.
 
     One thread launches and runs; another may wait until the referee is ready, cancel, or close.
 
-    With one slot the referee belongs to this isolator and dies with the thread that launched it (prctl(2),
+    With one slot the referee belongs to this client and dies with the thread that launched it (prctl(2),
     PR_SET_PDEATHSIG), which must therefore live as long as the process.  With several slots, all processes that serve
     the device share one referee, because a GPU's contexts, warm processes and references are too expensive to have in
     each.  The first process launches it, and it ends after the last one."""
@@ -116,7 +116,7 @@ class Isolator:
     ) -> None:
         """Starts nothing before the first job, `start` or `launch`.
 
-        `slots`: evaluations in flight on the device, each with its own isolator.  `allow_weak_sandbox`: serve although
+        `slots`: evaluations in flight on the device, each with its own client.  `allow_weak_sandbox`: serve although
         a confined process can do forbidden acts, and record that in every evaluation.  `steady`: on a GPU, prepare
         candidates' processes only while no candidate is timed."""
         self._device_class = device_class
@@ -129,7 +129,7 @@ class Isolator:
         self._shares = slots > 1 and device_class != "cpu"
         self._process: subprocess.Popen[bytes] | None = None
         self._launched: list[subprocess.Popen[bytes]] = []
-        """Shared referees that this isolator launched and left, until they have ended and been waited for."""
+        """Shared referees that this client launched and left, until they have ended and been waited for."""
         self._referee_pid: int | None = None
         self._channel: socket.socket | None = None
         self._cancelled = threading.Event()
@@ -321,7 +321,7 @@ class Isolator:
         elif process is not None:
             process.kill()
 
-    def __enter__(self) -> Isolator:
+    def __enter__(self) -> RefereeClient:
         return self
 
     def __exit__(

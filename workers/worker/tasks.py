@@ -65,7 +65,7 @@ class Evaluator:
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
         self._slots = settings.concurrency
         weak = settings.allow_weak_sandbox
-        self._isolator = referee_client.Isolator(
+        self._referee = referee_client.RefereeClient(
             settings.device_class,
             node,
             settings.device_index,
@@ -79,7 +79,7 @@ class Evaluator:
         """Launch the referee now, so that the first job does not wait for torch.  A failure is logged, and the first
         job tries again.  To be called in the thread that evaluates: the referee dies with it."""
         try:
-            self._isolator.launch()
+            self._referee.launch()
         except referee_client.InfrastructureError as error:
             self._log_unready(error)
         else:
@@ -87,7 +87,7 @@ class Evaluator:
 
     def _wait_ready(self) -> None:
         try:
-            self._isolator.wait_ready()
+            self._referee.wait_ready()
         except referee_client.CancelledError:
             return  # together with the first job
         except referee_client.InfrastructureError as error:
@@ -101,7 +101,7 @@ class Evaluator:
 
     def close(self) -> None:
         """End the referee and close all connections."""
-        self._isolator.close()
+        self._referee.close()
         self._database.dispose()
 
     def evaluate(self, queue: str) -> None:
@@ -157,9 +157,9 @@ class Evaluator:
 
     def _evaluate(self, lease: leases.Lease, faults: int) -> None:
         job_id = lease.job.job_id
-        settings, isolator = self._settings, self._isolator
+        settings, referee = self._settings, self._referee
         with Heartbeat(
-            self._database, lease, self._place, settings.lease_s, isolator.cancel, lambda: isolator.more_s
+            self._database, lease, self._place, settings.lease_s, referee.cancel, lambda: referee.more_s
         ) as heartbeat:
             try:
                 with tracing.span("job.isolate", job_id):
@@ -191,12 +191,12 @@ class Evaluator:
         """The referee's measurement.  If the job could not begin because a process of Assay's had ended, that process
         is started again and the job tried once more in the same attempt."""
         try:
-            return self._isolator.run(lease.job)
+            return self._referee.run(lease.job)
         except referee_client.InfrastructureError as error:
             if error.begun or isinstance(error, referee_client.DeviceUnhealthyError):
                 raise
             _log.warning("job %s: could not begin, once more: %s", lease.job.job_id, error)
-        return self._isolator.run(lease.job)
+        return self._referee.run(lease.job)
 
     def _stored(
         self,
@@ -266,7 +266,7 @@ class Evaluator:
 
     def _describe(self) -> None:
         """Report the device's identity once the referee knows it and the worker has registered the device."""
-        environment = self._isolator.environment
+        environment = self._referee.environment
         if self._described or environment is None:
             return
         fingerprint = asdict(environment) | {"slots": self._slots}
