@@ -96,7 +96,7 @@ class KernelRollouts:
             "completion_ids": [line.ids for line in lines],
             "logprobs": None if any(line.logprobs is None for line in lines) else [line.logprobs for line in lines],
             "env_mask": [line.mask for line in lines],
-            "turn_rewards": [line.session.rewards for line in lines],
+            "turn_rewards": [_rewards(line.session) for line in lines],
             "stop_reasons": [str(line.session.stop_reason) for line in lines],
         }
 
@@ -149,6 +149,11 @@ class _Line:
         self.ids += new
         self.mask += [1] * len(new)
         self.logprobs = None if logprobs is None or self.logprobs is None else [*self.logprobs, *logprobs]
+
+
+def _rewards(session: KernelSession) -> list[float | None]:
+    """One a turn; none at all where the end says nothing about the model: the trajectory belongs to no group."""
+    return [None if session.unfinished else reward for reward in session.rewards]
 
 
 def _key(messages: Sequence[Mapping[str, str]]) -> str:

@@ -43,6 +43,13 @@ class KernelData(vf.TaskData):  # type: ignore[misc]  # not installed where type
 class KernelTask(vf.Task[KernelData, vf.State, vf.TaskConfig]):  # type: ignore[misc]
     """Scores of a dialogue, from the facts that the environment put on the trace."""
 
+    async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
+        """Fail the rollout of which a reward is missing.  An error recorded earlier would leave it scored: verifiers
+        says at the end of a rollout whether it is good, by what was raised."""
+        await super().finalize(trace, runtime)
+        if trace.info.get("no_score"):
+            raise NoScoreError(f"no score: {trace.info['stop_reason']}")
+
     @vf.reward  # type: ignore[untyped-decorator]
     async def turns(self, trace: vf.Trace) -> float:
         """Sum of the turns' rewards."""
@@ -131,5 +138,4 @@ def _record(trace: vf.Trace, session: KernelSession) -> None:
     trace.info |= sessions.figures(session)
     trace.info["turn_rewards"] = [reward for reward in session.rewards if reward is not None]
     trace.info["stop_reason"] = str(session.stop_reason)
-    if None in session.rewards:
-        trace.record_error(NoScoreError(f"no score: {session.stop_reason}"))
+    trace.info["no_score"] = None in session.rewards

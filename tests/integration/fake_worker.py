@@ -11,7 +11,7 @@
     where PATH        appends the index of the device to the file
     log PATH          appends a line to the file, so that a test can count and order executions; others may follow
 
-A whole module begins with `# passes` or `# fails`, and that is what becomes of it.
+A whole module begins with `# passes`, `# fails` or `# fault`, and that is what becomes of it.
 A problem by cases is answered by cases, of which the second is wrong.
 Started as `celery -A tests.integration.fake_worker worker` (`fakes.WORKER`) in the root of the checkout.  A launch that
 finds the file FAKE_GATE notes its pid there and waits until the file is gone."""
@@ -54,6 +54,8 @@ class FakeIsolator:
 
     def run(self, job: Job) -> referee_client.Measured:
         self._cancelled.clear()
+        if job.candidate.startswith(b"# fault"):
+            self._fault("")
         if job.candidate.startswith(b"# "):
             passes = job.candidate.startswith(b"# passes")
             return referee_client.Measured(evaluation=profiled() if passes else incorrect(), timeline=b"{}")

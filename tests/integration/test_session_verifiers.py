@@ -81,13 +81,8 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kernel_assay", verifiers)
 
 
-@pytest.mark.usefixtures("_worker", "plugins")
-def test_a_trace_has_the_reward_of_every_turn(
-    connected: Client,
-    model: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def episode_of(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An episode that verifiers itself plays with the model."""
     from verifiers.v1.clients import ModelContext
     from verifiers.v1.configs.client import EvalClientConfig
     from verifiers.v1.utils.loaders import environment_class, load_environment
@@ -109,7 +104,14 @@ def test_a_trace_has_the_reward_of_every_turn(
         async with env.serving():
             return await env.run_episode(task, ctx)
 
-    episode = asyncio.run(played())
+    return asyncio.run(played())
+
+
+@pytest.mark.usefixtures("_worker", "plugins")
+def test_a_trace_has_the_reward_of_every_turn(
+    connected: Client, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    episode = episode_of(model, tmp_path, monkeypatch)
     assert [str(each) for each in episode.errors] == []
     (trace,) = episode.traces
     assert (trace.ok, trace.errors) == (True, [])
@@ -120,3 +122,14 @@ def test_a_trace_has_the_reward_of_every_turn(
     (kept,) = stored(connected)
     assert [turn.response for turn in kept.turns] == [FAILS, PASSES]
     assert kept.run == "vf"
+
+
+@pytest.mark.usefixtures("_worker", "plugins")
+def test_a_fault_of_the_evaluator_is_an_error_of_the_trace(
+    connected: Client, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "PASSES", PASSES.replace("passes", "fault"))
+    (trace,) = episode_of(model, tmp_path, monkeypatch).traces
+    assert trace.has_error
+    assert trace.rewards == {}
+    assert "evaluator_error" in str(trace.errors)

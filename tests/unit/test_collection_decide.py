@@ -170,6 +170,25 @@ def test_a_rollout_stops_by_its_own_budget(name: str) -> None:
     assert len(tree) < max(2, spec.most_attempts) or len(tree) == spec.most_attempts == 1
 
 
+@pytest.mark.parametrize(
+    ("rewards", "stops", "reason"),
+    [
+        ([1.0], {"solved": True}, StopReason.SOLVED),
+        ([1.0, 2.0], {}, StopReason.MAX_TURNS),
+        ([1.0], {}, StopReason.BUDGET),
+    ],
+)
+def test_an_end_that_uses_the_budget_up_is_no_end_by_the_budget(
+    rewards: list[float], stops: dict[str, object], reason: StopReason
+) -> None:
+    changes = {"strategy": {"name": "sequential", "turns": 2}, "stops": stops}
+    spec = specification("sequential", budgets={"rollout": {"calls": len(rewards)}}, **changes)
+    nodes = [replace(node, outcome=replace(node.outcome, label="clean")) for node in line_of(rewards) if node.outcome]
+    decision = decide(spec, Tree().with_nodes(nodes), Amounts(calls=len(rewards)), DRAWS)
+    assert decision.stop is not None
+    assert decision.stop.reason is reason
+
+
 def line_of(rewards: list[float]) -> list[Node]:
     return [
         Node(key=f"0.{turn}", turn=turn, outcome=Outcome(status="passed", correct=True, reward=value))

@@ -19,13 +19,16 @@ def decide(spec: Spec, tree: Tree, spent: Amounts, draws: Draws) -> Decision:
     """Attempts that the rollout makes now, or its end, or neither while it waits for attempts on their way.
 
     `spent`: by the rollout so far."""
-    stop = _by_budget(spec, tree, spent)
-    if stop is not None:
-        return Decision(stop=stop) if all(node.done for node in tree) else WAIT
+    refused = next((node.outcome for node in tree if node.outcome and node.outcome.fault is StopReason.BUDGET), None)
+    if refused is not None:
+        return _ended(tree, _by_budget(tree, refused.detail))
     setting = Setting(draws=draws, stops=spec.stops, context=spec.context, endpoints=spec.models)
     decision = spec.growth.decide(tree, spec.strategy_options, setting)
     if decision.stop is not None:
-        return decision if all(node.done for node in tree) else WAIT
+        return _ended(tree, decision.stop)
+    exhausted = used_up(spec.budgets.rollout, spent)
+    if exhausted is not None:  # after the strategy: an end that used the budget up exactly is no end by the budget
+        return _ended(tree, _by_budget(tree, f"rollout: {exhausted}"))
     return Decision(generate=tuple(_complete(each, spec, draws) for each in decision.generate if each.key not in tree))
 
 
@@ -38,13 +41,13 @@ def used_up(caps: Caps, spent: Amounts) -> str | None:
     return None
 
 
-def _by_budget(spec: Spec, tree: Tree, spent: Amounts) -> Stop | None:
+def _ended(tree: Tree, stop: Stop) -> Decision:
+    """The end, once nothing is on its way."""
+    return Decision(stop=stop) if all(node.done for node in tree) else WAIT
+
+
+def _by_budget(tree: Tree, detail: str) -> Stop:
     """The end by a budget: of the rollout, or one that refused an attempt."""
-    refused = [node.outcome for node in tree if node.outcome and node.outcome.fault is StopReason.BUDGET]
-    exhausted = used_up(spec.budgets.rollout, spent)
-    if not refused and exhausted is None:
-        return None
-    detail = refused[0].detail if refused else f"rollout: {exhausted}"
     reason = StopReason.MAX_TOKENS if detail == "rollout: tokens" else StopReason.BUDGET
     return Stop(reason=reason, detail=detail, picked=tuple(node.key for node in best(tree)[:1]))
 
