@@ -11,7 +11,7 @@ _TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
 class Kind(StrEnum):
-    """Kind of thing that comments and tags are on."""
+    """Kind of object that comments and tags refer to."""
 
     PROBLEM = "problem"
     TRAJECTORY = "trajectory"

@@ -62,7 +62,7 @@ class _Known:
 
 @dataclass(kw_only=True)
 class Index:
-    """A held-out list, ready to be asked."""
+    """A held-out list, indexed for queries."""
 
     held_out: Iterable[HeldOut]
     _known: list[_Known] = field(init=False)

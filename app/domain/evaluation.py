@@ -41,7 +41,7 @@ class EvaluationError:
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
-    """An element of an output beside its expected value.  Values are texts: they may be NaN, infinite or complex."""
+    """An element of an output, with its expected value.  Values are texts: they may be NaN, infinite or complex."""
 
     index: tuple[int, ...]
     """Position in the output's shape; empty for an output without dimensions."""
@@ -97,7 +97,7 @@ class Trial:
     inputs_changed: tuple[int, ...] = ()
     """Inputs with bytes that differ after the call although the reference leaves them alone."""
     late_writes: tuple[int, ...] = ()
-    """Outputs with bytes that changed after the candidate had said that it was done."""
+    """Outputs with bytes that changed after the candidate had reported that it was done."""
     case: str = ""
     """Its name, of a problem by cases."""
     variant: str = "own"
@@ -108,7 +108,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class PeerRule:
-    """Another evaluator's rule on the same outputs: reported beside Assay's, never used."""
+    """Result of another evaluator's rule for the same outputs: reported, without effect on the status."""
 
     name: str
     """`allclose_1e-2` (KernelBench, KernelGYM), `allclose_1e-4`."""
@@ -129,7 +129,7 @@ class Correctness:
     output_constant: bool = False
     """The reference gave the same output for every seed: the problem is degenerate."""
     deterministic: bool | None = None
-    """True if the candidate gave the same bytes twice for the same inputs; None where it was not asked."""
+    """True if the candidate gave the same bytes twice for the same inputs; None if that was not tested."""
     propagates_nonfinite: bool | None = None
     """True if NaN and infinities came out where the reference has them; never counted against the candidate."""
     precision_class: str | None = None
@@ -242,13 +242,13 @@ class FreshWeights:
     seed: str
     """Seed of the inputs, hexadecimal."""
     still_correct: bool | None
-    """None where nothing can be said, for the reason given."""
+    """None if unknown, for the reason given."""
     outputs: tuple[OutputCheck, ...] = ()
     """Checks of the call that counts."""
     second_process: bool = False
     """True if that is a call of a second process, made because the answer of the first one's new model was wrong."""
     reason: str = ""
-    """Reason why nothing can be said, or why it ended without an answer."""
+    """Reason why the result is unknown, or why the call ended without an answer."""
     kernels_matter: bool | None = None
     """Where its kernels did not matter (Ablation): whether the answer becomes wrong without them with these weights, as
     that of a kernel does that scales by ones.  None where it was not tried."""

@@ -1,4 +1,4 @@
-"""Evidence beside correctness and times: replaced kernels, other weights, compiled kernels.  Plain data."""
+"""Evidence in addition to correctness and times: replaced kernels, other weights, compiled kernels.  Plain data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCode:
-    """Code that a compiler made of a kernel, by the word of the process that compiled it."""
+    """Compiled code of a kernel, as reported by the process that compiled it."""
 
     kernel: str
     form: str

@@ -109,7 +109,7 @@ class Extra(NamedTuple):
     returns: tuple[float | None, ...] | None = None
     """Returns from this turn on, one per reward; None if a reward is missing by the service's fault."""
     credit: TurnCredits | None = None
-    """None where advantages were not asked for, or for a candidate without a run."""
+    """None if advantages were not requested, and for a candidate without a run."""
 
 
 class Text(NamedTuple):

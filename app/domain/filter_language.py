@@ -187,7 +187,7 @@ class Token:
     """A part of a filter's text."""
 
     kind: str
-    """`word`, `string`, `operator`, `mark` (parenthesis or comma) or `end`."""
+    """Kind of token: `word`, `string`, `operator`, `mark` (parenthesis or comma) or `end`."""
     text: str
     position: int
 

@@ -154,7 +154,7 @@ class JobOptions:
 
     @property
     def _asks_for_a_reference(self) -> str:
-        """Options that compare the candidate with a reference, in words; empty where there are none."""
+        """Text that lists the options that compare the candidate with a reference; empty if there are none."""
         if self.baselines:
             return f"baselines {', '.join(self.baselines)}"
         return "device_time" if self.device_time else "" if self.protocol == "assay" else f"protocol {self.protocol!r}"

@@ -44,7 +44,7 @@ class Profile:
     device_us: float | None = None
     """Device time of the profiled call in microseconds, without waits for the host."""
     profiler_error: str | None = None
-    """Reason why the driver's profiler, which was asked for, gave nothing."""
+    """Error of the driver's profiler, if it was requested and failed."""
     floor_us: float | None = None
     """Shortest possible time of one call: bytes over bandwidth, or FLOPs over peak."""
     bytes_moved: int | None = None

@@ -73,7 +73,7 @@ def asked(prompt: str) -> frozenset[str]:
 
 
 def answers(source: bytes, wanted: frozenset[str]) -> bool:
-    """True if a candidate is written in a language that was asked for."""
+    """True if a candidate is written in a requested language."""
     if not wanted:
         return True
     own = written(source)

@@ -62,7 +62,7 @@ class Counted(StrEnum):
 
 
 COUNTED = Counted.KERNELBENCH
-"""Used where nothing else is asked for."""
+"""Used unless another value is requested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

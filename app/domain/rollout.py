@@ -54,7 +54,7 @@ class Place:
 
 
 UNKNOWN = Place()
-"""Nothing is said of it."""
+"""A place without any known coordinates."""
 
 
 @dataclass(frozen=True, kw_only=True)

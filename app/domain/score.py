@@ -70,7 +70,7 @@ class Outcome:
 
 
 def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> Outcome:
-    """A result (app.domain.result) beside the file's expectation."""
+    """A result (app.domain.result), with the file's expectation."""
     return Outcome(
         case=case,
         status=result["status"],
@@ -104,7 +104,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Everything that is said of a run."""
+    """Everything that a report states about a run."""
 
     outcomes: tuple[Outcome, ...]
 

@@ -337,7 +337,7 @@ def _require(name: str, holds: bool, expected: str, came: object) -> None:
 
 
 DEFAULT_TURNS = {Kind.TRAJECTORY: Turns.BEST, Kind.MASKED: Turns.IMPROVING}
-"""Every other kind takes all turns unless told otherwise."""
+"""Every other kind takes all turns by default."""
 
 _CHOSEN = (
     "reviewed_above",

@@ -1,4 +1,4 @@
-"""Ablation by source: the same candidate with Triton kernels that do nothing, for a process that is told nothing.
+"""Ablation by source: the same candidate with Triton kernels that do nothing, for a process that is not informed.
 
 A process that is asked not to run its kernels can lie about it; a process that was given a source without kernels has
 none to run.  Not stopped: a candidate that reads its own source back.

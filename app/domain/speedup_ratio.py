@@ -32,7 +32,7 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One evaluation, as far as a comparison looks at it."""
+    """The part of an evaluation that a comparison uses."""
 
     speed: Speed | None
     """None where it was not timed."""

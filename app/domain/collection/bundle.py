@@ -1,4 +1,4 @@
-"""COLLECT: several lines of one rollout that go on beside each other."""
+"""COLLECT: several lines of one rollout that continue side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Step:
 
 
 def advance(tree: Tree, samples: Iterable[int], turns: int, setting: Setting, *, round_: int = 0) -> Step:
-    """Next turns of the lines that go on."""
+    """Next turns of the lines that continue."""
     generate, reasons, count = [], [], 0
     for sample in samples:
         count += 1

@@ -166,7 +166,7 @@ class ModelAnswer:
     reasoning_field: str | None = None
     """Name of the field in which the reasoning came."""
     finish_reason: str | None = None
-    """The server's own word."""
+    """Reason as the server reports it."""
     end: End = End.UNKNOWN
     provider_id: str | None = None
     request_id: str | None = None

@@ -65,7 +65,7 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Inputs of every strategy beside its options and the tree."""
+    """Inputs of every strategy in addition to its options and the tree."""
 
     draws: Draws
     stops: Stops

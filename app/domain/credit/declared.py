@@ -25,7 +25,7 @@ class MismatchRejection:
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """Everything that advantages of stored turns depend on, beside the turns.
+    """Everything that advantages of stored turns depend on, except the turns.
 
     Raises CreditError for an unknown method, UnknownRewardError for an unknown reward; both are ValueErrors."""
 
@@ -42,7 +42,7 @@ class Declared:
 
     @property
     def applied(self) -> Recipe:
-        """The recipe with mismatch rejection where it is asked for."""
+        """The recipe, with mismatch rejection if it is requested."""
         return self.recipe if self.mismatch is None else replace(self.recipe, mismatch=self.mismatch.mismatch)
 
     @property

@@ -1,4 +1,4 @@
-"""COLLECT: feedback in sentences: the outcome, its reason, and the next thing to look at."""
+"""COLLECT: feedback in sentences: the outcome, its reason, and the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COLLECT: detectors' findings in plain words: which rule the module broke, never how it was seen."""
+"""COLLECT: detectors' findings for models: the rule that the module broke, never how it was detected."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Adaptive:
         return options.rounds * options.per_round * options.turns
 
     def decide(self, tree: Tree, options: Options, setting: Setting) -> Decision:
-        """The present round goes on; when it is over, the next one, or the end."""
+        """Continue the present round; after it, begin the next one or end the rollout."""
         size = options.per_round
         round_ = max((node.round for node in tree), default=0)
         samples = range(round_ * size, (round_ + 1) * size)

@@ -36,7 +36,7 @@ class BestOfN:
         return options.n * options.turns
 
     def decide(self, tree: Tree, options: Options, setting: Setting) -> Decision:
-        """All samples go on by themselves; the end is the end of all."""
+        """All samples continue independently; the rollout ends when all have ended."""
         step = advance(tree, range(options.n), options.turns, setting)
         if not step.over:
             return Decision(generate=step.generate)

@@ -36,7 +36,7 @@ class Options:
     migrate_every: int = 10
     """Attempts of an island after which it sees the best attempt of its neighbour."""
     inspirations: int = 1
-    """Further attempts in the prompt beside the parent."""
+    """Attempts in the prompt in addition to the parent."""
     cross: float = 0.2
     """Share of attempts that combine two parents."""
     cost_weight: float = 0.5
