@@ -143,6 +143,9 @@ def test_hacks_have_examples_and_what_judging_anew_would_say(pages: FlaskClient,
     assert pages.get("/hacks/beauty").status_code == 404
     assert "verdicts would change" in text(pages, "/hacks/changes?policy=triton-only")
     assert pages.get("/hacks/changes?sample=5").status_code == 400
+    cleared = [line for line in pages.get("/hacks/changes.json").json["changes"] if line["after"] == "clean"]
+    assert cleared
+    assert all(line["gone"] for line in cleared), "the finding that has vanished is named"
 
 
 def test_administration_hides_what_is_secret(pages: FlaskClient, history: History) -> None:

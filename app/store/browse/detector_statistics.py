@@ -133,18 +133,24 @@ def examples(
     return [Example(**row) for row in connection.execute(query).mappings()]
 
 
-def sample(connection: sa.Connection, number: int) -> list[tuple[stored.Stored, str]]:
-    """The latest judged evaluations with all that a judge asks for, and the detectors' label of each."""
+def sample(connection: sa.Connection, number: int) -> list[tuple[stored.Stored, str, tuple[str, ...]]]:
+    """The latest judged evaluations with all that a judge asks for, the detectors' label of each, and the detectors
+    with findings of that label."""
+    reasons = (
+        sa.select(sa.func.array_agg(findings.c.detector.distinct()))
+        .where(findings.c.verdict_id == verdicts.c.verdict_id, findings.c.label == verdicts.c.label)
+        .scalar_subquery()
+    )
     query = (
-        sa.select(evaluations.c.evaluation_id, verdicts.c.label)
+        sa.select(evaluations.c.evaluation_id, verdicts.c.label, reasons.label("reasons"))
         .select_from(evaluations.join(verdicts, verdicts.c.evaluation_id == evaluations.c.evaluation_id))
         .where(verdicts.c.is_current)
         .order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
         .limit(number)
     )
-    labels = {row.evaluation_id: row.label for row in connection.execute(query)}
-    found = [stored.get(connection, evaluation_id) for evaluation_id in labels]
-    return [(one, labels[one.evaluation_id]) for one in found if one is not None]
+    rows = connection.execute(query).all()
+    found = [(stored.get(connection, row.evaluation_id), row) for row in rows]
+    return [(one, row.label, tuple(row.reasons or ())) for one, row in found if one is not None]
 
 
 def _by_day(

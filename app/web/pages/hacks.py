@@ -191,16 +191,19 @@ def _judged(number: int, policy: policies.Policy) -> tuple[list[dict[str, Any]],
     with request_context.database().snapshot() as connection:
         sample = detector_statistics.sample(connection, number)
     lines = []
-    for stored, before in sample:
+    for stored, before, reasons in sample:
         verdict = judge.judge(stored.subject, policy)
         if verdict.label != before:
-            because = [finding.detector for finding in verdict.findings if finding.label == verdict.label]
+            found = [finding for finding in verdict.findings if finding.label != Label.CLEAN]
+            because = [finding.detector for finding in found if finding.label == verdict.label]
+            gone = set(reasons) - {finding.detector for finding in found if finding.label == before}
             lines.append(
                 {
                     "evaluation_id": stored.evaluation_id,
                     "before": str(before),
                     "after": str(verdict.label),
                     "because": ", ".join(dict.fromkeys(because)),
+                    "gone": "" if before == Label.CLEAN else ", ".join(sorted(gone)),
                 }
             )
     return lines, len(sample)
