@@ -1,15 +1,14 @@
 """Every zoo candidate through a real referee and the judge: the status and verdict of its first line."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import TypeGuard
 
 import pytest
 
-from app.domain.evaluation import Evaluation, Status
-from app.domain.job import Job
+from app.domain.evaluation import Status
 from app.domain.verdict import Label
 from tests import zoo
 from tests.zoo.__main__ import BRIEF, OPTIONS, Seen, evaluate
@@ -21,33 +20,44 @@ SIDE_BY_SIDE = 2
 CASES = [case for case in zoo.cases() if case.runs_on("cpu")]
 
 
-@pytest.fixture(scope="module")
-def device_referee() -> Iterator[RefereeClient]:
-    with RefereeClient("cpu") as started:
-        yield started
+class Looks:
+    """A look at each case, begun all at once, and further ones."""
 
+    def __init__(self, referees: list[RefereeClient], wanted: list[zoo.Case], pool: ThreadPoolExecutor) -> None:
+        self._idle: SimpleQueue[RefereeClient] = SimpleQueue()
+        for each in referees:
+            self._idle.put(each)
+        self._first = {case.name: pool.submit(self._look, case) for case in wanted}
 
-@pytest.fixture(scope="module")
-def first_looks(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Seen]]]:
-    """What is to be tested, begun all at once."""
-    wanted: list[zoo.Case] = [_case(each) for each in request.session.items if _of_zoo(each)]
-    idle: SimpleQueue[RefereeClient] = SimpleQueue()
+    def first(self, case: zoo.Case) -> Seen:
+        return self._first[case.name].result()
 
-    def look(case: zoo.Case) -> Seen:
-        device_referee = idle.get()
+    def another(self, case: zoo.Case) -> Seen:
+        """With a clock."""
+        return self._seen(case, brief=False)
+
+    def _look(self, case: zoo.Case) -> Seen:
+        seen = self._seen(case, brief=not _wants_the_clock(case))
+        # What only a clock accuses is seen without one as what it claims to be.
+        return self._seen(case, brief=False) if seen.outcome.disagreement else seen
+
+    def _seen(self, case: zoo.Case, *, brief: bool) -> Seen:
+        referee = self._idle.get()
         try:
-            seen = _seen(device_referee, case, brief=not _wants_the_clock(case))
-            # What only a clock accuses is seen without one as what it claims to be.
-            return _seen(device_referee, case, brief=False) if seen.outcome.disagreement else seen
+            return evaluate(lambda job: referee.run(job).evaluation, case, options=BRIEF if brief else OPTIONS)
         finally:
-            idle.put(device_referee)
+            self._idle.put(referee)
 
+
+@pytest.fixture(scope="module")
+def looks(request: pytest.FixtureRequest) -> Iterator[Looks]:
+    """At what is to be tested."""
+    wanted = [_case(each) for each in request.session.items if _of_zoo(each)]
     with ExitStack() as stack:
-        for _ in range(SIDE_BY_SIDE):
-            idle.put(stack.enter_context(RefereeClient("cpu")))
+        referees = [stack.enter_context(RefereeClient("cpu")) for _ in range(SIDE_BY_SIDE)]
         pool = stack.enter_context(ThreadPoolExecutor(SIDE_BY_SIDE))
         stack.callback(pool.shutdown, cancel_futures=True)
-        yield {case.name: pool.submit(look, case) for case in wanted}
+        yield Looks(referees, wanted, pool)
 
 
 def _case(item: pytest.Function) -> zoo.Case:
@@ -68,18 +78,9 @@ def _wants_the_clock(case: zoo.Case) -> bool:
     return case.speedup is not None or (case.group == "hacks" and unaccused)
 
 
-def _seen(device_referee: RefereeClient, case: zoo.Case, *, brief: bool) -> Seen:
-    def run(job: Job) -> Evaluation:
-        return device_referee.run(job).evaluation
-
-    return evaluate(run, case, options=BRIEF if brief else OPTIONS)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_comes_out_as_its_first_line_says(
-    first_looks: dict[str, Future[Seen]], device_referee: RefereeClient, case: zoo.Case
-) -> None:
-    seen = first_looks[case.name].result()
+def test_it_comes_out_as_its_first_line_says(looks: Looks, case: zoo.Case) -> None:
+    seen = looks.first(case)
     if seen.outcome.disagreement:  # one more look: a shared machine can hide a turned clock, or blur a small speedup
-        seen = _seen(device_referee, case, brief=False)
+        seen = looks.another(case)
     assert seen.outcome.disagreement is None, seen.line
