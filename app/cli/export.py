@@ -11,8 +11,7 @@ import msgspec
 from rich.table import Table
 
 from app import export, formats
-from app.cli import credit_options, errors, output, services
-from app.cli.where_option import Filter
+from app.cli import credit_options, errors, output, services, where_option
 from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
@@ -60,7 +59,9 @@ def _choice(kind: Any) -> click.Choice[str]:
 )
 @click.option("--family", "families", multiple=True, metavar="KEY", help="Of problems: only these families.")
 @click.option("--rate-run", metavar="RUN", help="Of problems: the run that --pass-rate is of.")
-@click.option("--where", type=Filter(), help="Filter of evaluations (names: --fields); all if left out.")
+@click.option(
+    "--where", callback=where_option.readable, help="Filter of evaluations (names: --fields); all without it."
+)
 @click.option(
     "--spec",
     "spec_path",

@@ -10,8 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from app.cli import errors, output, services
-from app.cli.where_option import Filter
+from app.cli import errors, output, services, where_option
 from app.domain import filter_language as filters
 from app.domain import metrics
 from app.domain.intervals import Interval
@@ -27,7 +26,11 @@ _USUAL = ("run", "level", "device", "backend", "policy")
 @click.command("report", short_help="fast_p, pass@k and hack rates of runs.")
 @click.argument("runs", metavar="[RUN]…", nargs=-1)
 @click.option(
-    "--where", "where_text", type=Filter(), default="", help="Which evaluations; names as in `assay export --fields`."
+    "--where",
+    "where_text",
+    callback=where_option.readable,
+    default="",
+    help="Which evaluations; names as in `assay export --fields`.",
 )
 @click.option(
     "--by",

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from app.domain import filter_language as filters
 
 
-class Filter(click.ParamType[str]):
-    """Text of a filter; one that cannot be read is refused by the name of the option."""
-
-    name = "filter"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text as given."""
-        try:
-            filters.parse(value)
-        except filters.WhereError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+def readable(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Callback of the option: the text as given.  Raises BadParameter, which names the option, for a filter that
+    cannot be read."""
+    try:
+        filters.parse(value or "")
+    except filters.WhereError as error:
+        raise click.BadParameter(str(error), ctx=ctx, param=param) from error
+    return value
