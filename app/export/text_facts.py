@@ -12,9 +12,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -88,27 +89,33 @@ def candidates(database: Database, progress: Progress = silent, only: Matching |
     """Compute the fingerprints of every correct candidate without any."""
     with database.begin() as connection:
         left = text_features.candidates_left(connection, near_duplicates.VERSION, export_matching.evaluated(only))
-    after, done = None, 0
     progress("fingerprints", 0, left)
+
+    def page(after: UUID | None) -> tuple[list[text_features.CandidateText], UUID | None]:
+        with database.begin() as connection:
+            return text_features.candidates_without(
+                connection, near_duplicates.VERSION, export_matching.evaluated(only), after, BATCH
+            )
+
     with _fingerprints(left) as read:
-        while done < left:
-            with database.begin() as connection:
-                found, after = text_features.candidates_without(
-                    connection, near_duplicates.VERSION, export_matching.evaluated(only), after, BATCH
-                )
-                prints = read(source_text.display(one.source) for one in found)
-                rows = [_fingerprint(one, own) for one, own in zip(found, prints, strict=True)]
-                text_features.put(connection, tables.candidate_features, rows)
+        done = 0
+        found, after = page(None) if left else ([], None)
+        prints = read(source_text.display(one.source) for one in found)
+        while found:  # a batch is read from the database, and the one before it stored, while others compute
             done += len(found)
+            following, after = page(after) if after is not None and done < left else ([], None)
+            rows = [_fingerprint(one, own) for one, own in zip(found, prints, strict=True)]
+            prints = read(source_text.display(one.source) for one in following)
+            with database.begin() as connection:
+                text_features.put(connection, tables.candidate_features, rows)
             progress("fingerprints", done, max(done, left))
-            if after is None:
-                return
+            found = following
 
 
 @contextmanager
 def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fingerprint]]]:
     """Fingerprints of sources, in order; many are computed on all processors, because each takes most of a
-    millisecond."""
+    millisecond, and while the caller does other work: they have to be taken before more are asked for."""
     processors = os.cpu_count() or 1
     if count < MANY or processors == 1:
         yield partial(map, near_duplicates.fingerprint)
@@ -121,11 +128,12 @@ def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fin
         ]
         threads = stack.enter_context(ThreadPoolExecutor(len(readers)))
 
-        def read(texts: Iterable[str]) -> list[Fingerprint]:
+        def read(texts: Iterable[str]) -> Iterator[Fingerprint]:
             listed = list(texts)
-            parts = [listed[place :: len(readers)] for place in range(len(readers))]
-            found = list(threads.map(_asked_of, readers, parts))
-            return [found[place % len(readers)][place // len(readers)] for place in range(len(listed))]
+            size = -(-len(listed) // len(readers))
+            parts = (listed[place * size : (place + 1) * size] for place in range(len(readers)))
+            asked = [threads.submit(_asked_of, *each) for each in zip(readers, parts, strict=True) if listed]
+            return chain.from_iterable(map(Future.result, asked))
 
         yield read
 

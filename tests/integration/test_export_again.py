@@ -13,12 +13,13 @@ import pytest
 import sqlalchemy as sa
 
 from app import export, rejudging
+from app.domain import near_duplicates
 from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
 from app.domain.selection import Context, Kind, Reasoning
 from app.domain.verdict import Label
 from app.export import ExportError, Spec, build, render, render_worker, text_cache, text_facts, unfinished, verify
-from app.store import evaluations, export_matching, exports, tables
+from app.store import evaluations, export_matching, exports, tables, text_features
 from app.store import texts as stored_texts
 from app.store.database import Database
 from tests.integration import dataset_seed
@@ -169,6 +170,20 @@ def test_a_secret_that_json_hides_is_found() -> None:
     assert [found["hidden"].secret.within(turns) for turns in (1, 2)] == [None, "Hugging Face token"]
     assert found["odd"].said[0].content == "\ufffd" * 3
     assert found["odd"].sanitized.within(1) is not None
+
+
+@pytest.mark.parametrize("many", [3, 1_000])
+def test_fingerprints_are_stored_batch_by_batch(own: Database, monkeypatch: Any, many: int) -> None:
+    monkeypatch.setattr(text_facts, "BATCH", 2)
+    monkeypatch.setattr(text_facts, "MANY", many)
+    seen: list[tuple[int, int]] = []
+    text_facts.candidates(own, lambda _, done, total: seen.append((done, total)))
+    with own.begin() as connection:
+        assert text_features.candidates_left(connection, near_duplicates.VERSION, sa.true()) == 0
+        stored = connection.scalar(sa.select(sa.func.count()).select_from(tables.candidate_features))
+    assert stored is not None
+    assert stored > 2
+    assert [done for done, _ in seen] == [*range(0, stored, 2), stored]
 
 
 def test_two_never_write_one_folder(own: Database, tmp_path: Path) -> None:

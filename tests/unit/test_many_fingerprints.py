@@ -20,6 +20,8 @@ def test_processes_read_what_one_process_reads(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(text_facts, "MOST_READERS", 2)
     with text_facts._fingerprints(len(SOURCES)) as read:
         found = list(read(SOURCES))
+        assert list(read([])) == []
+        assert list(read(SOURCES[:1])) == found[:1]
     assert found == list(map(near_duplicates.fingerprint, SOURCES))
 
 
