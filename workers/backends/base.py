@@ -22,13 +22,13 @@ MAX_KERNELS = 64
 """Distinct ways of launching a kernel that are recorded."""
 
 Written = list[tuple[torch.Tensor, torch.Tensor]]
-"""Per tensor that a launch was given: which elements it changed, and all of them afterwards."""
+"""For each tensor argument of a launch: a mask of the elements that it changed, and all elements afterwards."""
 
 KEPT_BYTES = 1 << 30
-"""Limit on the bytes written by launches and remembered in order to be replayed."""
+"""Most bytes of launches' writes that are kept for replays."""
 
 LEAD_NS = 5_000_000
-"""Time for which a GPU is busy before a profiled call: enough for the host to launch everything."""
+"""Nanoseconds for which a GPU is kept busy before a profiled call, so that the host can launch everything meanwhile."""
 
 LONGEST_LEAD_NS = 40_000_000
 """A host that takes longer than this waits for the device itself, or has filled its queue of some thousand launches:
@@ -38,20 +38,20 @@ CYCLES_PER_NS = 2
 """Clock rate of a GPU: 1.98 on an H100 or H200, less elsewhere, and then the lead is longer."""
 
 synchronise: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", lambda: None)
-"""Wait until every stream of this process is done.  Bound before a candidate can put something else into torch's
-place."""
+"""Function that waits until every stream of this process is done.  Bound at import, before a candidate could replace
+it."""
 
 
 class Clock:
     """Time between two moments of the device: events on a GPU, the processor's clock otherwise."""
 
     def __init__(self, device: torch.device) -> None:
-        """Create the stopwatch, not started."""
+        """Without moments at first."""
         self._on_gpu = device.type == "cuda"
         self._moments: list[Any] = []
 
     def mark(self) -> None:
-        """The moment, in the current stream, when everything before it is done."""
+        """Record the moment at which all work so far in the current stream is done."""
         if not self._on_gpu:
             self._moments.append(time.perf_counter_ns())
             return
@@ -69,7 +69,7 @@ class Clock:
         return max(0, moment_ns - int(self._moments[0]))
 
     def nanoseconds(self) -> int:
-        """Between the two moments; waits for the device."""
+        """Nanoseconds between the two moments; waits for the device."""
         return self._between(*self._moments)
 
     def after(self, other: Clock) -> int:
@@ -85,7 +85,7 @@ class Clock:
 
 @dataclass(kw_only=True)
 class Recorder:
-    """Kernels that a candidate brought: how often they ran; in the profiled call also when, for how long, and how."""
+    """Record of the candidate's own kernels: number of launches; for the profiled call also times and arguments."""
 
     total: int = 0
     """Launches in all calls."""

@@ -42,7 +42,7 @@ _enable = _profiler._enable_execution_trace_observer
 _disable = _profiler._disable_execution_trace_observer
 _remove = _profiler._remove_execution_trace_observer
 _parse = json.loads
-"""Bound before a candidate can put something else into their places."""
+"""Bound at import, before a candidate could replace them."""
 
 
 class Unseen(NamedTuple):

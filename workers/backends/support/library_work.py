@@ -61,7 +61,7 @@ FREE = frozenset(
         "aten::lift_fresh",
     }
 )
-"""Operators that touch no element, or one."""
+"""Operators that access at most one element."""
 
 OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 """Operators that do not read their first argument, which they write to."""
@@ -69,10 +69,10 @@ OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 FILLING = frozenset(
     f"aten::{form}" for value in ("zeros", "ones", "full") for form in (f"{value}_like", f"new_{value}")
 )
-"""Operators that look at their argument's form alone."""
+"""Operators that use only the shape and type of their argument."""
 
 COPIES = frozenset({"aten::copy_", "aten::_to_copy", "aten::clone"})
-"""Operators by which the interpreter takes a kernel's arguments to and fro."""
+"""Operators with which the interpreter copies a kernel's arguments to the host and back."""
 
 
 class Work(NamedTuple):
@@ -95,7 +95,7 @@ class Work(NamedTuple):
 
 
 class Operator(NamedTuple):
-    """One operator of torch's that did something."""
+    """One operator of torch with work."""
 
     name: str
     began_ns: int
@@ -109,7 +109,7 @@ def modelled(moved_bytes: int, flops: int) -> int:
 
 
 _storage = torch.Tensor.untyped_storage
-"""Bound before a candidate can put something else into its place."""
+"""Bound at import, before a candidate could replace it."""
 
 _unseen: list[frozenset[str] | None] = []
 """Names of operators that are not charged, None: of all, while the interpreter does something of its own."""
