@@ -5,7 +5,7 @@ the graphs were recorded, the process is frozen until the clock starts, and the 
 secret number of graphs, each of them once, so no call has inputs that an earlier call had.  Hence the process's claim
 to have recorded its calls needs no trust: a graph without the work gives the outputs for earlier inputs.
 
-It comes after all that is credited.  Any failure in it costs this value alone."""
+This stage runs after everything that is credited; if it fails, only its own value is missing."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ GRAPHS = (4, 6)
 """Least and greatest number of graphs of a side: their number in a block is secret."""
 
 GRAPH_CALLS = 100
-"""Calls of a graph from which on there are more than the least number of graphs: starting one takes some microseconds
-of the host, and short calls take as little."""
+"""Least calls of a graph if there are more than the least number of graphs: starting a graph takes some microseconds of
+the host, as long as a short call."""
 
 SLOTS = 1024
 """Input slots of a small problem: a block of half as many calls of 2 µs lasts a millisecond, which is long against the
 hand-over's jitter (some 60 µs on an H200)."""
 
 HOST_SHARE = 8.0
-"""Calls are recorded as if they were so many times shorter than by the wall clock, so that blocks are long enough
-without the host's part."""
+"""Factor by which calls are assumed to be shorter than by the wall clock when graphs are sized, so that blocks are long
+enough without launch overhead."""
 
 WORTHWHILE = 4.0
 """Multiple of the timing budget that must be left of the deadline."""
@@ -66,7 +66,7 @@ ERROR_CHARS = 500
 
 
 class _NoValueError(Exception):
-    """Reason why there is no value."""
+    """Error: the device-time speedup cannot be measured; the message is the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +83,11 @@ class _Graphs:
         return self.calls * self.number
 
     def enough(self, calls: float) -> int:
-        """Calls of the fewest graphs that have so many, or of all."""
+        """Number of calls in the fewest graphs that have at least so many calls; of all graphs if those have fewer."""
         return self.calls * max(1, min(self.number, math.ceil(calls / self.calls)))
 
     def within(self, calls: int) -> int:
-        """Number of graphs that have no more calls, but one at the least."""
+        """Number of graphs with at most so many calls; at least one."""
         return max(1, min(self.number, calls // self.calls))
 
 
@@ -132,7 +132,7 @@ def _as_device_timing(found: Timing) -> DeviceTiming:
 
 
 def _measured(timing: Timing, runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget) -> Timing:
-    """The benchmark, of replayed blocks.  Raises _NoValueError, and the processes' exceptions."""
+    """Benchmark with replayed blocks.  Raises _NoValueError, and the processes' exceptions."""
     if not runner.surveys:
         raise _NoValueError("CUDA graphs need a GPU")
     if runner.streams:
@@ -263,7 +263,7 @@ def _draw(
 
 
 def _warm_up(measurements: Measurements, runner: CallRunner, graphs: dict[str, _Graphs], seen: Batch) -> None:
-    """A block of each side that does not count, on inputs that were seen before; it shows the time of a call."""
+    """Run an uncounted block of each side, on inputs that were seen before, and estimate the time of a call from it."""
     guess_us = {}
     for side in (CANDIDATE, REFERENCE):
         calls = graphs[side].most
@@ -310,7 +310,7 @@ def _run(measurements: Measurements, runner: CallRunner, side: str, batch: Batch
 
 
 def _verify(measurements: Measurements, runner: CallRunner) -> None:
-    """Compare outputs of the blocks.  Raises _NoValueError where one is wrong."""
+    """Compare outputs of the blocks.  Raises _NoValueError if one is wrong."""
     for delivery in measurements.deliveries:
         for part in _chosen(runner, delivery):
             with measurements.sharing(runner.device_lock):
