@@ -57,6 +57,10 @@ def test_arrow_keys_walk_through_the_values(page: Page, live_site: LiveSite) -> 
     expect(reading).to_be_hidden()
     page.keyboard.press("ArrowLeft")
     expect(reading).to_contain_text("turn: 3")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(reading).to_be_hidden()
+    page.keyboard.press("End")
+    expect(reading).to_be_visible()
     page.keyboard.press("Tab")
     expect(reading).to_be_hidden()
 

@@ -124,6 +124,7 @@ function enable(figure) {
   figure.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") hide(); });
   document.addEventListener("pointerdown", (event) => { if (!figure.contains(event.target)) hide(); });
   figure.addEventListener("blur", hide);
+  window.addEventListener("resize", hide);
   figure.addEventListener("keydown", (event) => {
     if (event.target !== figure || event.ctrlKey || event.metaKey || event.altKey) return;
     const move = { ArrowRight: at + 1, ArrowLeft: at < 0 ? -1 : at - 1, Home: 0, End: Infinity }[event.key];
