@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.domain import policy
-from app.domain.evaluation import Evaluation, ProblemMemory, Status
+from app.domain import policy, roofline
+from app.domain.evaluation import FLOOR_HEADROOM, Evaluation, ProblemMemory, Status
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.other_timings import DeviceTiming
 from app.domain.problem import Problem
@@ -86,7 +86,9 @@ class Row:
     groups: int | None = None
     reference_us: float | None = None
     floor_us: float | None = None
-    """Shortest possible time of one call."""
+    """Limit of detectors: half of the time in which the device moves a call's bytes."""
+    limit_us: float | None = None
+    """Shortest possible time of one call (app/domain/roofline.py)."""
     bytes_moved: int | None = None
     """Inputs and outputs of one call."""
     flops: int | None = None
@@ -109,8 +111,9 @@ class Row:
 
     @property
     def roofline_share(self) -> float | None:
-        """Shortest possible time over the reference's."""
-        return self.floor_us / self.reference_us if self.floor_us and self.reference_us else None
+        """Shortest possible time over the reference's; of a row without one, that of its bytes."""
+        least_us = self.limit_us or (self.floor_us * FLOOR_HEADROOM if self.floor_us else None)
+        return least_us / self.reference_us if least_us and self.reference_us else None
 
     @property
     def outcome(self) -> str:
@@ -147,6 +150,7 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
         groups=timing.groups if timing else None,
         reference_us=timing.reference_us if timing else None,
         floor_us=timing.floor_us if timing else None,
+        limit_us=_limit_us(evaluation),
         bytes_moved=profile.bytes_moved if profile else None,
         flops=profile.flops if profile else None,
         memory=evaluation.memory,
@@ -155,6 +159,13 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
         error=error.message if error else None,
         stage_ms=dict(evaluation.stage_ms),
     )
+
+
+def _limit_us(evaluation: Evaluation) -> float | None:
+    profile, here = evaluation.profile, evaluation.environment
+    if profile is None or not profile.bytes_moved or not here.bandwidth_gb_s:
+        return None
+    return roofline.limit_us(profile.bytes_moved, profile.flops, here.bandwidth_gb_s, here.device_class)
 
 
 def fault(problem: Problem, kind: str, message: str) -> Row:

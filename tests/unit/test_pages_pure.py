@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.domain import review, speedup_ratio
+from app.domain import roofline as domain_roofline
 from app.domain.evaluation import (
     FLOOR_HEADROOM,
     Block,
@@ -24,6 +25,7 @@ from app.domain.evaluation import (
 from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.speedup_ratio import Contest, Outcome
 from app.domain.verdict import Finding, Label
+from app.routing import DEVICE_CLASSES
 from app.web import correctness_table, evaluation_diff, evaluation_view, finding_lines, safe_text, source_view
 from app.web.charts import gpu_clocks, roofline
 from workers.referee.host import bandwidth as bandwidth_limits
@@ -249,6 +251,34 @@ def test_a_roof_needs_what_had_to_be_done() -> None:
     assert by_side["reference"].y is not None
     assert by_side["candidate"].y < by_side["reference"].y  # upwards is faster
     assert roofline.roofline(replace(measured, timing=None)) is None
+    assert found.peaks.startswith("FP32 66.9, TF32")
+
+
+def test_a_roof_is_flat_where_arithmetic_is_the_limit() -> None:
+    measured = evaluation_of(speedup=2.0)
+    assert measured.profile is not None
+    assert measured.timing is not None
+    flops = 1 << 34
+    timing = replace(measured.timing, reference_us=400.0, candidate_us=100.0)
+    found = roofline.roofline(
+        replace(measured, timing=timing, profile=replace(measured.profile, bytes_moved=1 << 20, flops=flops))
+    )
+    assert found is not None
+    by_side = {point.side: point for point in found.points}
+    assert by_side["limit"].gflop_s == pytest.approx(989_400), "dense BF16, by the data sheet"
+    assert by_side["candidate"].share == pytest.approx(flops / 989_400e9 * 1e6 / 100)
+    (_, knee), (_, end) = found.roof[-2:]
+    assert knee == end == by_side["limit"].y
+    assert [each.label for each in found.ceilings] == ["FP32", "TF32"]
+    assert found.ceilings[0].y > found.ceilings[1].y > end
+
+
+def test_a_device_without_a_data_sheet_has_a_slope_only() -> None:
+    assert domain_roofline.limit_us(4_000_000, 1 << 50, 4_000.0, "gpu") == pytest.approx(1.0)
+    assert domain_roofline.limit_us(4_000_000, None, 4_000.0, "h200") == pytest.approx(1.0)
+    for peaks in domain_roofline.PEAKS_TFLOP_S.values():
+        assert list(peaks.values()) == sorted(peaks.values())
+    assert set(domain_roofline.PEAKS_TFLOP_S) <= set(DEVICE_CLASSES)
     assert FLOOR_HEADROOM == bandwidth_limits.GENEROUS, "a floor is stored with the detectors' headroom"
 
 
