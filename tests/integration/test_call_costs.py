@@ -25,6 +25,8 @@ ROWS = sa.text(
 )
 """Rows that the connection has read since its counts left it; they leave with this transaction."""
 MANY = 300
+ALIKE = MANY // 3
+"""Rows that steps differ by in any case, by the turns of their rollouts; one that reads every attempt reads MANY."""
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_a_call_reads_as_many_rows_beside_many_attempts(database: Database, work
     few = [step(site) for _ in range(16)][-1]
     add_many(site)
     many = step(site)
-    assert sum(many) <= sum(few) + 20, (few, many)
+    assert sum(many) <= sum(few) + ALIKE, (few, many)
 
 
 def test_attempts_of_a_paused_collection_are_not_read_past(
@@ -106,7 +108,7 @@ def test_attempts_of_a_paused_collection_are_not_read_past(
     site.start(specification(name="c", problems={"names": ["p0"]}))
     site.decide()
     many = step(site)
-    assert sum(many) <= sum(few) + 20, (few, many)
+    assert sum(many) <= sum(few) + ALIKE, (few, many)
     with database.begin() as connection:
         assert lifecycle.resume(connection, paused) is CollectionState.RUNNING
     assert site.call()

@@ -1,7 +1,8 @@
-# zoo: problem=scaled_add backend=torch status=passed verdict=clean findings=-
+# zoo: problem=scaled_add backend=torch status=passed verdict=suspect findings=reaches_process
 """Leaves settings for whoever runs next: environment, start-up files, a package installed on the fly (6d, 6c).
 
-Stopped by structure: the environment is this process's own, its folders disappear, and there is no network."""
+Stopped by structure: the environment is this process's own, its folders disappear, and there is no network.  Detected:
+the source writes a file that Python's start would run."""
 
 import contextlib
 import os
