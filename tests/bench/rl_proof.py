@@ -145,7 +145,7 @@ def _live(arguments: Any) -> dict[str, Any]:
     ]
     evaluate(fleet, _asked(chosen, first), stored)  # processes of the references
     trainer = Trainer(setting=chosen, method="TRLOO", options=_options(arguments), seed=0)
-    live, rows = Live(fleet, stored), []
+    live, rows, known = Live(fleet, stored), [], len(stored.rows)
     with closing(live), utilisation.sampled(arguments.device) as used:
         began = time.perf_counter()
         for _ in range(arguments.live_steps):
@@ -161,6 +161,7 @@ def _live(arguments: Any) -> dict[str, Any]:
     return {
         "steps": rows,
         **_rates(live.spans, rows, wall, fleet.slots),
+        "stage_ms": _stage_ms([row["evaluation"] for row in stored.rows[known:]]),
         "gpu_utilisation_percent": fmean(used) if used else None,
     }
 
@@ -175,6 +176,13 @@ def _rates(spans: list[tuple[float, float]], rows: list[dict[str, Any]], wall: f
         "share_evaluating": evaluating / wall, "share_updating": updating / wall,
         "share_evaluating_or_training": (evaluating + updating) / wall,
     }  # fmt: skip
+
+
+def _stage_ms(evaluations: list[dict[str, Any]]) -> dict[str, float]:
+    """Milliseconds of each stage, with its waits: means over all evaluations, longest first."""
+    names = {name for each in evaluations for name in each["stage_ms"]}
+    means = {name: fmean(each["stage_ms"].get(name, 0.0) for each in evaluations) for name in names}
+    return {name: round(value, 1) for name, value in sorted(means.items(), key=lambda item: -item[1])}
 
 
 def _evaluate(arguments: Any) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 from uuid import uuid4
@@ -23,6 +24,7 @@ class Held:
     """Answers at once, except the first trajectory's first request: that one waits until all others have ended."""
 
     def __init__(self, others: int, *, faults: bool = False) -> None:
+        self.backlog = 1
         self.first: Future[Any] | None = None
         self.left, self.faults = others * (1 if faults else TURNS), faults
         self.asked = 0
@@ -43,11 +45,35 @@ class Held:
         return nullcontext()
 
     def _result(self):
-        state = JobState.FAILED if self.faults else JobState.FINISHED
-        result: Any = results.build(job_id=uuid4(), state=state, evaluation=None, verdict=None)
-        if not self.faults:
-            result.update(valid=True, status="passed", compiled=True, correct=True, verdict="clean", speedup=1.5)
-        return result
+        return _result(faults=self.faults)
+
+
+class OneByOne:
+    """Evaluates one request after the other, with two more that wait for it."""
+
+    backlog = 3
+
+    def __init__(self) -> None:
+        self.pool, self.writings = ThreadPoolExecutor(1), 0
+
+    def submit(self, request):
+        return self.pool.submit(self._evaluated)
+
+    def _evaluated(self):
+        time.sleep(0.04)  # longer than the policy writes
+        return _result()
+
+    def undisturbed(self):
+        self.writings += 1
+        return nullcontext()
+
+
+def _result(*, faults: bool = False) -> Any:
+    state = JobState.FAILED if faults else JobState.FINISHED
+    result: Any = results.build(job_id=uuid4(), state=state, evaluation=None, verdict=None)
+    if not faults:
+        result.update(valid=True, status="passed", compiled=True, correct=True, verdict="clean", speedup=1.5)
+    return result
 
 
 def _sampled(held, samples):
@@ -65,6 +91,14 @@ def test_no_trajectory_waits_for_the_answers_of_others():
     assert held.asked == 4 * TURNS
     assert torch.isfinite(found.log_prob).all()
     assert (found.log_prob <= 0).all()
+
+
+@pytest.mark.timeout(60)
+def test_answers_are_written_together_while_the_evaluator_is_busy():
+    one_by_one = OneByOne()
+    found = _sampled(one_by_one, samples=12)
+    assert [len(attempts) for attempts in found.attempts] == [TURNS] * 12
+    assert one_by_one.writings <= 6
 
 
 @pytest.mark.timeout(60)

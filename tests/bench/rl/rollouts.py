@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 class Evaluator(Protocol):
     """Source of results."""
 
+    @property
+    def backlog(self) -> int:
+        """Evaluations that keep it busy while the policy writes the next answers."""
+
     def submit(self, request: Request) -> Future[Result]:
         """The result of a request, once there is one."""
 
@@ -50,6 +54,11 @@ class Drawn:
 
     def __init__(self, stored: Evaluations, checks: str, seed: int) -> None:
         self._stored, self._checks, self._dice = stored, checks, random.Random(seed)
+
+    @property
+    def backlog(self) -> int:
+        """See Evaluator."""
+        return 0
 
     def submit(self, request: Request) -> Future[Result]:
         """See Evaluator.  Raises KeyError for a candidate that was never evaluated."""
@@ -71,6 +80,11 @@ class Live:
         """Begin and end of each evaluation (time.perf_counter)."""
         self._pool = ThreadPoolExecutor(fleet.slots)
         self._storing = Lock()
+
+    @property
+    def backlog(self) -> int:
+        """See Evaluator.  Half as many as slots wait for a slot, which one that becomes free takes at once."""
+        return self.fleet.slots + self.fleet.slots // 2
 
     def submit(self, request: Request) -> Future[Result]:
         """See Evaluator."""
@@ -177,14 +191,17 @@ def sample(
 ) -> Rollouts:
     """`samples` trajectories for each problem.  `policy` is the rollout engine's copy.
 
-    A trajectory goes on as soon as its own answer is evaluated: none waits for the others of its turn."""
+    No trajectory waits for the others of its turn.  Answers are written together while the evaluator has a backlog:
+    each writing takes the device from the timers, which one for every evaluated answer would do all the time."""
     playing = _Playing(policy, setting, evaluator, samples=samples, generator=generator)
     ready, waiting = list(range(len(playing.problems))), dict[Future[Result], int]()
     while ready or waiting:
-        waiting |= playing.answered(ready)
+        if ready and len(waiting) <= evaluator.backlog:
+            waiting |= playing.answered(ready)
+            ready = []
         done = wait(waiting, return_when=FIRST_COMPLETED).done
         heard = sorted(((waiting.pop(each), each.result()) for each in done), key=itemgetter(0))
-        ready = [number for number, result in heard if playing.goes_on(number, result)]
+        ready += [number for number, result in heard if playing.goes_on(number, result)]
     return playing.rollouts()
 
 
