@@ -15,7 +15,9 @@ MADE = X.cumsum(1)
 
 
 def _found(source: torch.Tensor, written: torch.Tensor) -> tuple[scaled_copies.Scaled, ...]:
-    return scaled_copies.found([source, torch.zeros_like(written)], [source, written], [X])
+    before, after = [source, torch.zeros_like(written)], [source, written]
+    changed = [new != old for new, old in zip(after, before, strict=True)]
+    return scaled_copies.found(before, after, changed, [X])
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,9 @@ class Recorder:
             return run()
         before = [tensor.clone() for tensor in tensors]
         result = run()
-        self._kept.append([(tensor != old, tensor.clone()) for tensor, old in zip(tensors, before, strict=True)])
-        self._scaled.append(scaled_copies.found(before, tensors, self.inputs))
+        changed = [tensor != old for tensor, old in zip(tensors, before, strict=True)]
+        self._kept.append([(where, tensor.clone()) for where, tensor in zip(changed, tensors, strict=True)])
+        self._scaled.append(scaled_copies.found(before, tensors, changed, self.inputs))
         return result
 
     def profile(
