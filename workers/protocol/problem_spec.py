@@ -247,8 +247,8 @@ class Arena:
     inputs: Region
     outputs: Region
     baseline: Region
-    """The reference's outputs in its own precision.  If they are made when outputs are verified, they share the memory
-    of `outputs`, which is free then."""
+    """The reference's outputs in its own precision.  If they are made when outputs are verified, they are `outputs`,
+    whose memory is free then."""
     expected: Region
     """The outputs in fp64."""
 
@@ -279,8 +279,7 @@ def arena(spec: Spec, slots: Slots | int) -> Arena:
     elif slots.streamed:
         baseline, expected = replace(outputs, slots=1), lay_out(0, 1, exact)
     else:
-        baseline = replace(outputs, slots=slots.expected)
-        expected = lay_out(outputs.stop, slots.expected, exact)
+        baseline, expected = outputs, lay_out(outputs.stop, slots.expected, exact)
     return Arena(
         slots=slots,
         parameters=parameters,

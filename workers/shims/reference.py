@@ -159,9 +159,10 @@ class Shim:
         session.slots = calls.Slots(session.spec, arena, memory, self._shared, self._mailbox)
         settle(self._device)
         session.inputs = [arena.inputs.views(memory, slot) for slot in range(slots.inputs)]
-        session.answers = [
-            (arena.baseline.views(memory, slot), arena.expected.views(memory, slot)) for slot in range(slots.expected)
-        ]
+        baseline = [arena.baseline.views(memory, slot) for slot in range(arena.baseline.slots)]
+        expected = [arena.expected.views(memory, slot) for slot in range(slots.expected)]
+        session.answers = list(zip(baseline, expected, strict=False))
+        session.own = baseline
         return Reply(Outcome.DONE)
 
     def _refit(self, session: Session) -> Reply:
@@ -222,15 +223,13 @@ class Shim:
         assert session.memory is not None
         assert session.slots is not None
         session.slots.drop_held()
-        arena, exact = session.arena, 0
-        answers = session.answers
-        if own and arena.slots.streamed:
-            answers = [(arena.baseline.views(session.memory, 0), [])]
+        exact = 0
+        answers = [(baseline_at, []) for baseline_at in session.own] if own else session.answers
         if fd is not None:
-            expected = shared_memory.attach(self._device, fd, arena.expected.stop)
+            expected = shared_memory.attach(self._device, fd, session.arena.expected.stop)
             os.close(fd)
-            answers = [(arena.baseline.views(session.memory, 0), arena.expected.views(expected, 0))]
-        for slot, (baseline_at, expected_at) in zip(range(first, first + count), answers, strict=False):
+            answers = [(session.own[0], session.arena.expected.views(expected, 0))]
+        for slot, (baseline_at, expected_at) in zip(range(first, first + count), answers[:count], strict=True):
             inputs = layout.rebuild(session.spec.inputs, iter(session.inputs[slot]))
             given = copy.deepcopy(inputs) if session.spec.mutated_inputs else inputs
             if own:

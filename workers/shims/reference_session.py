@@ -38,6 +38,9 @@ class Session:
         """Views of input slots, one list a slot."""
         self.answers: list[Answers] = []
         """Views of baseline and expected outputs, one pair a slot."""
+        self.own: list[list[torch.Tensor]] = []
+        """Views of baseline, one list a slot; more than `answers` if expected outputs are made when outputs are
+        verified."""
         self.arena: problem_spec.Arena | None = None
         self.memory: shared_memory.Memory | None = None
         self.recording: graph_replay.Recording | None = None

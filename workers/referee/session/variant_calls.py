@@ -119,7 +119,7 @@ def _are_near(runner: CallRunner, batch: Batch, before: list[usual_answers.Answe
     nothing depends on expected outputs, which take twenty times as long (fp64 convolutions, H200)."""
     if not runner.record.compares_own(gross=True):
         return False
-    at_once = runner.record.calls_at_once
+    at_once = runner.record.own_at_once
     for start in range(0, batch.slots, at_once):
         runner.step_aside()
         own = runner.own_outputs([(batch, start, min(at_once, batch.slots - start))])

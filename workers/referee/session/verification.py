@@ -78,7 +78,10 @@ class Record:
         self._kept: list[Trial] = []
         most = arena.inputs.slots if arena.slots.together else max(1, arena.slots.expected)
         self.calls_at_once = max(1, min(most, CHECK_BYTES // arena.expected.slot_bytes))
-        """Calls compared at once, as memory allows."""
+        """Calls compared with expected outputs at once, as memory allows."""
+        self.own_at_once = max(1, min(arena.baseline.slots, CHECK_BYTES // max(1, arena.baseline.slot_bytes)))
+        """Calls compared with the reference's own outputs at once.  Each comparison waits for the reference and for the
+        device, which other evaluations use as well."""
         length = min(64, HISTORY_BYTES // max(1, arena.expected.slot_bytes))
         length = max(2, length) if arena.slots.together else length
         self._history: deque[tuple[int, list[torch.Tensor], int]] = deque(maxlen=length)
@@ -113,19 +116,13 @@ class Record:
             return list(deliveries), 0
         beyond: list[tuple[Delivery, int]] = []
         near = 0
-        for parts in self._bundles(deliveries):
+        for parts in _bundles(deliveries, self.own_at_once):
             for (part, call), is_near in zip(_calls(parts), self._nearness.are_near(*self._beside(parts)), strict=True):
                 if is_near and not part.changed[call] and not part.late[call]:
                     near += 1
                 else:
                     beyond.append((part, call))
         return _runs(beyond), near
-
-    def _bundles(self, deliveries: Sequence[Delivery]) -> Iterator[list[Delivery]]:
-        """The deliveries in parts with as many calls as can be compared at once."""
-        calls = _calls(deliveries)
-        for start in range(0, len(calls), self.calls_at_once):
-            yield _runs(calls[start : start + self.calls_at_once])
 
     def compares_own(self, *, gross: bool = False) -> bool:
         """Test whether distances from the reference's own outputs decide, where they can: expected outputs take a
@@ -143,7 +140,8 @@ class Record:
         if any(delivery.changed) or any(delivery.late):
             return False
         if not all(
-            all(self._nearness.are_near(*self._beside(parts), gross=True)) for parts in self._bundles([delivery])
+            all(self._nearness.are_near(*self._beside(parts), gross=True))
+            for parts in _bundles([delivery], self.own_at_once)
         ):
             return False
         self.calls += delivery.count
@@ -162,7 +160,7 @@ class Record:
     def _decided(self, delivery: Delivery) -> bool | None:
         """Whether all outputs are right, by their distances from the reference's own; None if those do not tell."""
         near = True
-        for parts in self._bundles([delivery]):
+        for parts in _bundles([delivery], self.own_at_once):
             pair = self._beside(parts)
             if any(self._nearness.are_far(*pair)):
                 return False
@@ -182,11 +180,11 @@ class Record:
         brief: bool = False,
         known: Truth | None = None,
     ) -> Iterator[tuple[list[Delivery], list[correctness.Compared]]]:
-        """Each of `_bundles` with its compared outputs.
+        """Deliveries in parts with as many calls as can be compared at once, each with its compared outputs.
 
         `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine only whether outputs
         are right."""
-        for parts in self._bundles(deliveries):
+        for parts in _bundles(deliveries, self.calls_at_once):
             yield parts, self._compare(parts, rule, brief=brief, known=known)
 
     def _compare(
@@ -350,6 +348,13 @@ def _count(deliveries: Sequence[Delivery]) -> int:
 def _calls(deliveries: Sequence[Delivery]) -> list[tuple[Delivery, int]]:
     """Every call of some deliveries: the delivery, and the call's index in it."""
     return [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
+
+
+def _bundles(deliveries: Sequence[Delivery], at_once: int) -> Iterator[list[Delivery]]:
+    """The deliveries in parts of at most `at_once` calls."""
+    calls = _calls(deliveries)
+    for start in range(0, len(calls), at_once):
+        yield _runs(calls[start : start + at_once])
 
 
 def _runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
