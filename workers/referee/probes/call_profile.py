@@ -4,14 +4,16 @@ The candidate's own Triton kernels are timed between events while the call's wor
 cost.  The driver's profiler also sees the library's kernels and those of CUDA extensions.  On a GPU it runs for every
 candidate that claims kernels and has passed so far, after timing, because it makes later launches of the process
 slower.  It sees several calls, and the call with the median share of own kernels counts: other evaluations use the
-device meanwhile, and a kernel that waits for its turn looks long.  On the CPU device a dispatch mode records the
-library's operators (workers/backends/support/library_work.py).
+device meanwhile, and a kernel that waits for its turn looks long.  Timers do not wait for the profiler, which takes
+0.2 s to start and to write its file, mostly on the host; they pause the process.  On the CPU device a dispatch mode
+records the library's operators (workers/backends/support/library_work.py).
 
 Every profiled call has fresh inputs and is verified, so a candidate that detects the profiler must still answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from app.domain.evaluation import Timing
@@ -108,7 +110,9 @@ def _profiled(runner: CallRunner, by_profiler: int) -> int:
     timeout_s = deadline.allow() if by_profiler else runner.time_limit_s(candidate, 2)
     batch = runner.draw(count)
     runner.give_inputs(batch, 0, count)
-    device_ns, _ = candidate.ask(Command.PROFILE, timeout_s, a=runner.slot(batch, 0, count), b=by_profiler)
+    slot = runner.slot(batch, 0, count)
+    with runner.device_lock.apart_meanwhile(candidate.process) if by_profiler else nullcontext():
+        device_ns, _ = candidate.ask(Command.PROFILE, timeout_s, a=slot, b=by_profiler)
     runner.verify(runner.delivery(batch, 0, count, Times(0, 0), []))
     return device_ns
 
