@@ -85,7 +85,8 @@ class _Timed(io.RawIOBase):
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self.deadline = time.monotonic() + HEADER_S
-        self.received = 0
+        self.grows = False
+        """True while a body comes in whose length is not known: each piece of it gives the next one time."""
 
     def readable(self) -> bool:
         return True
@@ -94,7 +95,8 @@ class _Timed(io.RawIOBase):
         """Read the bytes that have arrived.  Raises TimeoutError after the deadline, where nothing has."""
         self._socket.settimeout(max(0.001, self.deadline - time.monotonic()))
         count = self._socket.recv_into(buffer)
-        self.received += count
+        if self.grows:
+            self.deadline += count / BODY_BYTES_PER_S
         return count
 
 
@@ -102,6 +104,7 @@ class _Input(pywsgi.Input):  # type: ignore[misc]
     """The body of a request.  `broken` once its end cannot be found any more."""
 
     broken = False
+    timed: _Timed
 
     def read(self, length: int | None = None) -> bytes:
         try:
@@ -124,6 +127,7 @@ class _Input(pywsgi.Input):  # type: ignore[misc]
         if self.socket is not None:  # the sender waits for a word before the body, and got the answer in its place
             self.broken = True
             return
+        self.timed.deadline = min(self.timed.deadline, time.monotonic() + BODY_S)
         left = DISCARDED_BYTES
         try:
             while not self.broken and (data := self.read(min(left, 16 << 10))):
@@ -150,6 +154,7 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
 
     def read_requestline(self) -> str:
         """Its first byte may be long in coming where the connection was used before."""
+        self._timed.grows = False
         if self.requestline is not None:
             self._timed.deadline = time.monotonic() + IDLE_S
             self.rfile.peek(1)
@@ -168,9 +173,12 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         environ: dict[str, Any] = super().get_environ()
         given = self.wsgi_input
         self.wsgi_input = _Input(given.rfile, given.content_length, given.socket, given.chunked_input)
+        self.wsgi_input.timed = self._timed
         if environ["wsgi.input"] is given:
             environ["wsgi.input"] = self.wsgi_input
-        self._timed.deadline = time.monotonic() + BODY_S + (self.content_length or 0) / BODY_BYTES_PER_S
+        announced = min(self.content_length or 0, DISCARDED_BYTES)  # a header may name any number
+        self._timed.deadline = time.monotonic() + BODY_S + announced / BODY_BYTES_PER_S
+        self._timed.grows = bool(given.chunked_input)
         return environ
 
     def handle_one_response(self) -> None:

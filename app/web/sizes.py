@@ -6,9 +6,10 @@ takes ids or a form takes no more than those can be."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import IO, ParamSpec, TypeVar, cast
 
 import flask
+from werkzeug.wsgi import LimitedStream
 
 USUAL_BODY_BYTES = 2 << 20
 LARGEST_BODY_BYTES = 64 << 20
@@ -29,6 +30,23 @@ def of(view: Callable[..., object]) -> int:
     return LARGEST_BODY_BYTES if getattr(view, "assay_large", False) else USUAL_BODY_BYTES
 
 
+class _Unannounced(LimitedStream):
+    """A body whose length no header names.  One that is longer than the limit is refused, and never cut to it: a part
+    of a body may be valid."""
+
+    def on_exhausted(self) -> None:
+        """Raise RequestEntityTooLarge where more follows."""
+        if self._stream.read(1):
+            super().on_exhausted()
+
+    def readall(self) -> bytes:
+        """Same as Werkzeug's, which does not look for what follows."""
+        data = super().readall()
+        if self.is_exhausted:
+            self.on_exhausted()
+        return data
+
+
 def install(app: flask.Flask) -> None:
     """Have `app` refuse bodies that are too long, before anything reads them."""
     app.config["MAX_CONTENT_LENGTH"] = USUAL_BODY_BYTES
@@ -36,5 +54,10 @@ def install(app: flask.Flask) -> None:
 
 
 def _limit() -> None:
-    if flask.request.endpoint is not None:
-        flask.request.max_content_length = of(flask.current_app.view_functions[flask.request.endpoint])
+    request = flask.request
+    if request.endpoint is None:
+        return
+    request.max_content_length = of(flask.current_app.view_functions[request.endpoint])
+    if request.content_length is None and "wsgi.input_terminated" in request.environ:
+        body = _Unannounced(request.environ["wsgi.input"], request.max_content_length, is_max=True)
+        request.stream = cast("IO[bytes]", body)

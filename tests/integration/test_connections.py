@@ -21,6 +21,7 @@ import pytest
 
 from app.embedded import Services
 from app.settings import Settings
+from app.web.sizes import USUAL_BODY_BYTES
 from tests.conftest import fresh
 from tests.ports import free_port
 from tests.waiting import until
@@ -29,7 +30,7 @@ SMALL = """
 import sys
 from app.web import connections
 connections.HEADER_S, connections.IDLE_S, connections.BODY_S = 1.0, 2.0, 1.0
-connections.BODY_BYTES_PER_S, connections.PER_ADDRESS = 1 << 30, 40
+connections.BODY_BYTES_PER_S, connections.PER_ADDRESS = 1 << 20, 40
 from app.web import serve
 serve.main()
 """
@@ -157,6 +158,49 @@ def test_a_body_has_a_time(url: str) -> None:
     assert time.monotonic() - begun < 10
     assert answer.startswith(b"HTTP/1.1 400"), answer
     assert answer.count(b"HTTP/1.1") == 1
+
+
+def chunked(body: bytes, size: int = 1 << 16) -> bytes:
+    """A request with that body in pieces, whose length no header names."""
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    pieces = (body[start : start + size] for start in range(0, len(body), size))
+    return (
+        head
+        + b"Transfer-Encoding: chunked\r\n\r\n"
+        + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (*pieces, b""))
+    )
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, b"201"), (1, b"413"), (1 << 20, b"413")])
+def test_a_body_without_a_length_is_refused_beyond_the_limit_and_never_cut(url: str, more: int, status: bytes) -> None:
+    named = json.dumps({"name": f"chunked {more}"}).encode()
+    padded = named + b" " * (USUAL_BODY_BYTES - len(named) + more)
+    with connect(url, chunked(padded)) as opened:
+        answer = heard(opened)
+    assert answer.startswith(b"HTTP/1.1 " + status), answer[:200]
+
+
+def test_a_body_of_any_announced_length_has_a_time(url: str) -> None:
+    head = (
+        b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
+        + b"9" * 400
+        + b"\r\n\r\n"
+    )
+    begun = time.monotonic()
+    with connect(url, head + b"{") as opened:
+        answer = heard(opened)
+    assert time.monotonic() - begun < 10
+    assert answer.startswith(b"HTTP/1.1 413"), answer
+
+
+def test_a_body_without_a_length_has_more_time_the_more_of_it_comes(url: str) -> None:
+    head, _, rest = chunked(b'{"name": "slow"}' + b" " * (1 << 20)).partition(b"\r\n\r\n")
+    with connect(url, head + b"\r\n\r\n") as opened:
+        for start in range(0, len(rest), 1 << 18):
+            time.sleep(0.3)
+            opened.sendall(rest[start : start + (1 << 18)])
+        answer = heard(opened)
+    assert answer.startswith(b"HTTP/1.1 201"), answer[:200]
 
 
 def test_what_the_application_never_sees_is_refused_in_its_words(url: str) -> None:
