@@ -4,6 +4,7 @@ bfloat16, exchanged directions, turns that touch."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def test_a_batch_that_is_masked_whole_has_no_loss_and_no_gradient(mode):
     """verl 0.9.1: NaN."""
     log_prob = torch.zeros(2, 3, requires_grad=True)
     kept = mismatch.rejection_mask(torch.full((2, 3), -90.0), ONES)
-    loss = aggregate(losses.ppo_dual_clip(log_prob, torch.zeros(2, 3), ONES), kept, mode)
+    loss = aggregate(losses.ppo_dual_clip(log_prob, torch.zeros(2, 3), ONES, ONES), kept, mode)
     loss.backward()
     assert loss == 0
     assert (log_prob.grad == 0).all()
@@ -31,6 +32,64 @@ def test_a_batch_that_is_masked_whole_has_no_loss_and_no_gradient(mode):
 def test_what_is_outside_of_the_mask_does_not_count(mode):
     assert aggregate(NAN, SEEN, mode) == pytest.approx(float(aggregate(torch.nan_to_num(NAN, 0, 0, 0), SEEN, mode)))
     assert masked_mean(NAN, SEEN) == 0.1875
+
+
+OF_TWO = {"reinforce", "opmd"}
+REC = {
+    "clip": losses.Clip.GSPO_ONE_SIDE,
+    "weight": losses.Weight.GSPO_IMPORTANCE,
+    "regulariser": losses.Regulariser.K2,
+    "coefficient": 0.1,
+}
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("reinforce", {}), ("ppo_dual_clip", {}), ("gspo", {}), ("cispo", {}), ("opmd", {}),
+    ("topr", {}), ("topr", {"whole_rows": False}), ("rec", REC), ("rec", {"weight": losses.Weight.ADVANTAGE}), ("dppo", {}),
+    ("dppo", {"divergence": losses.Divergence.KL}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+@pytest.mark.parametrize("argument", range(3))
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_no_gradient_comes_from_outside_of_the_mask(name, options, argument, value):
+    """Paddings of rollout engines, and advantages of turns that are left out: 0 · NaN is NaN."""
+    torch.manual_seed(0)
+    given = [-torch.rand(2, 3), -torch.rand(2, 3), torch.randn(2, 3)]
+
+    def found(padding):
+        used = [each.clone() for each in given]
+        used[argument][SEEN == 0] = padding
+        used[0].requires_grad_()
+        rest = used[2:] if name in OF_TWO else used[1:]
+        loss = aggregate(getattr(losses, name)(used[0], *rest, SEEN, **options), SEEN, Aggregation.TOKEN_MEAN)
+        loss.backward()
+        return loss.detach(), used[0].grad
+
+    (plain, its), (hostile, theirs) = found(0.0), found(value)
+    assert torch.equal(plain, hostile)
+    assert torch.equal(its, theirs)
+    assert (theirs[SEEN == 0] == 0).all()
+
+
+def test_weights_and_metrics_outside_of_the_mask_are_nothing():
+    log_ratio = torch.where(SEEN.bool(), 0.1, math.nan)
+    for level in mismatch.Level:
+        for weights in (mismatch.importance_weights, mismatch.icepop_weights):
+            assert (weights(log_ratio, SEEN, level=level)[SEEN == 0] == 0).all()
+    known = torch.where(SEEN.bool(), -1.0, math.nan)
+    assert all(map(math.isfinite, mismatch.metrics(known, known, SEEN).values()))
+    unknown = torch.tensor([[math.nan, 0.0, 0.0]])
+    assert mismatch.icepop_weights(unknown, torch.ones(1, 3))[0, 0] == 0
+    assert mismatch.importance_weights(unknown, torch.ones(1, 3))[0, 0].isnan()
+
+
+def test_metrics_in_half_precision_are_those_of_the_same_numbers():
+    """e^x − x − 1 of bfloat16 is the rounding of e^x: −7e-6 where it is 6e-5."""
+    torch.manual_seed(0)
+    train = -4 * torch.rand(8, 200)
+    rollout = (train + 0.01 * torch.randn(8, 200)).bfloat16()
+    exact = mismatch.metrics(train.bfloat16().double(), rollout.double(), torch.ones(8, 200))
+    assert mismatch.metrics(train.bfloat16(), rollout, torch.ones(8, 200)) == pytest.approx(exact, rel=1e-2, abs=1e-6)
 
 
 def test_ratios_outside_of_the_mask_reject_nothing():
@@ -75,10 +134,8 @@ ADVANTAGES = torch.tensor([[1.0, -1.0, 1.0]])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_gaps_of_hundreds_of_nats_keep_losses_finite(name, dtype):
     new, old = GAPS[0].to(dtype, copy=True).requires_grad_(), GAPS[1].to(dtype)
-    tail = (torch.ones(1, 3),) if name in {"gspo", "topr", "rec"} else ()
-    loss = aggregate(
-        getattr(losses, name)(new, old, ADVANTAGES.to(dtype), *tail), torch.ones(1, 3), Aggregation.TOKEN_MEAN
-    )
+    mask = torch.ones(1, 3)
+    loss = aggregate(getattr(losses, name)(new, old, ADVANTAGES.to(dtype), mask), mask, Aggregation.TOKEN_MEAN)
     loss.backward()
     assert loss.isfinite()
     assert new.grad.isfinite().all()
@@ -99,9 +156,10 @@ def test_a_clipped_token_with_an_infinite_ratio_has_no_gradient(clip, weight):
 def test_half_precision_has_no_ratio_that_is_infinite_or_no_number():
     """Without advantage an infinite ratio is NaN, and so is DPPO's divergence of two certain tokens."""
     new, old, none = (torch.tensor([[each]], dtype=torch.float16) for each in (0.0, -30.0, 0.0))
-    assert losses.ppo_dual_clip(new, old, none) == 0
-    assert losses.dppo_mask(new, new, none + 1, losses.Divergence.KL, 0.2, 0.2) == 1
-    assert losses.dppo_mask(new, new, none - 1, losses.Divergence.KL, 0.2, 0.2) == 1
+    assert losses.ppo_dual_clip(new, old, none, none + 1) == 0
+    for advantage in (none + 1, none - 1):
+        found = losses.dppo(new, new, advantage, none + 1, divergence=losses.Divergence.KL)
+        assert found.isfinite()
 
 
 def test_turns_that_touch_or_are_empty_are_no_turns_of_their_own():

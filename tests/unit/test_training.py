@@ -42,9 +42,8 @@ def loss_of(name: str, log_prob: torch.Tensor, batch: dict[str, torch.Tensor], a
     given = {key: KINDS[key](value) if key in KINDS else value for key, value in args.items()}
     function = getattr(losses, name)
     if name == "opmd":
-        return function(log_prob, batch["advantages"], **given)
-    tail = (batch["mask"],) if name in {"gspo", "topr", "rec"} else ()
-    return function(log_prob, batch["old"], batch["advantages"], *tail, **given)
+        return function(log_prob, batch["advantages"], batch["mask"], **given)
+    return function(log_prob, batch["old"], batch["advantages"], batch["mask"], **given)
 
 
 @pytest.mark.parametrize("case", named("losses", "loss"))
@@ -156,7 +155,7 @@ def test_a_divisor_of_trajectories_does_not_depend_on_rows():
         (lambda x: mismatch.importance_weights(x, x, upper=-1.0), "expected more than 0, got -1.0"),
         (lambda x: mismatch.icepop_weights(x, x, lower=2.0, upper=1.0), "expected 0 <= lower <= upper"),
         (lambda x: mismatch.metrics(x, x, x * 0), "expected at least one token"),
-        (lambda x: losses.ppo_dual_clip(x, x, x, dual=1.0), "expected more than 1, got 1.0"),
+        (lambda x: losses.ppo_dual_clip(x, x, x, x, dual=1.0), "expected more than 1, got 1.0"),
     ],
 )
 def test_bad_arguments_are_named(call, expected):

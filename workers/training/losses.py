@@ -1,7 +1,8 @@
 """Policy losses per token, (rows, tokens), for `aggregate`.  Advantages have the same shape or (rows, 1).
 
 `log_prob` is that of the policy in training, with gradient; `old_log_prob` that of the policy at the start of the
-update (or of the behaviour policy, where the method says so), without.  Minimise the result."""
+update (or of the behaviour policy, where the method says so), without.  Tokens outside of `mask` have neither loss nor
+gradient, also where an argument is NaN there.  Results are float32 at least.  Minimise them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from enum import StrEnum
 
 import torch
 
-from workers.training.aggregate import masked_mean
+from workers.training.aggregate import masked_mean, masked_sum
 
 MOST_LOG = 20.0
 """Log ratios are clamped to ± this before exp, as in verl."""
@@ -19,16 +20,20 @@ LEAST_PROBABILITY = 1e-8
 """Added to 1 − p in DPPO's binary KL, as in verl."""
 
 
-def reinforce(log_prob: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+def reinforce(
+    log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, weights: torch.Tensor | None = None
+) -> torch.Tensor:
     """−A·log π, times importance weights (detached) if given."""
+    log_prob, advantages = _inside(mask, log_prob, advantages)
     losses = -advantages * log_prob
-    return losses if weights is None else losses * weights.detach()
+    return losses if weights is None else losses * _inside(mask, weights.detach())[0]
 
 
 def ppo_dual_clip(
     log_prob: torch.Tensor,
     old_log_prob: torch.Tensor,
     advantages: torch.Tensor,
+    mask: torch.Tensor,
     *,
     clip_low: float = 0.2,
     clip_high: float = 0.28,
@@ -39,6 +44,7 @@ def ppo_dual_clip(
     Defaults: Dr. Kernel's scripts.  Source: verl `vanilla`."""
     if dual <= 1:
         raise ValueError(f"dual: expected more than 1, got {dual}")
+    log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob)
     clipped = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high))
     return torch.where(advantages < 0, torch.minimum(-advantages * dual, clipped), clipped)
@@ -56,6 +62,7 @@ def gspo(
     """PPO's clip on the geometric mean ratio of a row, with the gradient through each token (GSPO, arXiv 2507.18071).
 
     Aggregate with SEQ_MEAN_TOKEN_MEAN.  Source: verl `gspo`."""
+    log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     mean = masked_mean(log_prob - old_log_prob, mask, dim=-1).detach().unsqueeze(-1)
     ratio = (log_prob - log_prob.detach() + mean).clamp(max=MOST_GSPO_LOG).exp()
     return torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high))
@@ -65,11 +72,13 @@ def cispo(
     log_prob: torch.Tensor,
     old_log_prob: torch.Tensor,
     advantages: torch.Tensor,
+    mask: torch.Tensor,
     *,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> torch.Tensor:
     """−sg(clip(ratio))·A·log π: clipped weights keep the gradient of every token (arXiv 2506.13585; verl `cispo`)."""
+    log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob).clamp(1 - clip_low, 1 + clip_high).detach()
     return -ratio * advantages * log_prob
 
@@ -87,16 +96,18 @@ def topr(
 
     `whole_rows` takes the ratio of the row's product, as the paper does; False that of each token, as Trinity-RFT
     does.  Rewards without a baseline by default."""
+    log_prob, behaviour_log_prob, rewards = _inside(mask, log_prob, behaviour_log_prob, rewards)
     log_ratio = log_prob - behaviour_log_prob
     if whole_rows:
-        log_ratio = (log_ratio * mask).sum(dim=-1, keepdim=True)
+        log_ratio = masked_sum(log_ratio, mask, dim=-1).unsqueeze(-1)
     taper = log_ratio.clamp(max=0.0).exp()
     alpha = torch.where(rewards <= threshold, taper, torch.ones_like(taper)).detach()
     return -alpha * rewards * log_prob
 
 
-def opmd(log_prob: torch.Tensor, advantages: torch.Tensor, *, tau: float = 1.0) -> torch.Tensor:
+def opmd(log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, *, tau: float = 1.0) -> torch.Tensor:
     """−A·log π / (1 + τ) (Trinity-RFT `opmd`); a pull towards the old policy comes from `rec` with K2."""
+    log_prob, advantages = _inside(mask, log_prob, advantages)
     return -advantages * log_prob / (1 + tau)
 
 
@@ -154,6 +165,7 @@ def rec(
 
     Log ratios are clamped to ±20 before exp.  Trinity-RFT does not clamp: an infinite ratio of a token that the clip
     masks makes the loss NaN there."""
+    log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob).detach()
     mean = masked_mean(log_prob - old_log_prob, mask, dim=-1)
     row_ratio = mean.clamp(-MOST_LOG, MOST_LOG).unsqueeze(-1).exp().detach()
@@ -207,6 +219,7 @@ def dppo(
     log_prob: torch.Tensor,
     old_log_prob: torch.Tensor,
     advantages: torch.Tensor,
+    mask: torch.Tensor,
     *,
     divergence: Divergence = Divergence.TOTAL_VARIATION,
     clip_low: float = 0.2,
@@ -216,13 +229,14 @@ def dppo(
     """−sg(min(ratio, most_ratio))·A·log π on tokens within the divergence (DPPO, arXiv 2602.04879; verl `dppo_*`).
 
     Only moves away from the old policy are bounded: up for A > 0, down for the others."""
+    log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob).clamp(max=most_ratio).detach()
-    kept = dppo_mask(log_prob, old_log_prob, advantages, divergence, clip_low, clip_high)
+    kept = _dppo_mask(log_prob, old_log_prob, advantages, divergence, clip_low, clip_high)
     return -advantages * ratio * log_prob * kept
 
 
 @torch.no_grad()
-def dppo_mask(
+def _dppo_mask(
     log_prob: torch.Tensor,
     old_log_prob: torch.Tensor,
     advantages: torch.Tensor,
@@ -231,7 +245,6 @@ def dppo_mask(
     clip_high: float,
 ) -> torch.Tensor:
     """1 for tokens within the divergence, else 0."""
-    log_prob, old_log_prob = _exact(log_prob), _exact(old_log_prob)
     new, old = log_prob.exp(), old_log_prob.exp()
     if divergence is Divergence.TOTAL_VARIATION:
         upwards, downwards = new - old <= clip_high, new - old >= -clip_low
@@ -242,10 +255,14 @@ def dppo_mask(
     return torch.where(advantages > 0, upwards, downwards).to(log_prob.dtype)
 
 
+def _inside(mask: torch.Tensor, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Values in float32 at least, with 0 outside of the mask.
+
+    A loss that is masked afterwards still has a gradient of 0 · NaN = NaN.  In half precision exp(20) is infinite, the
+    difference of two log probabilities is rounded, and 1 − p + 1e-8 is 0 for p = 1."""
+    inside = mask.bool()
+    return tuple(torch.where(inside, each.to(torch.promote_types(each.dtype, torch.float32)), 0) for each in values)
+
+
 def _ratio(log_prob: torch.Tensor, old_log_prob: torch.Tensor) -> torch.Tensor:
-    return _exact(log_prob - old_log_prob).clamp(-MOST_LOG, MOST_LOG).exp()
-
-
-def _exact(values: torch.Tensor) -> torch.Tensor:
-    """In float32 at least: exp(20) is infinite in float16, and 1 − p + 1e-8 is 0 there for p = 1."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
+    return (log_prob - old_log_prob).clamp(-MOST_LOG, MOST_LOG).exp()

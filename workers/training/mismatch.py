@@ -68,7 +68,7 @@ def rejection_mask(
 ) -> torch.Tensor:
     """`mask` without units with a ratio outside [lower, upper], both inclusive; lower is 1/upper by default.
 
-    Dr. Kernel eq. 6 with the scripts' bounds: geometric, [0.999, 1.001]."""
+    Dr. Kernel eq. 6 is the geometric level; its scripts bound the ratio by lower=0.999 and upper=1.001."""
     if upper <= 0 or (lower is not None and not 0 <= lower <= upper):
         raise ValueError(f"bounds: expected 0 <= lower <= upper and upper > 0, got [{lower}, {upper}]")
     found = ratios(log_train_over_rollout, mask, level, trajectory)
@@ -104,7 +104,8 @@ def importance_weights(
     every token; TOKEN is biased and keeps its variance small."""
     if upper <= 0:
         raise ValueError(f"upper: expected more than 0, got {upper}")
-    return ratios(log_train_over_rollout, mask, level, trajectory).clamp(max=upper) * mask
+    found = ratios(log_train_over_rollout, mask, level, trajectory)
+    return torch.where(mask.bool(), found.clamp(max=upper), 0) * mask
 
 
 @torch.no_grad()
@@ -121,7 +122,7 @@ def icepop_weights(
     if not 0 <= lower <= upper:
         raise ValueError(f"bounds: expected 0 <= lower <= upper, got [{lower}, {upper}]")
     found = ratios(log_train_over_rollout, mask, level, trajectory)
-    return found * ((found >= lower) & (found <= upper)).to(mask.dtype) * mask
+    return torch.where((found >= lower) & (found <= upper) & mask.bool(), found, 0) * mask
 
 
 @torch.no_grad()
@@ -132,6 +133,8 @@ def metrics(train_log_prob: torch.Tensor, rollout_log_prob: torch.Tensor, mask: 
     ValueError without tokens."""
     if not mask.any():
         raise ValueError("mask: expected at least one token, got none")
+    exact = (each.to(torch.promote_types(each.dtype, torch.float32)) for each in (train_log_prob, rollout_log_prob))
+    train_log_prob, rollout_log_prob = exact
     log_ratio = train_log_prob - rollout_log_prob
     train, rollout = (masked_mean(each, mask, dim=-1) for each in (train_log_prob, rollout_log_prob))
     gap = rollout - train
@@ -148,6 +151,6 @@ def metrics(train_log_prob: torch.Tensor, rollout_log_prob: torch.Tensor, mask: 
         "log_ppl_diff_min": gap.min(),
         "ppl_ratio": gap.exp().mean(),
         "chi2_token": masked_mean((2 * log_ratio.clamp(-MOST_LOG, MOST_LOG)).exp(), mask) - 1,
-        "chi2_seq": (2 * (log_ratio * mask).sum(dim=-1).clamp(-MOST_LOG, MOST_LOG)).exp().mean() - 1,
+        "chi2_seq": (2 * masked_sum(log_ratio, mask, dim=-1).clamp(-MOST_LOG, MOST_LOG)).exp().mean() - 1,
     }
     return {name: float(value) for name, value in found.items()}

@@ -144,7 +144,7 @@ class Trainer:
         chosen = log_prob[rows[:, 0], rows[:, 1]]
         advantages = torch.tensor([one.advantage or 0.0 for one in credited], device=device).unsqueeze(1)
         mask = torch.tensor(trained, device=device, dtype=chosen.dtype).unsqueeze(1).expand_as(chosen)
-        per_token = losses.ppo_dual_clip(chosen, chosen.detach(), advantages)
+        per_token = losses.ppo_dual_clip(chosen, chosen.detach(), advantages, mask)
         loss = aggregate(per_token, mask, Aggregation.SEQ_MEAN_TOKEN_SUM, divisor=len(found.rows))
         return loss, sum(trained)
 
