@@ -43,8 +43,8 @@ REC = {
 }
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("reinforce", {}), ("ppo_dual_clip", {}), ("gspo", {}), ("cispo", {}), ("opmd", {}),
-    ("topr", {}), ("topr", {"whole_rows": False}), ("rec", REC), ("rec", {"weight": losses.Weight.ADVANTAGE}), ("dppo", {}),
-    ("dppo", {"divergence": losses.Divergence.KL}),
+    ("topr", {}), ("topr", {"whole_rows": False}), ("rec", REC), ("rec", {"weight": losses.Weight.ADVANTAGE}),
+    ("dppo", {}), ("dppo", {"divergence": losses.Divergence.KL}),
 ]  # fmt: skip
 
 
