@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import random
@@ -11,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,8 @@ from app.settings import Settings
 from tests.integration import fakes
 from tests.ports import free_port
 
+REFEREE = "workers.referee.serve"
+"""Module that a referee's command line names."""
 HELPERS = {
     "zygote": ("workers.sandbox.zygote", "workers.shims.candidate"),
     "builders": ("workers.sandbox.zygote", "workers.shims.builder"),
@@ -35,6 +38,8 @@ HELPERS = {
 }
 """Processes that a referee starts, by words of their command lines."""
 
+
+_PR_SET_CHILD_SUBREAPER = 36
 
 PATIENCE_S = 120.0
 """Longest time without any job coming to its end."""
@@ -94,6 +99,7 @@ class Site:
     """Everything that may be killed."""
 
     def __init__(self, settings: Settings, plan: Plan) -> None:
+        adopt_orphans()
         self.settings = settings
         self._plan = plan
         self._random = random.Random(plan.seed)
@@ -141,8 +147,7 @@ class Site:
         return kill(self._one_of(children(self._random.choice(self._workers).pid)))
 
     def referee(self) -> bool:
-        pool = children(self._random.choice(self._workers).pid)
-        return kill(self._one_of([each for pid in pool for each in children(pid)]))
+        return kill(self._one_of(self._referees()))
 
     def warden(self) -> bool:
         return kill(self._one_of(self._below_zygotes()))
@@ -158,9 +163,11 @@ class Site:
 
     def _helpers(self, name: str) -> list[int]:
         """Those of all referees."""
-        pool = [pid for worker in self._workers for pid in children(worker.pid)]
-        started = [each for referee in (each for pid in pool for each in children(pid)) for each in children(referee)]
+        started = [each for referee in self._referees() for each in children(referee)]
         return [pid for pid in started if all(word in command_line(pid) for word in HELPERS[name])]
+
+    def _referees(self) -> list[int]:
+        return referees(worker.pid for worker in self._workers)
 
     def _below_zygotes(self) -> list[int]:
         return [each for zygote in self._helpers("zygote") for each in children(zygote)]
@@ -207,6 +214,19 @@ def site(settings: Settings, plan: Plan) -> Iterator[Site]:
         yield running
     finally:
         running.close()
+
+
+def adopt_orphans() -> None:
+    """Let this process be the parent of processes below it whose own parent has ended (prctl(2))."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def referees(workers: Iterable[int]) -> list[int]:
+    """Referees of these workers.  One that slots share outlives the pool process that launched it, and is a child of
+    this process then (see adopt_orphans)."""
+    launched = [each for worker in workers for pool in children(worker) for each in children(pool)]
+    return [pid for pid in (*launched, *children(os.getpid())) if f" {REFEREE} " in command_line(pid)]
 
 
 def kill(pid: int | None) -> bool:
