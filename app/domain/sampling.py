@@ -177,16 +177,18 @@ def _may_be_context(turn: Attempt, context: Context) -> bool:
 
 def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind: Kind) -> list[Attempt]:
     """The turns that are taken.  `turns` is the whole trajectory as evaluated, so that dropped turns still count as
-    earlier turns; `eligible` are the indices that may be taken."""
+    earlier turns; `eligible` are the indices that may be taken.  A turn is faster or slower than turns of its own cell
+    only."""
     rule = spec.turns or DEFAULT_TURNS.get(kind, Turns.ALL)
     candidates = [turn for turn in turns if turn.place in eligible]
     if not candidates or rule is Turns.ALL:
         return candidates
     match rule:
         case Turns.FINAL:
-            return candidates[-1:] if candidates[-1] is turns[-1] else []
+            return candidates[-1:] if candidates[-1] is turns[-1] and _ends(turns[-1]) else []
         case Turns.BEST:
-            return ranked(candidates, spec.key)[:1]
+            best = _best_of_cells(candidates, spec.key)
+            return [turn for turn in candidates if turn is best[turn.cell]]
         case Turns.FIRST_CORRECT:
             first = next((turn for turn in turns if turn.succeeded), None)
             return [turn for turn in candidates if turn is first]
@@ -196,14 +198,23 @@ def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind
             repaired = {now.place for before, now in pairwise(turns) if now.succeeded > before.succeeded}
             return [turn for turn in candidates if turn.place in repaired]
         case Turns.ALL_UNTIL_BEST:
-            best = ranked(candidates, spec.key)[0]
-            return candidates[: candidates.index(best) + 1]
+            best = _best_of_cells(candidates, spec.key)
+            return [turn for turn in candidates if turn.place <= best[turn.cell].place]
         case Turns.RETURN_TO_GO:
             return [
                 turn
                 for turn, value in zip(turns, returns(turns, spec.gamma), strict=True)
                 if turn.place in eligible and value is not None and value >= spec.min_return
             ]
+
+
+def _ends(turn: Attempt) -> bool:
+    """True if no later turn of its trajectory is stored: the evaluation of one may have failed."""
+    return turn.last_turn is None or turn.turn == turn.last_turn
+
+
+def _best_of_cells(attempts: Sequence[Attempt], key: Key) -> dict[Cell, Attempt]:
+    return {cell: ranked(each, key)[0] for cell, each in cells(attempts).items()}
 
 
 KEVIN = "kevin"
@@ -230,7 +241,8 @@ def returns(turns: Sequence[Attempt], gamma: float | None, name: str = KEVIN) ->
     """Discounted return of every turn by that reward: Σ_{v ≥ t} γ^{v−t} S_v over the numbers of turns.
 
     A turn that is not there, or failed by the service's fault, has no reward: the returns of it and of the turns before
-    it are missing, as in `app.domain.credit`.  `gamma` None: 0.4 for Kevin's score, 1 for all others."""
+    it are missing, as in `app.domain.credit`.  So are returns that would add credited speedups of two cells.  `gamma`
+    None: 0.4 for Kevin's score, 1 for all others."""
     if gamma is None:
         gamma = metrics.KEVIN_GAMMA if name == KEVIN else 1.0
     numbers = [turn.turn if turn.turn is not None else place for place, turn in enumerate(turns)]
@@ -239,7 +251,19 @@ def returns(turns: Sequence[Attempt], gamma: float | None, name: str = KEVIN) ->
     for number, turn in zip(numbers, turns, strict=True):
         found[number] = earned(turn, name)
     ahead = returns_to_go(found, gamma)
-    return [ahead[number] for number in numbers]
+    comparable = _first_comparable(turns) if gamma else 0
+    return [ahead[number] if place >= comparable else None for place, number in enumerate(numbers)]
+
+
+def _first_comparable(turns: Sequence[Attempt]) -> int:
+    """Index of the first turn such that all credited speedups from it on are of one cell."""
+    cell: Cell | None = None
+    for place in range(len(turns) - 1, -1, -1):
+        if turns[place].succeeded:
+            if cell not in (None, turns[place].cell):
+                return place + 1
+            cell = turns[place].cell
+    return 0
 
 
 def kevin(attempt: Attempt) -> float:
@@ -326,16 +350,17 @@ def _is_worse(worse: Attempt, better: Attempt, why: PairOf) -> bool:
 
 
 def _improving(turns: Sequence[Attempt], delta: float) -> list[Attempt]:
-    """Correct turns with an interval above that of the best before them, and the first correct one."""
+    """Correct turns with an interval above that of the best of their cell before them, and its first correct one."""
     found: list[Attempt] = []
-    best: Attempt | None = None
+    bests: dict[Cell, Attempt] = {}
     for turn in turns:
         if not turn.succeeded or turn.speedup is None or turn.ci_low is None:
             continue
+        best = bests.get(turn.cell)
         if best is None or turn.ci_low > max(best.ci_high or 0.0, (best.speedup or 0.0) * (1 + delta)):
             found.append(turn)
         if best is None or turn.speedup > (best.speedup or 0.0):
-            best = turn
+            bests[turn.cell] = turn
     return found
 
 

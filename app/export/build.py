@@ -212,7 +212,7 @@ def attempts(connection: Any, draft: Draft, chosen: Selector, only: Matching | N
         chosen.conditions,
         as_of=draft.as_of,
         signatures=draft.spec.similarity == "minhash" and not draft.kind.takes_all,
-        ends=draft.kind is Kind.REWARDS or draft.spec.turns is Turns.RETURN_TO_GO,
+        ends=draft.kind is Kind.REWARDS or draft.spec.turns in (Turns.FINAL, Turns.RETURN_TO_GO),
         prompts=draft.kind in (Kind.PAIRS, Kind.RL_PROMPTS),
         replay=draft.replay,
         only=only,
