@@ -5,6 +5,7 @@ The turns are written by hand in the form that models answer in; the feedback of
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 from app import enqueue
@@ -99,7 +100,7 @@ def _trajectory(
                 client.database,
                 client.broker,
                 trajectory_id=trajectory_id,
-                request=request,
+                request=replace(request, run=run.name),
                 turn=_turn(told, *turns[index + 1], index + 1),
             )
     return trajectory_id

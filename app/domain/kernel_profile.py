@@ -51,3 +51,8 @@ class Profile:
     """Bytes that the reference must at least read and write."""
     flops: int | None = None
     """FLOPs of one call of the reference; multiply and add count as two."""
+
+    @property
+    def is_modelled(self) -> bool:
+        """True on the CPU device: `coverage_time` is of modelled work, not of time."""
+        return any(row.work_bytes is not None for row in self.kernels)

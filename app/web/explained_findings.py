@@ -238,7 +238,7 @@ def explained(finding: Finding) -> Explained:
         title=known.title,
         sentence=_filled(known.sentence, finding.evidence) or _sentence(finding.summary),
         meaning=known.meaning,
-        compared=tuple(row for row in (_row(each, finding.evidence) for each in known.rows) if row),
+        compared=tuple(row for row in (_row(_said(each, finding), finding.evidence) for each in known.rows) if row),
         kernels=_kernels(finding.evidence),
     )
 
@@ -258,6 +258,14 @@ def meaning(detector: str) -> str:
 def titles() -> dict[str, str]:
     """Detector → its title in plain words."""
     return {name: meaning.title for name, meaning in MEANINGS.items()}
+
+
+def _said(texts: tuple[str, str, str], finding: Finding) -> tuple[str, str, str]:
+    """The texts of a row; times that were modelled from the bytes moved are called so: the CPU device's own times,
+    which the kernels beside have, say nothing about a GPU."""
+    modelled = finding.evidence.get("modelled") or "modelled work" in finding.summary
+    name, expected, got = texts
+    return (name.replace("Time in ", "Modelled GPU time in ") if modelled else name), expected, got
 
 
 def _row(texts: tuple[str, str, str], evidence: Mapping[str, object]) -> Compared | None:

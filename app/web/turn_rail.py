@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.domain import reward, speedup_ratio
-from app.domain.verdict import Label
+from app.domain.verdict import Label, is_credited
 from app.store.browse import trajectories
 from app.web import request_context
 
@@ -80,8 +80,13 @@ def _side(turn: trajectories.TurnLine) -> speedup_ratio.Side:
 def jumps(rail: list[RailLine]) -> list[tuple[str, int]]:
     """Turns that one looks for first."""
     places = (
-        ("first correct", next((line for line in rail if line.turn.status == "passed"), None)),
+        ("first correct", next((line for line in rail if _is_correct(line.turn)), None)),
         ("best", next((line for line in rail if line.is_best), None)),
         ("first hack", next((line for line in rail if line.is_first_hack), None)),
     )
     return [(name, line.turn.turn_index) for name, line in places if line]
+
+
+def _is_correct(turn: trajectories.TurnLine) -> bool:
+    """The rule of the lists: a hack is not correct."""
+    return is_credited(correct=bool(turn.correct), label=turn.verdict)

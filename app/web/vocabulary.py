@@ -13,7 +13,8 @@ TERMS = MappingProxyType(
         "Best speedup": "Highest speedup of an attempt that is correct and no hack.",
         "Candidate": "The kernel source under test; it defines ModelNew.",
         "Correct": "Every verified call was right, and the verdict is not hack.",
-        "Coverage": "Share of GPU time, or of launches, in the candidate's own kernels.",
+        "Coverage": "Share of GPU time, or of launches, in the candidate's own kernels; on the CPU device of modelled "
+        "work.",
         "Decoy": "A kernel that runs without contributing to the result.",
         "Detector": "A rule that reads the measurements of an evaluation and reports findings.",
         "Device": "Kind or name of the GPU (or CPU) that evaluated the candidate.",
@@ -112,6 +113,7 @@ HEADINGS = MappingProxyType(
         "Min": "Smallest value or length.",
         "Missing": "Rows without a value.",
         "Model": "Language model that wrote the answers.",
+        "Modelled work": "Bytes that the kernel moved, or that a GPU moves in the time of its arithmetic.",
         "n": "Number of values behind the figure.",
         "Name": "Name of the account or token.",
         "Notes": "Facts worth a look.",

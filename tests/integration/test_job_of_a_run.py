@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from celery import Celery
 
 from app import enqueue
+from app.domain.trajectory import Message, Run, Turn
 from app.settings import Settings
 from app.store import evaluations, leases, rollups
 from app.store.database import Database
@@ -32,4 +35,37 @@ def test_a_single_job_belongs_to_the_run_that_it_names(database: Database, broke
     listed = site.get("/candidates.json?where=run = adhoc").get_json()["candidates"]
     assert [(row["run"], row["turn"]) for row in listed] == [("adhoc", None)] * 2
     assert site.get("/candidates.json?where=run = other").get_json()["candidates"] == []
+    app.extensions["assay"]["database"].dispose()
+
+
+def test_a_job_of_two_runs_is_listed_under_both(database: Database, broker: Celery, settings: Settings) -> None:
+    """Identical submissions share a job: the second run's turn has the job of the first."""
+    turn = Turn(messages=(Message(role="user", content="faster"),), response="…", candidate="same", turn_index=0)
+    for name in ("first", "second"):
+        enqueue.enqueue_trajectory(
+            database, broker, request=fakes.request("same"), turns=[turn], run=Run(name=name, model="m")
+        )
+    app = create_app(settings)
+    site = app.test_client()
+    [of_first] = site.get("/jobs.json?run=first").get_json()["jobs"]
+    [of_second] = site.get("/jobs.json?run=second").get_json()["jobs"]
+    assert of_first == of_second
+    assert (of_first["run"], of_first["turn"], of_first["verdict"]) == ("first", 0, None)
+    page = site.get(f"/jobs/{of_first['job_id']}").text
+    assert ">first</a>, " in page
+    assert ">second</a>" in page
+    app.extensions["assay"]["database"].dispose()
+
+
+def test_a_job_that_was_submitted_without_a_run_has_that_of_its_turn(
+    database: Database, broker: Celery, settings: Settings
+) -> None:
+    turn = Turn(messages=(Message(role="user", content="faster"),), response="…", candidate="one", turn_index=0)
+    run = Run(name="training", model="m")
+    trajectory_id = enqueue.enqueue_trajectory(database, broker, request=fakes.request("one"), turns=[turn], run=run)
+    other = replace(turn, candidate="two", turn_index=1)
+    enqueue.enqueue_turn(database, broker, trajectory_id=trajectory_id, request=fakes.request("two"), turn=other)
+    app = create_app(settings)
+    listed = app.test_client().get("/jobs.json?run=training").get_json()["jobs"]
+    assert [(row["run"], row["turn"]) for row in listed] == [("training", 1), ("training", 0)]
     app.extensions["assay"]["database"].dispose()

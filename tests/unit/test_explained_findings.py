@@ -44,6 +44,21 @@ def test_rows_without_their_values_are_left_out_and_the_summary_stands_in() -> N
 
 
 @pytest.mark.parametrize(
+    ("summary", "name"),
+    [
+        ("50% of the modelled work is in kernels of torch", "Modelled GPU time in library kernels"),
+        ("50% of the device time is in kernels of torch", "Time in library kernels"),
+    ],
+)
+def test_a_modelled_time_is_called_so(summary: str, name: str) -> None:
+    evidence = {"own_us": 0.1, "library_us": 0.1}
+    found = explained_findings.explained(
+        Finding(detector="library_work", version=2, label=Label.CLEAN, summary=summary, evidence=evidence)
+    )
+    assert found.compared[0].name == name
+
+
+@pytest.mark.parametrize(
     ("key", "value", "text"),
     [
         ("memory_bytes", 4294967296, "4.0 GiB"),

@@ -10,7 +10,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app import routing
-from app.store.tables import candidates, evaluations, jobs, problems, runs, trajectories, turns
+from app.store import evaluation_rows
+from app.store.tables import candidates, evaluations, jobs, problems, runs, trajectories, turns, verdicts
 
 TURNS_LISTED = 20
 """Identical submissions share a job: enough of the turns that asked for it."""
@@ -22,6 +23,7 @@ class TurnLink:
 
     trajectory_id: UUID
     turn_index: int
+    run_id: UUID | None
     run: str | None
 
 
@@ -62,7 +64,15 @@ class JobPage:
     evaluation_id: UUID | None
     status: str | None
     """Status of its evaluation."""
+    verdict: str | None
+    """The label that counts; None until it is judged."""
     turns: tuple[TurnLink, ...] = ()
+
+    @property
+    def runs(self) -> dict[UUID, str]:
+        """Runs that asked for it → their names: identical submissions share a job."""
+        asked = [(self.run_id, self.run), *((turn.run_id, turn.run) for turn in self.turns)]
+        return {run_id: name for run_id, name in asked if run_id and name}
 
     @property
     def queue(self) -> str:
@@ -86,12 +96,16 @@ def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
             runs.c.name.label("run"),
             evaluations.c.evaluation_id,
             evaluations.c.status,
+            evaluation_rows.LABEL.label("verdict"),
         )
         .select_from(
             jobs.join(problems, jobs.c.problem_id == problems.c.problem_id)
             .join(candidates, jobs.c.candidate_id == candidates.c.candidate_id)
             .outerjoin(runs, runs.c.run_id == jobs.c.run_id)
             .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)
+            .outerjoin(
+                verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+            )
         )
         .where(jobs.c.job_id == job_id)
     )
@@ -101,7 +115,7 @@ def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
 
 def _turns_of(connection: sa.Connection, job_id: UUID) -> tuple[TurnLink, ...]:
     query = (
-        sa.select(turns.c.trajectory_id, turns.c.turn_index, runs.c.name.label("run"))
+        sa.select(turns.c.trajectory_id, turns.c.turn_index, runs.c.run_id, runs.c.name.label("run"))
         .select_from(
             turns.join(trajectories, turns.c.trajectory_id == trajectories.c.trajectory_id).outerjoin(
                 runs, trajectories.c.run_id == runs.c.run_id

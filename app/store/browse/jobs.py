@@ -10,8 +10,9 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain.job import JobState
+from app.store import evaluation_rows
 from app.store.browse import paging
-from app.store.tables import evaluations, jobs, problems, runs, turns
+from app.store.tables import evaluations, jobs, problems, runs, trajectories, turns, verdicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class Filter:
     state: str = ""
     device_class: str = ""
     run: str = ""
-    """Exact name."""
+    """Exact name of the run with which the job was submitted, or to which a turn belongs that asked for it."""
     error_kind: str = ""
 
 
@@ -47,8 +48,11 @@ class JobRow:
     problem: str
     run_id: UUID | None
     run: str | None
+    """Run that the job was submitted with, or else that of the trajectory."""
     evaluation_id: UUID | None
     status: str | None
+    verdict: str | None
+    """The label that counts; None until it is judged."""
     trajectory_id: UUID | None = None
     """Trajectory of the first turn that asked for this job."""
     turn: int | None = None
@@ -98,7 +102,12 @@ def error_kinds(connection: sa.Connection) -> list[str]:
 def _of_ids(connection: sa.Connection, ids: list[UUID]) -> list[JobRow]:
     found = {row["job_id"]: row for row in connection.execute(_rows(ids)).mappings()}
     places = _turns(connection, ids)
-    return [JobRow(**found[job_id], **places.get(job_id, {})) for job_id in ids]
+    return [JobRow(**_with_run(found[job_id], places.get(job_id, {}))) for job_id in ids]
+
+
+def _with_run(row: sa.RowMapping, place: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a line; a job that was submitted without a run has that of its first turn's trajectory."""
+    return {**row, **place} if row["run_id"] is None else {**place, **row}
 
 
 def _conditions(connection: sa.Connection, asked: Filter) -> list[sa.ColumnElement[bool]]:
@@ -112,8 +121,20 @@ def _conditions(connection: sa.Connection, asked: Filter) -> list[sa.ColumnEleme
         conditions += [_j.state == JobState.FAILED, _j.error_kind == asked.error_kind]
     if asked.run:
         run_id = connection.scalar(sa.select(runs.c.run_id).where(runs.c.name == asked.run))
-        conditions.append(sa.false() if run_id is None else _j.run_id == run_id)
+        conditions.append(sa.false() if run_id is None else _j.job_id.in_(_of_run(run_id)))
     return conditions
+
+
+def _of_run(run_id: UUID) -> sa.CompoundSelect[tuple[UUID | None]]:
+    """Jobs that were submitted with a run, and those of its trajectories' turns: identical submissions share a job,
+    which has the run of the first of them."""
+    own = sa.select(_j.job_id).where(_j.run_id == run_id)
+    asked = (
+        sa.select(turns.c.job_id)
+        .select_from(turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id))
+        .where(trajectories.c.run_id == run_id, turns.c.job_id.is_not(None))
+    )
+    return own.union(asked)
 
 
 def _rows(ids: list[UUID]) -> sa.Select[Any]:
@@ -126,21 +147,34 @@ def _rows(ids: list[UUID]) -> sa.Select[Any]:
             runs.c.name.label("run"),
             evaluations.c.evaluation_id,
             evaluations.c.status,
+            evaluation_rows.LABEL.label("verdict"),
         )
         .select_from(
             jobs.join(problems, problems.c.problem_id == _j.problem_id)
             .outerjoin(runs, runs.c.run_id == _j.run_id)
             .outerjoin(evaluations, evaluations.c.job_id == _j.job_id)
+            .outerjoin(
+                verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+            )
         )
         .where(_j.job_id.in_(ids))
     )
 
 
 def _turns(connection: sa.Connection, ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
-    """Job → trajectory and index of the first turn that asked for it."""
+    """Job → trajectory, its run, and index of the first turn that asked for the job."""
     key = turns.c.job_id
-    query = sa.select(key, turns.c.trajectory_id, turns.c.turn_index).where(key.in_(ids)).order_by(turns.c.turn_id)
+    query = (
+        sa.select(key, turns.c.trajectory_id, turns.c.turn_index.label("turn"), runs.c.run_id, runs.c.name.label("run"))
+        .select_from(
+            turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id).outerjoin(
+                runs, runs.c.run_id == trajectories.c.run_id
+            )
+        )
+        .where(key.in_(ids))
+        .order_by(turns.c.turn_id)
+    )
     found: dict[UUID, dict[str, Any]] = {}
-    for row in connection.execute(query):
-        found.setdefault(row.job_id, {"trajectory_id": row.trajectory_id, "turn": row.turn_index})
+    for row in connection.execute(query).mappings():
+        found.setdefault(row["job_id"], {name: value for name, value in row.items() if name != "job_id"})
     return found
