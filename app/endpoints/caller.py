@@ -8,19 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NameResolutionError,
-    NewConnectionError,
-    ReadTimeoutError,
-)
+from urllib3.exceptions import HTTPError, LocationValueError, ReadTimeoutError
 
 from app.domain.collection.call import (
     CallError,
@@ -73,6 +68,11 @@ def key_of(endpoint: EndpointConfig) -> str | None:
             f"endpoint {endpoint.name!r}: expected its key in the environment variable "
             f"{endpoint.key_env}, which is not set"
         )
+    if not (key.isascii() and key.isprintable()):  # the error of a header would repeat it
+        raise RequestError(
+            f"endpoint {endpoint.name!r}: expected a key of printable ASCII characters in the environment variable "
+            f"{endpoint.key_env}, got others"
+        )
     return key
 
 
@@ -84,18 +84,33 @@ def call(endpoint: EndpointConfig, request: ModelRequest, *, key: str | None = N
     body = json.dumps(http.body, ensure_ascii=False).encode("utf-8", "replace")
     sent = {
         "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
         "Accept": "text/event-stream" if http.body.get("stream") else "application/json",
         "User-Agent": USER_AGENT,
         **endpoint.headers,
         **http.headers,
         **(dialect.authorisation(key) if key else {}),
     }
-    running = _Call(endpoint=endpoint, dialect=dialect, body=body)
+    running = _Call(endpoint=endpoint, dialect=dialect, body=_Body(body))
     answer = running.answer(endpoint.base_url.rstrip("/") + http.path, sent)
     answer = cost.priced(answer, endpoint)
     if answer.error is None:
         return answer
     return replace(answer, error=errors.without(key, answer.error))
+
+
+class _Body:
+    """A body that notes whether its sending has begun: before that, nothing was asked for and nothing can cost."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.begun = False
+
+    def read(self, _size: int = -1) -> bytes:
+        """All of it at once, then nothing."""
+        data = b"" if self.begun else self.data
+        self.begun = True
+        return data
 
 
 @dataclass(kw_only=True)
@@ -104,7 +119,7 @@ class _Call:
 
     endpoint: EndpointConfig
     dialect: Dialect
-    body: bytes
+    body: _Body
     sent_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started_s: float = field(default_factory=time.monotonic)
     first_token_at: datetime | None = None
@@ -156,7 +171,7 @@ class _Call:
             return self._refused(response, data)
         if data.lstrip().startswith(EVENTS):
             return self._read_events(data)
-        return self._done(self.dialect.read(decoded(data)))
+        return self._concluded(self.dialect.read(decoded(data)))
 
     def _read_events(self, data: bytes) -> ModelAnswer:
         """Read a stream that came as a whole body."""
@@ -196,10 +211,10 @@ class _Call:
             self.first_token_at = self._now()
 
     def _concluded(self, reading: Reading) -> ModelAnswer:
-        """The answer of a stream that is over."""
+        """The answer of a body or a stream that is over."""
         if reading.complete or reading.error:
             return self._done(reading)
-        message = "the stream ended without a finish reason"
+        message = f"the answer ended before it was complete: finish reason {reading.finish_reason}"
         return self._done(reading, errors.failed(ErrorKind.BROKEN_STREAM, message, paid=True))
 
     def _whole(self, response: urllib3.BaseHTTPResponse) -> bytes:
@@ -237,11 +252,13 @@ class _Call:
 
     def _unsent(self, error: HTTPError) -> CallError:
         """The error of a request without a response."""
+        if isinstance(error, LocationValueError) or _is_refused_certificate(error):  # so will be every other call
+            return errors.failed(ErrorKind.NOT_FOUND, _told(error))
+        if not self.body.begun:
+            return errors.failed(ErrorKind.TIMEOUT_CONNECT, _told(error))
         if isinstance(error, ReadTimeoutError):
             return self._broken(error)
-        connecting = isinstance(error, ConnectTimeoutError | NewConnectionError | NameResolutionError)
-        kind = ErrorKind.TIMEOUT_CONNECT if connecting else ErrorKind.BROKEN_STREAM
-        return errors.failed(kind, _told(error), paid=not connecting)
+        return errors.failed(ErrorKind.BROKEN_STREAM, _told(error), paid=True)
 
     def _broken(self, error: Exception) -> CallError:
         """The error of a response that was cut off."""
@@ -288,8 +305,8 @@ class _Call:
             first_token_at=self.first_token_at,
             last_at=self._now(),
             status=self.status,
-            sent_body=self.body,
-            body_sha256=hashlib.sha256(self.body).hexdigest(),
+            sent_body=self.body.data,
+            body_sha256=hashlib.sha256(self.body.data).hexdigest(),
             template_sha256=self.endpoint.capabilities.get("template_sha256"),
             rate=self.advice.rate,
         )
@@ -313,6 +330,10 @@ def _stated(data: bytes) -> StatedError:
         return StatedError(message=" ".join(data[:LONGEST_TEXT].decode("utf-8", "replace").split()))
     found = stated_error(body.get("error") or body.get("detail"))
     return found or stated_error(dict(body)) or StatedError(message="")
+
+
+def _is_refused_certificate(error: HTTPError) -> bool:
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in (error.__cause__, *error.args))
 
 
 def _told(error: Exception) -> str:

@@ -15,6 +15,7 @@ from app.endpoints.dialects.base import RESERVED
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 """It is part of a queue's name."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 SECRET_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
 _POSITIVE = ("max_in_flight", "connect_s", "first_token_s", "idle_s")
 _OPTIONAL = ("requests_per_minute", "tokens_per_minute", "context_tokens", "max_output_tokens")
@@ -32,6 +33,9 @@ def check(config: EndpointConfig) -> None:
         raise RequestError("key_env: expected the name of an environment variable (the key itself is not stored)")
     if secret := sorted(SECRET_HEADERS & {name.lower() for name in config.headers}):
         raise RequestError(f"headers: {secret[0]} may hold a secret: name the key's variable with key_env instead")
+    for name, value in config.headers.items():
+        if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
+            raise RequestError(f"headers: expected a name and a value of printable ASCII characters, got {name!r}")
     for name in (*_POSITIVE, *_OPTIONAL):
         value = getattr(config, name)
         if value is not None and value <= 0:
@@ -43,7 +47,11 @@ def check(config: EndpointConfig) -> None:
 
 
 def _check_url(base_url: str) -> None:
-    parts = urlsplit(base_url)
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+    except ValueError as error:
+        raise RequestError(f"base_url: expected http(s)://host[:port]/v1: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise RequestError(f"base_url: expected http(s)://host[:port]/v1, got {parts.scheme}://{parts.hostname}")
     if parts.username or parts.password or parts.query:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 LONGEST_EVENT_BYTES = 16 << 20
 """A chunk with the logprobs of a thousand tokens takes 200 KB."""
+MARK = b"\xef\xbb\xbf"
+"""Byte order mark, one of which may begin a stream."""
 DONE = "[DONE]"
 """Data of the last event of an OpenAI-compatible stream."""
 
@@ -39,6 +41,7 @@ class Decoder:
         self._size = 0
         self._name = ""
         self._after_cr = False
+        self._begun = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Events that the chunk completes.  Raises MalformedStreamError."""
@@ -51,7 +54,9 @@ class Decoder:
         self._rest.append(first)
         self._held += len(first)
         for piece in later:
-            event = self._line(b"".join(self._rest).decode("utf-8", "replace"))
+            line = b"".join(self._rest)
+            line, self._begun = line if self._begun else line.removeprefix(MARK), True
+            event = self._line(line.decode("utf-8", "replace"))
             self._rest, self._held = [piece], len(piece)
             if event is not None:
                 yield event

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -151,6 +152,30 @@ def test_no_server_is_an_error_of_the_connection():
     assert (answer.error.kind, answer.error.paid) == (ErrorKind.TIMEOUT_CONNECT, False)
 
 
+def test_a_server_that_speaks_no_tls_was_asked_nothing():
+    with raw(b"", pause_s=5) as address:
+        answer = caller.call(endpoint(address.replace("http:", "https:"), connect_s=0.2), request())
+    assert (answer.error.kind, answer.error.paid) == (ErrorKind.TIMEOUT_CONNECT, False)
+
+
+def test_a_refused_certificate_is_so_for_every_call(monkeypatch):
+    def refuse(*_, **__):
+        cause = ssl.SSLCertVerificationError("self-signed certificate")
+        raise urllib3.exceptions.SSLError(cause) from cause
+
+    monkeypatch.setattr(urllib3.PoolManager, "urlopen", refuse)
+    answer = caller.call(endpoint("https://model.test/v1"), request())
+    assert (answer.error.kind, answer.error.retry, answer.error.paid) == (ErrorKind.NOT_FOUND, Retry.NEVER, False)
+
+
+@pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-\N{EURO SIGN}"])
+def test_a_key_that_no_header_can_carry_is_not_repeated(monkeypatch, key):
+    monkeypatch.setenv("A_KEY", key)
+    with pytest.raises(RequestError, match="printable ASCII characters in the environment variable A_KEY") as told:
+        caller.key_of(endpoint("http://h", key_env="A_KEY"))
+    assert "sk-" not in str(told.value)
+
+
 @contextmanager
 def raw(reply: bytes, *more: bytes, pause_s: float = 0.0) -> Iterator[str]:
     """A server that sends these bytes to its first caller, whatever was asked."""
@@ -186,6 +211,7 @@ EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n<html>ok>"], ErrorKind.BAD_ANSWER),
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"], ErrorKind.BAD_ANSWER),
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"], ErrorKind.BAD_ANSWER),
+        ([b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: [DONE]\n\n"], ErrorKind.BROKEN_STREAM),
         ([b"not http at all\r\n\r\n"], ErrorKind.BROKEN_STREAM),
         ([b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<h1>"], ErrorKind.SERVER_ERROR),
         ([b"HTTP/1.1 307 T\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n"], ErrorKind.NOT_FOUND),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.request import RequestError
-from app.endpoints import finish
+from app.endpoints import dialects, finish
+from app.endpoints.sse import Event
 from tests.unit.dialects import REQUEST, body, chunk, read, streamed
 
 
@@ -89,6 +90,26 @@ def test_an_error_event_of_anthropic_ends_the_stream():
 @given(st.integers(0, len(ANTHROPIC_EVENTS) - 3))
 def test_a_cut_stream_is_incomplete(count):
     assert not streamed("anthropic", *ANTHROPIC_EVENTS[:count]).reading().complete
+
+
+@pytest.mark.parametrize(
+    ("dialect", "events"),
+    [
+        ("chat", ["[DONE]"]),
+        ("chat", [{"id": "c-1", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 4}}, "[DONE]"]),
+        ("chat", [{"choices": [{"index": 0, "finish_reason": "stop"}]}, "[DONE]"]),
+        ("anthropic", [{"type": "message_stop"}]),
+    ],
+)
+def test_a_stream_without_an_answer_is_no_empty_answer(dialect, events):
+    """An empty answer is the model's failure, and scored."""
+    assert not streamed(dialect, *events).reading().complete
+
+
+def test_an_event_named_error_is_one():
+    assembly = dialects.find("chat").assembly()
+    assembly.feed(Event(data='{"message": "worker died", "code": 500}', name="error"))
+    assert (assembly.over, assembly.reading().error.message) == (True, "worker died")
 
 
 # the Responses API

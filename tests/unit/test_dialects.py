@@ -203,6 +203,8 @@ def test_a_body_of_anthropic_is_read():
         ),
         ({"content": "<think>a</think>b"}, "<think>a</think>b", None),
         ({"content": "\ud800x\0"}, "\ufffdx\0", None),
+        ({"content": "x", "reasoning_details": [{"type": "reasoning.text", "text": "t"}, {"data": "?"}]}, "x", "t"),
+        ({"content": "x", "reasoning": "t", "reasoning_details": [{"text": "t"}]}, "x", "t"),
     ],
 )
 def test_contents_of_all_shapes_are_read(message, text, reasoning):
@@ -246,6 +248,8 @@ def test_an_unknown_finish_reason_is_kept():
         {},
         {"choices": []},
         {"choices": None},
+        {"choices": [{"message": None, "finish_reason": "stop"}]},
+        {"choices": [{"text": "of the older API", "finish_reason": "stop"}]},
         {"choices": [{"message": {"content": 5}}]},
         {"choices": [{"message": {}, "token_ids": ["a"]}]},
         {"choices": [{"message": {}, "logprobs": {"content": [{"logprob": "x"}]}}]},

@@ -42,6 +42,12 @@ def test_any_bytes_are_read(data):
     assert all(isinstance(event.data, str) for event in feed(data, data))
 
 
+@given(st.integers(0, 3))
+def test_a_byte_order_mark_may_begin_a_stream(at):
+    marked = b"\xef\xbb\xbf" + STREAM
+    assert feed(marked[:at], marked[at:]) == EVENTS
+
+
 def test_an_event_without_an_end_is_not_kept_for_ever(monkeypatch):
     monkeypatch.setattr(sse, "LONGEST_EVENT_BYTES", 1000)
     with pytest.raises(MalformedStreamError, match="at most 1000"):

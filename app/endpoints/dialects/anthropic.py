@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.domain.collection.call import EndpointConfig, ModelRequest, Usage
@@ -54,7 +55,7 @@ class Anthropic:
         for index, block in enumerate(body["content"]):
             assembly.open(index, base.mapping_of(block))
         assembly.end(body)
-        return assembly.reading()
+        return replace(assembly.reading(), complete=True)
 
     def assembly(self) -> MessageAssembly:
         """See Dialect."""
@@ -70,7 +71,7 @@ class MessageAssembly:
         self._told: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._error: base.StatedError | None = None
-        self._stopped = False
+        self._begun = self._stopped = False
 
     @property
     def over(self) -> bool:
@@ -102,6 +103,7 @@ class MessageAssembly:
 
     def start(self, message: Mapping[str, Any]) -> None:
         """Id, model and the input's tokens."""
+        self._begun = True
         for name in ("id", "model"):
             self._told[name] = base.optional_text(message.get(name))
         self._usage.update(base.mapping_of(message.get("usage")))
@@ -136,7 +138,7 @@ class MessageAssembly:
             model=self._told.get("model"),
             usage=_usage(self._usage),
             error=self._error,
-            complete=self._stopped or reason is not None,
+            complete=self._begun and (self._stopped or reason is not None),
         )
 
 

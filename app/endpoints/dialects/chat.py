@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.domain.collection.call import EndpointConfig, ModelRequest, Usage
@@ -13,6 +14,10 @@ from app.endpoints.dialects.base import HttpCall, MalformedAnswerError, Reading,
 
 REASONING = ("reasoning", "reasoning_content", "thinking", "thought")
 """Fields of a message that hold its reasoning: vLLM and OpenRouter, SGLang and DeepSeek, others."""
+DETAILS = "reasoning_details"
+"""Its field of parts, of OpenRouter."""
+ERROR = "error"
+"""Name of events that some gateways send in place of a chunk with an `error`."""
 _TOKEN_ID = re.compile(r"token_id:(\d+)")
 
 
@@ -60,8 +65,8 @@ class Chat:
         assembly.add(body, "message")
         reading = assembly.reading()
         if reading.error is None and not assembly.chosen:
-            raise MalformedAnswerError("choices: expected one, got none")
-        return reading
+            raise MalformedAnswerError("choices: expected one with a message, got none")
+        return replace(reading, complete=True)
 
     def assembly(self) -> ChatAssembly:
         """See Dialect."""
@@ -83,6 +88,7 @@ class ChatAssembly:
 
     def __init__(self) -> None:
         self.chosen = False
+        """A choice with a message has come, be it an empty one."""
         self._text: list[str] = []
         self._length = 0
         self._reasoning: list[str] = []
@@ -112,8 +118,10 @@ class ChatAssembly:
         if event.data.strip() == sse.DONE:
             self._done = True
             return False
-        before = self._length
-        self.add(decoded(event.data), "delta")
+        before, body = self._length, decoded(event.data)
+        if event.name == ERROR:
+            self._error = self._error or base.stated_error(body.get("error") or dict(body) or "without a message")
+        self.add(body, "delta")
         return self._length > before
 
     def add(self, body: Mapping[str, Any], part: str) -> None:
@@ -129,13 +137,13 @@ class ChatAssembly:
         for choice in choices if isinstance(choices, list) else []:
             chosen = base.mapping_of(choice)
             if chosen.get("index") in (0, None):
-                self.chosen = True
                 self._add_choice(chosen, part)
 
     def _add_choice(self, choice: Mapping[str, Any], part: str) -> None:
         self._error = self._error or base.stated_error(choice.get("error"))
         if isinstance(choice.get("finish_reason"), str):
             self._told["finish_reason"] = base.text_of(choice["finish_reason"])
+        self.chosen = self.chosen or any(isinstance(choice.get(name), dict) for name in (part, "message"))
         self._add_message(base.mapping_of(choice.get(part) or choice.get("message")))
         self._prompt_ids = self._prompt_ids or base.ids_of(choice.get("prompt_token_ids"))
         if (ids := base.ids_of(choice.get("token_ids"))) is not None:
@@ -151,6 +159,8 @@ class ChatAssembly:
             if isinstance(message.get(name), str) and message[name]:
                 self._add_reasoning(name, message[name])
                 break
+        else:
+            self._add_details(message.get(DETAILS))
         self._refusal.append(base.piece_of(message.get("refusal")))
 
     def _add_text(self, value: Any) -> None:
@@ -163,6 +173,13 @@ class ChatAssembly:
         self._field = self._field or name
         self._reasoning.append(text)
         self._length += len(text)
+
+    def _add_details(self, details: Any) -> None:
+        """Reasoning in parts, which OpenRouter repeats beside its text; parts that are encrypted have none."""
+        for part in details if isinstance(details, list) else []:
+            told = base.mapping_of(part)
+            if text := told.get("text") or told.get("summary"):
+                self._add_reasoning(DETAILS, text)
 
     def _add_logprobs(self, content: Any) -> None:
         for one in content if isinstance(content, list) else []:
@@ -209,7 +226,7 @@ class ChatAssembly:
             token_ids=_tuple(ids),
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
             error=self._error,
-            complete=self._done or finish_reason is not None,
+            complete=self.chosen and (self._done or finish_reason is not None),
         )
 
 
