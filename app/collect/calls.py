@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 
 from celery import Celery
@@ -47,6 +48,14 @@ class Prepared:
     request: ModelRequest
 
 
+class NotNow(Enum):
+    """Reason that no call is made."""
+
+    NOTHING_DUE = "nothing due"
+    NO_BUDGET = "no budget"
+    """An attempt was due, and a budget has no room for it, now or ever.  Others may be due."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stored:
     """Work that a stored answer makes due."""
@@ -67,15 +76,15 @@ class RefusedError(Exception):
 
 def prepare(
     database: Database, broker: Celery, endpoint: str, *, owner: str, lease_s: float, first_turns: bool = True
-) -> Prepared | None:
-    """Claim the attempt that is due and reserve the most that it can cost; None where nothing is to be done now.
+) -> Prepared | NotNow:
+    """Claim the attempt that is due and reserve the most that it can cost.
 
     Without `first_turns` rollouts that have not begun wait: the evaluators have enough to do."""
     try:
         with database.begin() as connection:
             ready = claims.next_ready(connection, endpoint, first_turns=first_turns)
             if ready is None:
-                return None
+                return NotNow.NOTHING_DUE
             request = _request(connection, ready)
             most = maximum(ready.config, request, deadline_s=ready.spec.job_options.deadline_s)
             claimed = _claimed(connection, ready, most, request, owner=owner, lease_s=lease_s)
@@ -84,7 +93,7 @@ def prepare(
         with database.begin() as connection:
             due = _refused(connection, refused)
         send.decisions(broker, due)
-        return None
+        return NotNow.NO_BUDGET
 
 
 def store(database: Database, broker: Celery, prepared: Prepared, answer: ModelAnswer) -> float | None:

@@ -77,7 +77,7 @@ class Site:
 
     def call(self) -> bool:
         prepared = calls.prepare(self.database, self.broker, "local", owner="me", lease_s=9)
-        if prepared is None:
+        if not isinstance(prepared, calls.Prepared):
             return False
         self.asked.append(prepared.request)
         calls.store(self.database, self.broker, prepared, self.model(prepared.request))

@@ -173,7 +173,8 @@ def test_a_lost_call_counts_at_its_maximum_and_is_made_again(site: Site) -> None
 
     collection_id = site.start(specification(strategy={"name": "independent"}))
     site.decide()
-    assert calls.prepare(site.database, site.broker, "local", owner="dead", lease_s=-1)
+    dead = calls.prepare(site.database, site.broker, "local", owner="dead", lease_s=-1)
+    assert isinstance(dead, calls.Prepared)
     assert site.collection(collection_id).reserved.calls == 1
     sweep(site.database, site.broker, "local")
     site.run()
@@ -192,7 +193,7 @@ def test_the_answer_of_a_lost_lease_is_refused(site: Site) -> None:
     late = calls.prepare(site.database, site.broker, "local", owner="slow", lease_s=-1)
     sweep(site.database, site.broker, "local")
     site.run()
-    assert late is not None
+    assert isinstance(late, calls.Prepared)
     calls.store(site.database, site.broker, late, said("late"))
     assert [turn.response for turn in site.rows("turns")] == [CODE.encode()]
 

@@ -23,20 +23,36 @@ class Unlimited:
         return Permit()
 
 
-def test_calls_that_are_being_claimed_count(monkeypatch) -> None:
-    begun: list[int] = []
-    go_on = threading.Event()
-
-    def prepare(*_: Any, **__: Any) -> None:
-        begun.append(len(begun))
-        go_on.wait(10)
-
-    monkeypatch.setattr(calls, "prepare", prepare)
+def a_worker(monkeypatch) -> caller.Caller:
     settings = Settings(database_url="postgresql+psycopg://u@h/d", broker_url="redis://h", calls=MOST)
     broker: Any = None
     worker = caller.Caller(settings, "e", broker)
     limiter: Any = Unlimited()
     monkeypatch.setattr(worker, "_limiter", limiter)
+    return worker
+
+
+def test_a_budget_without_room_takes_no_permission_from_other_collections(monkeypatch) -> None:
+    told = iter([calls.NotNow.NO_BUDGET, calls.NotNow.NO_BUDGET, calls.NotNow.NOTHING_DUE])
+    monkeypatch.setattr(calls, "prepare", lambda *_, **__: next(told))
+    worker = a_worker(monkeypatch)
+    worker.owed = 5
+    worker.call()
+    assert next(told, None) is None
+    assert worker.owed == 0
+
+
+def test_calls_that_are_being_claimed_count(monkeypatch) -> None:
+    begun: list[int] = []
+    go_on = threading.Event()
+
+    def prepare(*_: Any, **__: Any) -> calls.NotNow:
+        begun.append(len(begun))
+        go_on.wait(10)
+        return calls.NotNow.NOTHING_DUE
+
+    monkeypatch.setattr(calls, "prepare", prepare)
+    worker = a_worker(monkeypatch)
     threads = [threading.Thread(target=worker.call) for _ in range(MOST + 5)]
     for thread in threads:
         thread.start()

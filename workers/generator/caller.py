@@ -88,18 +88,17 @@ class Caller:
             return False
         answer: ModelAnswer | None = None
         try:
-            answer = self._one_call()
+            prepared = self._retrying(self._prepare)
+            if isinstance(prepared, calls.Prepared):
+                answer = self._made(prepared)
+            elif prepared is calls.NotNow.NOTHING_DUE:  # the permissions that wait are for calls that others have made
+                self.owed = 0
         finally:
             permit.done(answer)
-        if answer is None:  # nothing is due: the permissions that wait are for calls that others have made
-            self.owed = 0
         return True
 
-    def _one_call(self) -> ModelAnswer | None:
-        """The answer that was stored; None where nothing was due."""
-        prepared = self._retrying(self._prepare)
-        if prepared is None:
-            return None
+    def _made(self, prepared: calls.Prepared) -> ModelAnswer:
+        """The answer of a call, stored."""
         node_id = prepared.claimed.ready.node_id
         self.in_flight[node_id] = time.monotonic()
         try:
@@ -111,7 +110,7 @@ class Caller:
             gevent.spawn_later(again_s, calls.send_again, self._broker, prepared)
         return answer
 
-    def _prepare(self) -> calls.Prepared | None:
+    def _prepare(self) -> calls.Prepared | calls.NotNow:
         return calls.prepare(
             self.database,
             self._broker,
