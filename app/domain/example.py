@@ -60,6 +60,13 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
         return [*self.history, self.reply]
 
     @property
+    def shown(self) -> list[Said]:
+        """Every message that a row of its kind may show."""
+        if not self.kind.shows_answer:
+            return list(self.prompt)
+        return self.messages if self.rejected is None else [*self.messages, self.rejected]
+
+    @property
     def trained(self) -> list[bool]:
         """For every message, whether it is to be learnt: the answer, or the answers of the turns of `extra.train`."""
         if self.extra.train is None:
@@ -96,22 +103,22 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
 
     Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
     templates do not know, two answers in a row, an empty answer, or a secret."""
+    if not kind.shows_answer:
+        return _prompt_alone(texts, facts, kind, **more)
     code = texts.source.shown if texts.source else None
     if code is not None and not code.strip():
         raise Unfit("the source is empty")
     shown = _shown(texts, facts)
     sanitized = _sanitized(texts)
-    without_answer = kind is Kind.RL_PROMPTS and not texts.turns and code is None
-    if not without_answer:
-        if shows_source(texts.dialogue, texts.turns, kind):
-            if code is None:
-                raise Unfit("there is neither code nor a conversation")
-            shown = shown._replace(history=shown.prompt, reply=Said("assistant", fence(code)), answered=())
-        if reasoning is not Reasoning.KEEP:
-            history, reply = _thinking(shown.history, shown.reply, reasoning)
-            shown = shown._replace(history=history, reply=reply)
-        if not shown.reply.content.strip():
-            raise Unfit("the answer is empty")
+    if shows_source(texts.dialogue, texts.turns, kind):
+        if code is None:
+            raise Unfit("there is neither code nor a conversation")
+        shown = shown._replace(history=shown.prompt, reply=Said("assistant", fence(code)), answered=())
+    if reasoning is not Reasoning.KEEP:
+        history, reply = _thinking(shown.history, shown.reply, reasoning)
+        shown = shown._replace(history=history, reply=reply)
+    if not shown.reply.content.strip():
+        raise Unfit("the answer is empty")
     return Example(
         kind=kind,
         facts=facts,
@@ -123,6 +130,26 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
         prompt_source=shown.source,
         answered=shown.answered,
         sanitized=sanitized,
+        **more,
+    )
+
+
+def _prompt_alone(texts: Texts, facts: Facts, kind: Kind, **more: Any) -> Example:
+    """The example of a prompt: nothing in the answers to it makes it unfit."""
+    shown = _shown(texts, facts)
+    secret = texts.reference.secret or secret_scan.found(message.content for message in shown.prompt)
+    if secret:
+        raise Unfit(f"secret: {secret}")
+    return Example(
+        kind=kind,
+        facts=facts,
+        reference=texts.reference.shown,
+        source=None,
+        prompt=shown.prompt,
+        history=shown.prompt,
+        reply=Said("assistant", ""),
+        prompt_source=shown.source,
+        sanitized=texts.reference.sanitized or texts.dialogue.sanitized.within(texts.turns) is not None,
         **more,
     )
 
@@ -147,8 +174,6 @@ def _sanitized(texts: Texts) -> bool:
     """True if characters of a text were replaced.  Raises Unfit for a secret."""
     reference, source, dialogue = texts.reference, texts.source, texts.dialogue
     secret = reference.secret or dialogue.secret.within(texts.turns) or (source.secret if source else None)
-    if texts.asked and not secret:
-        secret = secret_scan.found(message.content for message in texts.asked)
     if secret:
         raise Unfit(f"secret: {secret}")
     replaced = dialogue.sanitized.within(texts.turns) is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-SPLITS = ("train", "validation")
+TRAIN = "train"
+SPLITS = (TRAIN, "validation")
 _BUCKETS = 10_000
 
 

@@ -149,7 +149,7 @@ def preview(database: Database, spec: Spec, rows: int = 5, *, progress: Progress
         progress("selecting", sum(map(len, plans)), 2 * rows)
         if sum(map(len, plans)) >= 2 * rows:
             break
-    return _rendered(database, _job(database, spec, draft, Path(), tuple(held_out)), pa.concat_tables(plans), rows)
+    return _rendered(database, build.job(database, Path(), draft, held_out), pa.concat_tables(plans), rows)
 
 
 def _rendered(database: Database, job: Job, plan: pa.Table, rows: int) -> list[dict[str, Any]]:
@@ -183,19 +183,6 @@ def _now(connection: Any, spec: Spec) -> Draft:
     now = export_matching.snapshot(connection)
     version = metadata.version("kernel-assay")
     return Draft(spec=spec, kind=build.kind_of(spec), version=version, as_of=now.as_of, xmin=now.xmin)
-
-
-def _job(database: Database, spec: Spec, draft: Draft, root: Path, held_out: tuple[Any, ...]) -> Job:
-    url = database.url.render_as_string(hide_password=False)
-    return Job(
-        database_url=url,
-        root=root,
-        format=spec.format,
-        kind=draft.kind,
-        reasoning=spec.reasoning,
-        held_out=held_out,
-        credited=spec.advantages is not None,
-    )
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app import formats
-from app.domain.decontamination import Index, Match
+from app.domain.decontamination import HeldOut, Index, Match
 from app.domain.selection import Kind, Source, Spec, Stale, Turns, inapplicable
 from app.export import funnel_stages, mismatch_rejection, plan_tables, problem_chunks, text_facts, turn_credits
 from app.export.plan_tables import PLAN
@@ -40,7 +40,7 @@ from app.export.text_facts import Progress
 from app.export.unfinished import ExportError
 from app.export.writers import DECISIONS_STEM, write_columns
 from app.formats import PARQUET
-from app.store import export_attempts, export_conditions, export_matching, export_records, untried
+from app.store import export_attempts, export_conditions, export_matching, export_records, silent, untried
 from app.store.database import Database
 from app.store.export_matching import Matching, Snapshot
 from app.store.export_records import Problem
@@ -126,19 +126,7 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
     """Select attempts and render them; afterwards every table of the dataset is in the folder."""
     held_out = text_facts.held_out(database, draft.spec.held_out)
     contaminated = text_facts.contaminated(database, Index(held_out=held_out), progress)
-    job = Job(
-        database_url=database.url.render_as_string(hide_password=False),
-        root=root,
-        format=draft.spec.format,
-        kind=draft.kind,
-        reasoning=draft.spec.reasoning,
-        held_out=tuple(held_out),
-        source=draft.spec.source,
-        tokenizer=draft.spec.tokenizer,
-        max_tokens=draft.spec.max_tokens,
-        credited=draft.spec.advantages is not None,
-    )
-    with frugal(), Pool(job) as pool, database.snapshot() as connection:
+    with frugal(), Pool(job(database, root, draft, held_out)) as pool, database.snapshot() as connection:
         progress("matching", 0, 0)
         only = matching(connection, draft)
         chosen = selector(connection, draft, contaminated, only)
@@ -147,6 +135,23 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
         parts = pool.finish(progress)
         problems = export_records.all_problems(connection)
     return Selected(chosen=chosen, contaminated=contaminated, parts=parts, problems=problems)
+
+
+def job(database: Database, root: Path, draft: Draft, held_out: Iterable[HeldOut]) -> Job:
+    """Settings of the processes that render the draft's rows."""
+    spec = draft.spec
+    return Job(
+        database_url=database.url.render_as_string(hide_password=False),
+        root=root,
+        format=spec.format,
+        kind=draft.kind,
+        reasoning=spec.reasoning,
+        held_out=tuple(held_out),
+        source=spec.source,
+        tokenizer=spec.tokenizer,
+        max_tokens=spec.max_tokens,
+        credited=spec.advantages is not None,
+    )
 
 
 def ready(database: Database, spec: Spec, progress: Progress, only: Matching | None = None) -> None:
@@ -182,8 +187,16 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
         )
     policy = text_facts.policy_of(draft.spec).key
     device = export_conditions.device_of(connection, draft.spec, draft.as_of, export_matching.evaluated(only))
+    told = None
+    if device is not None and not export_conditions.is_only_device(connection, device):
+        told = silent.measured_on(device, draft.as_of)
     conditions = export_conditions.conditions(
-        draft.spec, draft.kind, policy=policy, detectors=text_facts.versions(), device=device
+        draft.spec,
+        draft.kind,
+        policy=policy,
+        detectors=text_facts.versions(),
+        device=device,
+        silent_on_device=told,
     )
     declared = draft.spec.advantages
     book = turn_credits.book(connection, declared, as_of=draft.as_of, replay=draft.replay) if declared else None

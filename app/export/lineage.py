@@ -63,13 +63,9 @@ class Lineage:
         self._table = ParquetTable(path, SCHEMA, group_rows=GROUP_LINES)
         self._waiting = SCHEMA.empty_table()
 
-    def add(self, plan: pa.Table, row_sha256: Sequence[str | None], split: str | None = None) -> None:
-        """Add the lines of some rows of the plan; the hash is None for an attempt without a row.  `split`: split of all
-        rows, in place of the plan's."""
+    def add(self, plan: pa.Table, row_sha256: Sequence[str | None]) -> None:
+        """Add the lines of some rows of the plan; the hash is None for an attempt without a row."""
         rows = plan.select(_READ).append_column("row_sha256", pa.array(row_sha256, pa.string()))
-        if split is not None:
-            same = pa.array([split] * len(rows), pa.string())
-            rows = rows.set_column(rows.schema.get_field_index("split"), "split", same)
         if None in row_sha256:
             rows = rows.filter(pc.field("row_sha256").is_valid())
         self._waiting = pa.concat_tables([self._waiting, self._called(_lines(rows))])

@@ -38,9 +38,6 @@ TEXT_ROWS = 500
 
 QUOTES = "quotes held-out"
 
-UNSPLIT = "train"
-"""Split of every row of a format that holds nothing out."""
-
 NOWHERE = "none"
 """Device and protocol, in counts, of answers without code."""
 
@@ -166,7 +163,7 @@ class Renderer:
                         tables[split] = self._table(number, split)
                     hashes.append(tables[split].add(self.row(example)))
                     seen[_counted(example)] += 1
-                lineage.add(rows, hashes, split=None if self.format.splits else UNSPLIT)
+                lineage.add(rows, hashes)
             entry = lineage.close()
         entries = [table.close(self.job.root) for _, table in sorted(tables.items())]
         return Part(
@@ -191,7 +188,7 @@ class Renderer:
         candidates = plan.column("candidate_id").to_pylist()
         worse = plan.column("rejected_candidate_id").to_pylist()
         extras = map(_extra, *(_plain(plan, name) for name in Extra._fields))
-        splits = plan.column("split").to_pylist() if self.format.splits else [UNSPLIT] * len(plan)
+        splits = plan.column("split").to_pylist()
         places = plan.column("index").to_pylist()
         rows = zip(self._facts(plan, ""), candidates, rejected, worse, extras, splits, places, strict=True)
         for facts, candidate, against, other, extra, split, place in rows:
@@ -212,14 +209,12 @@ class Renderer:
 
     def _require_fit(self, example: Example) -> None:
         if self._count is not None and self.job.max_tokens is not None:
-            shown = example.messages if example.rejected is None else [*example.messages, example.rejected]
-            counted = self._count([message.content for message in shown])
+            counted = self._count([message.content for message in example.shown])
             if counted > self.job.max_tokens:
                 raise Unfit(f"tokens: expected at most {self.job.max_tokens}, got {counted}")
         if not len(self.index):
             return
-        shown = example.messages if example.rejected is None else [*example.messages, example.rejected]
-        match = self.index.text("\n".join(message.content for message in shown))
+        match = self.index.text("\n".join(message.content for message in example.shown))
         if match is not None:
             raise Unfit(f"{QUOTES}: {match}")
 

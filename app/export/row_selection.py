@@ -18,7 +18,7 @@ from app.domain.example_texts import Extra
 from app.domain.near_duplicates import Search, Similarity
 from app.domain.sampling import Attempt
 from app.domain.selection import Kind, Learns, PairOf, Source, Spec
-from app.domain.split import split_of
+from app.domain.split import TRAIN, split_of
 from app.domain.verdict import Label
 from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
 from app.export.funnel_stages import (
@@ -65,7 +65,7 @@ class Selector:
         *,
         contaminated: Mapping[str, Match],
         benchmarks: Mapping[str, Match] | None = None,
-        rates: Mapping[str, tuple[int, int]] | None = None,
+        rates: Mapping[tuple[str, str], tuple[int, int]] | None = None,
         preferences: Iterable[tuple[str, str]] = (),
         learns: Learns = Learns.ANSWER,
         book: Book | None = None,
@@ -79,7 +79,7 @@ class Selector:
         self.ratios = ratios
         self._credits = book.by_trajectory() if book is not None else {}
         self._rates = rates or {}
-        """Problem → (right, all) answers of the run that pass rates are of."""
+        """(Problem, backend) → (right, all) first answers of the run that pass rates are of."""
         self._learns = learns
         self.kind = kind
         self.conditions = list(conditions)
@@ -90,6 +90,7 @@ class Selector:
             place for place, one in enumerate(conditions) if one.name in (WHERE, "valid", "device", "judged")
         }
         self._contaminated = contaminated
+        self._trains = benchmarks is not None
         self.benchmarks = dict(benchmarks or {})
         self._preferred: dict[str, list[str]] = {}
         for chosen, rejected in preferences:
@@ -116,7 +117,7 @@ class Selector:
             self._enter(family)
             found = self._problem(problem_id, of_problem, prints, decisions)
             picks += found
-            splits += [split_of(family, seed=self.spec.seed, val_fraction=self.spec.val_fraction)] * len(found)
+            splits += [self._split(family)] * len(found)
             self._count(problem_id, of_problem, decided, len(found))
         if self._credits:
             picks = [self._credited(pick) for pick in picks]
@@ -131,6 +132,11 @@ class Selector:
             schema=DECISIONS,
         )
         return Chunk(plan=self._plan(table, picks, splits), decisions=decision_table)
+
+    def _split(self, family: str) -> str:
+        if not self._trains:
+            return TRAIN
+        return split_of(family, seed=self.spec.seed, val_fraction=self.spec.val_fraction)
 
     def _credited(self, pick: Pick) -> Pick:
         attempt = pick.attempt
@@ -169,7 +175,7 @@ class Selector:
             decisions.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
             return []
         if self.spec.source is Source.PROBLEMS:
-            return self._untried(problem_id, survivors, decisions)
+            return self._untried(survivors, decisions)
         if self.kind is Kind.RL_PROMPTS:
             return self._prompts(survivors, decisions)
         if self.kind is Kind.REWARDS:
@@ -322,17 +328,18 @@ class Selector:
     def _is_failure(self, attempt: Attempt) -> bool:
         return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
 
-    def _untried(self, problem_id: str, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
-        """A row for each requested language, with the pass rate of the named run."""
-        right, total = self._rates.get(problem_id, (0, 0))
+    def _untried(self, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
+        """A row for each requested language, with the pass rate of the named run in this language."""
+        return [pick for one in survivors if (pick := self._asked_for(one, decisions)) is not None]
+
+    def _asked_for(self, one: Attempt, decisions: Decisions) -> Pick | None:
+        right, total = self._rates.get((one.problem_id, one.backend), (0, 0))
         rate = right / total if total else None
-        if self.spec.pass_rate is not None:
-            low, high = self.spec.pass_rate
-            if rate is None or not low <= rate <= high:
-                detail = "not tried in the run" if rate is None else f"pass rate {rate:.3f}"
-                decisions.drop(survivors, CHOICE, detail)
-                return []
-        return [Pick(one, extra=Extra(pass_rate=rate, attempts=total)) for one in survivors]
+        low, high = self.spec.pass_rate or (0.0, 1.0)
+        if self.spec.pass_rate is not None and (rate is None or not low <= rate <= high):
+            decisions.drop([one], CHOICE, "not tried in the run" if rate is None else f"pass rate {rate:.3f}")
+            return None
+        return Pick(one, extra=Extra(pass_rate=rate, attempts=total))
 
     def _prompts(self, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
         """One row per problem and backend, shown under the prompt of its first attempt.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +13,7 @@ from app.domain import filter_language as filters
 from app.domain.selection import ALL_DEVICES, COUNTER, Kind, Spec
 from app.domain.verdict import Label
 from app.store import evaluation_rows, filter_sql
-from app.store.export_sources import BYTES, turn_rows
+from app.store.export_sources import BYTES, PROMPT_BYTES, turn_rows
 from app.store.tables import evaluations, turn_features, turns, verdicts
 
 JUDGED, EXTRACTION, TOKENS = "judged", "extraction", "tokens"
@@ -53,14 +54,32 @@ def device_of(
         counted = sa.func.count(evaluations.c.evaluation_id.distinct())
     query = sa.select(evaluations.c.device_class, counted).select_from(source).where(kept)
     found = connection.execute(query.group_by(evaluations.c.device_class)).all()
-    gpus = {name: count for name, count in found if name != CPU}
+    return usual_device(dict(found))
+
+
+def usual_device(counts: Mapping[str, int]) -> str:
+    """Device class with the most evaluations, in a tie the first by name; `cpu` only if no GPU has any."""
+    gpus = {name: count for name, count in counts.items() if name != CPU}
     return min(gpus, key=lambda name: (-gpus[name], name)) if gpus else CPU
 
 
+def is_only_device(connection: sa.Connection, device: str) -> bool:
+    """True if no evaluation was measured on a device of another class."""
+    other = sa.select(sa.literal(1)).where(evaluations.c.device_class != device).limit(1)
+    return connection.execute(other).first() is None
+
+
 def conditions(
-    spec: Spec, kind: Kind, *, policy: str, detectors: dict[str, int], device: str | None
+    spec: Spec,
+    kind: Kind,
+    *,
+    policy: str,
+    detectors: dict[str, int],
+    device: str | None,
+    silent_on_device: sa.ColumnElement[bool] | None = None,
 ) -> list[Condition]:
-    """The stages that the database decides, in order, for a kind of row; `device`: result of `device_of`."""
+    """The stages that the database decides, in order, for a kind of row; `device`: result of `device_of`;
+    `silent_on_device`: condition that an answer without code belongs to that device, None if all do."""
     expression = filters.parse(spec.where)
     named = filters.names(expression)
     measured = evaluations.c
@@ -80,7 +99,9 @@ def conditions(
 
     stage("valid", measured.valid, "our own faults and broken problems are never training data")
     if device is not None:
-        stage("device", measured.device_class == device, f"measured on {device}: one device class, see --device")
+        rule = f"measured on {device}: one device class, see --device"
+        kept = measured.device_class == device
+        stages.append(Condition(name="device", keeps=kept, rule=rule, of_silence=silent_on_device))
     fresh = sa.and_(verdicts.c.policy == policy, verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type))
     stage(JUDGED, fresh, f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors")
     if kind.takes_all:
@@ -111,7 +132,8 @@ def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
         found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
     if spec.max_tokens is not None and spec.tokenizer == COUNTER:  # a vocabulary counts where rows are rendered
         rule = f"at most {spec.max_tokens} tokens, counted by {spec.tokenizer}"
-        short, silent_short = (spec.max_tokens >= (size + 3) // 4 for size in (BYTES, turn_rows.c.said_bytes))
+        sizes = (BYTES, turn_rows.c.said_bytes) if kind.shows_answer else (PROMPT_BYTES, turn_rows.c.asked_bytes)
+        short, silent_short = (spec.max_tokens >= (size + 3) // 4 for size in sizes)
         found.append(Condition(name=TOKENS, keeps=short, rule=rule, of_silence=silent_short))
     return found
 

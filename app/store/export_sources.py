@@ -46,12 +46,14 @@ _before = sa.func.string_agg(_asked + _answered, "", type_=sa.Text).over(
 
 
 def with_history(opening: sa.ColumnElement[str | None], only: sa.ColumnElement[bool] | None = None) -> sa.Subquery:
-    """Turns with the conversation's bytes up to each, and `opening`: a hash of the texts before its answer, or NULL."""
+    """Turns with the bytes of their own messages (`asked_bytes`) and of the conversation up to each (`said_bytes`), and
+    `opening`: a hash of the texts before its answer, or NULL."""
     query = narrow(
         turns,
         *("turn_id", "trajectory_id", "turn_index", "job_id", "created_at"),
         unprompted=sa.and_(turns.c.turn_index == 0, turns.c.messages_json == "[]"),
         opening=opening,
+        asked_bytes=sa.func.octet_length(turns.c.messages_json),
         said_bytes=sa.func.sum(_own_bytes).over(
             partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, 0)
         ),
@@ -69,10 +71,19 @@ turn_rows = with_history(UNASKED)
 prompted_turn_rows = with_history(OPENING)
 """Turns with a hash of everything before their answer (`opening`): reads every text."""
 
+TEMPLATE_BYTES = 600
+"""Size of Assay's own prompt without the reference."""
+
 BYTES = sa.case(
     (turns.c.turn_id.is_not(None), turn_rows.c.said_bytes),
-    else_=candidate_rows.c.source_bytes + problem_rows.c.reference_bytes + 600,
+    else_=candidate_rows.c.source_bytes + problem_rows.c.reference_bytes + TEMPLATE_BYTES,
 )
-"""Size of the whole conversation; 600 for Assay's own prompt."""
+"""Size of the whole conversation."""
+
+PROMPT_BYTES = sa.case(
+    (turns.c.turn_id.is_not(None), turn_rows.c.asked_bytes),
+    else_=problem_rows.c.reference_bytes + TEMPLATE_BYTES,
+)
+"""Size of the messages before a first answer."""
 
 FAMILY = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256)

@@ -41,7 +41,7 @@ class Attempted:
     trajectory_id: str | None
     turn: int | None
     device: str | None
-    """Device class; of an answer without code that of the run's other answers."""
+    """Device class; of an answer without code that of the other answers of its trajectory, else of its run."""
     backend: str | None
     policy: str | None
     passed: bool
@@ -121,14 +121,24 @@ def _attempted(record: sa.Row[tuple[object, ...]]) -> Attempted:
 
 
 def _with_devices(found: list[Attempted]) -> list[Attempted]:
-    """Answers without code get the device, and the policy, that most other answers of their run have."""
-    usual = {run: _usual(each for each in found if each.run == run) for run in {one.run for one in found}}
-    return [
-        one if one.label is not None else replace(one, device=usual[one.run][0], policy=usual[one.run][1])
-        for one in found
-    ]
+    """Answers without code get the device, and the policy, that most other answers of their trajectory have, else of
+    their run."""
+    of_trajectory, of_run = _usual(found, "trajectory_id"), _usual(found, "run")
+    return [one if one.label is not None else _with_device(one, of_trajectory, of_run) for one in found]
 
 
-def _usual(found: Iterable[Attempted]) -> tuple[str | None, str | None]:
-    seen = Counter((one.device, one.policy) for one in found if one.label is not None)
-    return min(seen, key=lambda pair: (-seen[pair], str(pair))) if seen else (None, None)
+_Usual = dict[str | None, tuple[str | None, str | None]]
+"""Trajectory or run → its most frequent device and policy."""
+
+
+def _with_device(one: Attempted, of_trajectory: _Usual, of_run: _Usual) -> Attempted:
+    usual = of_trajectory.get(one.trajectory_id) or of_run.get(one.run, (None, None))
+    return replace(one, device=usual[0], policy=usual[1])
+
+
+def _usual(found: Iterable[Attempted], name: str) -> _Usual:
+    seen: dict[str | None, Counter[tuple[str | None, str | None]]] = {}
+    for one in found:
+        if one.label is not None:
+            seen.setdefault(getattr(one, name), Counter())[one.device, one.policy] += 1
+    return {key: min(pairs, key=lambda pair: (-pairs[pair], str(pair))) for key, pairs in seen.items()}

@@ -2,7 +2,7 @@
 
 A turn without a job has no evaluation, device or verdict.  The filter is applied to the turn without the
 comparisons of devices; everything else that an evaluation would have is absent, but that it is valid, judged and
-wrong."""
+wrong.  It counts among the evaluations of the device class that its trajectory or run was measured on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 from sqlalchemy.types import NullType
 
+from app.store.tables import attempts as attempts_table
 from app.store.tables import (
     candidate_features,
     candidates,
@@ -93,6 +94,36 @@ def matching(kept: sa.ColumnElement[bool], as_of: datetime) -> sa.Select[tuple[U
     )
     wordless = turns.c.job_id.is_(None), turns.c.created_at < as_of, _absent(kept, turns)
     return sa.select(turns.c.trajectory_id).select_from(source).where(*wordless)
+
+
+def measured_on(device: str, as_of: datetime) -> sa.ColumnElement[bool]:
+    """Condition on an answer without code: it belongs to the evaluations of a device class.
+
+    It is of the class that most evaluations of its own trajectory have, else of that of its run; where neither has any,
+    it is of every class."""
+    own, usual = _usual_of_trajectory(as_of), _usual_of_runs(as_of)
+    of_run = sa.select(usual.c.device_class).where(usual.c.run_id == trajectories.c.run_id).scalar_subquery()
+    return sa.func.coalesce(own, of_run, device) == device
+
+
+def _usual_of_trajectory(as_of: datetime) -> sa.ScalarSelect[str]:
+    own, measured = turns.alias("own_turns"), evaluations.alias("own_evaluations")
+    query = sa.select(measured.c.device_class).join(own, own.c.job_id == measured.c.job_id)
+    query = query.where(own.c.trajectory_id == trajectories.c.trajectory_id, measured.c.created_at < as_of)
+    counted = query.group_by(measured.c.device_class).order_by(sa.func.count().desc(), measured.c.device_class)
+    return counted.limit(1).correlate(trajectories).scalar_subquery()
+
+
+def _usual_of_runs(as_of: datetime) -> sa.Subquery:
+    """Run and its most frequent device class."""
+    of_run, measured = attempts_table.alias("run_attempts"), evaluations.alias("run_evaluations")
+    query = sa.select(of_run.c.run_id, measured.c.device_class)
+    query = query.join(measured, measured.c.evaluation_id == of_run.c.evaluation_id)
+    query = query.where(of_run.c.run_id.is_not(None), measured.c.created_at < as_of)
+    counted = query.group_by(of_run.c.run_id, measured.c.device_class)
+    first = counted.prefix_with(sa.text("DISTINCT ON (run_attempts.run_id)"))
+    order = (of_run.c.run_id, sa.func.count().desc(), measured.c.device_class)
+    return first.order_by(*order).subquery("usual_of_runs")
 
 
 def _null(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

@@ -17,10 +17,10 @@ from app.domain import filter_language as filters
 from app.domain.problem_family import VERSION
 from app.domain.selection import Spec
 from app.domain.verdict import Label
-from app.store import evaluation_rows, export_attempts, filter_sql
+from app.store import evaluation_rows, export_attempts, filter_sql, silent
 from app.store.export_attempts import PASSED
-from app.store.export_conditions import Condition
-from app.store.tables import attempts, problem_features, problems, runs
+from app.store.export_conditions import Condition, usual_device
+from app.store.tables import attempts, candidates, evaluations, jobs, problem_features, problems, runs, trajectories
 
 STATUS = "untried"
 """In place of an evaluation's status."""
@@ -28,6 +28,12 @@ BATCH = 1_000
 _JOINED = problems.outerjoin(
     problem_features,
     sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == VERSION),
+)
+_ANSWERED = (
+    attempts.outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
+    .outerjoin(jobs, jobs.c.job_id == evaluations.c.job_id)
+    .outerjoin(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
+    .outerjoin(trajectories, trajectories.c.trajectory_id == attempts.c.trajectory_id)
 )
 _FIELDS = frozenset(
     name for name, column in evaluation_rows.COLUMNS.items() if getattr(column, "table", None) is problems
@@ -71,16 +77,30 @@ def batches(
         yield pa.RecordBatch.from_pylist(waiting, schema=export_attempts.SCHEMA)
 
 
-def rates(connection: sa.Connection, run: str, as_of: datetime) -> dict[str, tuple[int, int]]:
-    """Problem → (right and clean, all) first answers of a run.  ValueError where there is no run of that name."""
+Rates = dict[tuple[str, str], tuple[int, int]]
+"""(Problem, backend) → (right and clean, all) first answers."""
+
+
+def rates(connection: sa.Connection, run: str, as_of: datetime) -> Rates:
+    """First answers of a run on one device class: valid evaluations, and answers without code.
+
+    The class is the GPU class with the most of them, `cpu` only if no GPU has any.  ValueError if no run has that
+    name."""
     run_id = connection.execute(sa.select(runs.c.run_id).where(runs.c.name == run)).scalar_one_or_none()
     if run_id is None:
         raise ValueError(f"rate_run: expected the name of a stored run, got {run!r}")
+    first = (attempts.c.run_id == run_id, sa.func.coalesce(attempts.c.turn_index, 0) == 0, attempts.c.valid)
+    older = (*first, attempts.c.created_at < as_of)
+    measured = sa.select(evaluations.c.device_class, sa.func.count()).select_from(_ANSWERED).where(*older)
+    counts = {name: count for name, count in connection.execute(measured.group_by(evaluations.c.device_class)) if name}
+    device = usual_device(counts)
+    silent_here = sa.and_(evaluations.c.evaluation_id.is_(None), silent.measured_on(device, as_of))
+    here = sa.or_(evaluations.c.device_class == device, silent_here)
     good = sa.func.count().filter(attempts.c.correct, attempts.c.label == Label.CLEAN)
-    query = sa.select(attempts.c.problem_id, good, sa.func.count()).group_by(attempts.c.problem_id)
-    first = sa.func.coalesce(attempts.c.turn_index, 0) == 0
-    found = connection.execute(query.where(attempts.c.run_id == run_id, first, attempts.c.created_at < as_of))
-    return {str(problem_id): (right, total) for problem_id, right, total in found}
+    backend = sa.func.coalesce(candidates.c.backend, trajectories.c.backend)
+    query = sa.select(attempts.c.problem_id, backend, good, sa.func.count()).select_from(_ANSWERED).where(*older, here)
+    found = connection.execute(query.group_by(attempts.c.problem_id, backend))
+    return {(str(problem_id), of_backend): (right, total) for problem_id, of_backend, right, total in found}
 
 
 def prompts(connection: sa.Connection, problem_ids: Sequence[str]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.domain import sampling
@@ -9,7 +11,7 @@ from app.domain.sampling import Attempt
 from app.domain.selection import Kind, Spec, Turns
 from tests.unit.test_selection import attempt
 
-CPU = {"device_class": "cpu"}
+CPU: dict[str, Any] = {"device_class": "cpu"}
 MIXED = [attempt(0, 40.0, **CPU), attempt(1, 1.1), attempt(2), attempt(3, 1.4), attempt(4, 90.0, **CPU)]
 """Interpreted turns between turns on a GPU."""
 
