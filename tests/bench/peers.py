@@ -23,6 +23,7 @@ import argparse
 import csv
 import fnmatch
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -201,9 +202,10 @@ def main() -> None:
     parser.add_argument("--only", default="*", metavar="PATTERN", help="names, as in a shell")
     parser.add_argument("--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds; 0: none")
     parser.add_argument("--deadline", type=float, default=300.0, help="for each pair, in seconds")
+    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no pair later than this")
     parser.add_argument("--policy", choices=sorted(policy.POLICIES), default=policy.DEFAULT.name)
     parser.add_argument("--worth", type=float, default=WORTH, help="speedup from which on one is credited")
-    parser.add_argument("--json", type=Path, help="counts and rows")
+    parser.add_argument("--json", type=Path, help="counts and rows, written after each pair")
     arguments = parser.parse_args()
     try:
         every = pairs(arguments.folder, arguments.table)
@@ -222,18 +224,32 @@ def _all(arguments: argparse.Namespace, found: list[Pair]) -> bool:
     fleet = Fleet(arguments.device, arguments.slots)
     options = JobOptions(timing_budget_s=arguments.budget, deadline_s=arguments.deadline)
     rule, rows = policy.POLICIES[arguments.policy], []
+    last_s = time.monotonic() + arguments.within if arguments.within is not None else math.inf
+
+    def within(pair: Pair) -> Row | None:
+        return evaluated(fleet, pair, options, rule, arguments.worth) if time.monotonic() < last_s else None
+
     with ThreadPoolExecutor(fleet.slots) as pool:
-        futures = [pool.submit(evaluated, fleet, pair, options, rule, arguments.worth) for pair in found]
+        futures = [pool.submit(within, pair) for pair in found]
         for future in as_completed(futures):
-            rows.append(future.result())
-            print(f"{len(rows):4}/{len(found)} {'' if rows[-1].as_expected else '✗ '}{_line(rows[-1])}", flush=True)
+            if (ended := future.result()) is None:
+                continue
+            rows.append(ended)
+            print(f"{len(rows):4}/{len(found)} {'' if ended.as_expected else '✗ '}{_line(ended)}", flush=True)
+            if arguments.json:
+                _write(arguments.json, fleet.environment, rows)
     fleet.close()
     print(table(rows))
-    if arguments.json:
-        kinds: dict[str, Any] = {kind: dict(numbers) for kind, numbers in counts(rows).items()}
-        report = {"environment": fleet.environment, "kinds": kinds, "rows": [asdict(each) for each in rows]}
-        arguments.json.write_text(json.dumps(report, indent=1))
+    if len(rows) < len(found):
+        print(f"{len(found) - len(rows)} of {len(found)} pairs were not begun within {arguments.within:g} s")
     return not all(each.as_expected for each in rows)
+
+
+def _write(path: Path, environment: dict[str, Any], rows: list[Row]) -> None:
+    """The report so far, in place of the file's content: an end by force loses only what was in flight."""
+    kinds: dict[str, Any] = {kind: dict(numbers) for kind, numbers in counts(rows).items()}
+    report = {"environment": environment, "kinds": kinds, "rows": [asdict(each) for each in rows]}
+    path.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

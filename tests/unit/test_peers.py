@@ -1,5 +1,6 @@
 """The bench over pairs of a folder: its table, what counts as what, and what is said in the end."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,32 @@ def test_the_table_counts_by_kind_and_names_what_comes_out_otherwise(tmp_path: P
     assert "1 of 2 as expected" in text
     assert "✗ hack      b: credited" in text
     assert peers.counts(rows)["honest"] == {"credited": 1}
+
+
+def test_rows_are_written_as_they_come_and_no_pair_begins_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, clock = tmp_path / "rows.json", iter([0.0, 1.0, 9.0])
+    written: list[list[str]] = []
+
+    class OneSlot:
+        slots, environment = 1, {"device_name": "fake"}
+
+        def __init__(self, *_: Any) -> None: ...
+
+        def evaluated(self, job: Any) -> Evaluation:
+            return _timed(1.5)
+
+        def close(self) -> None:
+            written.append([row["name"] for row in json.loads(out.read_text())["rows"]])
+
+    monkeypatch.setattr("tests.bench.gpu_fleet.Fleet", OneSlot)
+    monkeypatch.setattr(peers, "judge", lambda *_: CLEAN)
+    monkeypatch.setattr(peers.time, "monotonic", lambda: next(clock))
+    folder = _folder(tmp_path, "name\tkind\na\thonest\nb\thonest\n")
+    monkeypatch.setattr("sys.argv", ["peers", str(folder), "--within", "5", "--json", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        peers.main()
+    assert ended.value.code == 0
+    assert written == [["a"]]
+    assert "1 of 2 pairs were not begun within 5 s" in capsys.readouterr().out
