@@ -13,7 +13,7 @@ from celery import Celery
 
 from app import broker as messages
 from app import routing, workflows
-from app.domain import freeform, ids, source_text
+from app.domain import choices, freeform, ids, source_text
 from app.domain.job import JobState, Limits, idempotency_key
 from app.domain.problem import Problem
 from app.domain.request import MissingError, PlannedJob, Request, RequestError
@@ -301,8 +301,7 @@ def _check_devices(database: Database, requests: Sequence[Request]) -> None:
     known = {(device.device_class, name) for device in listed for name in (device.node, device.device)}
     for device_class, name in wanted - known:
         names = sorted(known_name for known_class, known_name in known if known_class == device_class)
-        expected = ", ".join(names) or "none yet"
-        raise MissingError(f"unknown device {name!r} of class {device_class!r}; expected one of {expected}")
+        raise MissingError(f"unknown device {name!r} of class {device_class!r}; {choices.expected(names)}")
 
 
 def _store(

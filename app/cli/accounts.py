@@ -12,6 +12,7 @@ import click
 
 from app import passwords
 from app.cli import services
+from app.domain import choices
 from app.settings import Settings
 from app.store import users
 from app.store.database import Connection, Database
@@ -31,8 +32,8 @@ def found(connection: Connection, name: str) -> users.Account:
     """The user of that name, or bad input."""
     account = users.find(connection, name)
     if account is None:
-        known = ", ".join(each.name for each in users.listed(connection)) or "none yet"
-        raise LookupError(f"user: expected one of {known}, got {name!r}")
+        known = choices.expected(each.name for each in users.listed(connection))
+        raise LookupError(f"no user {name!r}; {known}")
     return account
 
 

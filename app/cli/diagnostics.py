@@ -289,7 +289,7 @@ def _work(client: Client) -> Checks:
         "workers",
         f"{len(online)} of {len(listed)} devices online",
         warn=not online,
-        todo="assay workers run --device CLASS, on every host that is to evaluate",
+        todo="assay workers run --gpu CLASS, on every host that is to evaluate",
     )
     for device in listed:
         if device.state in CLOSED:

@@ -80,7 +80,7 @@ def command(
         batch.report(tally, out, as_json=as_json)
         ctx.exit(tally.exit_code)
     if reference is None or candidate is None or out is not None:
-        raise errors.BadInputError("expected REFERENCE and CANDIDATE, or --batch with --out")
+        raise errors.BadInputError("expected REFERENCE and CANDIDATE, or --batch with --out, or --pending")
     result = one(settings, reference, candidate, options)
     if as_json:
         output.json_out(result)

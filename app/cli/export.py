@@ -12,6 +12,7 @@ from rich.table import Table
 
 from app import export, formats
 from app.cli import credit_options, errors, output, services, where_option
+from app.cli.group import Renamed
 from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
@@ -55,10 +56,10 @@ def _choice(kind: Any) -> click.Choice[str]:
     "backends",
     multiple=True,
     type=click.Choice(list(BACKENDS)),
-    help="Of problems: language that prompts ask for, by default triton; may be repeated.",
+    help="With rows of problems: language that prompts ask for, by default triton; may be repeated.",
 )
-@click.option("--family", "families", multiple=True, metavar="KEY", help="Of problems: only these families.")
-@click.option("--rate-run", metavar="RUN", help="Of problems: the run that --pass-rate is of.")
+@click.option("--family", "families", multiple=True, metavar="KEY", help="With rows of problems: only these families.")
+@click.option("--rate-run", metavar="RUN", help="With rows of problems: the run whose pass rate --pass-rate limits.")
 @click.option(
     "--where", callback=where_option.readable, help="Filter of evaluations (names: --fields); all without it."
 )
@@ -69,7 +70,10 @@ def _choice(kind: Any) -> click.Choice[str]:
     help="Selection as JSON, or a manifest.json; options override it.",
 )
 @click.option(
+    "--gpu",
     "--device",
+    "device",
+    cls=Renamed,
     metavar="CLASS|all",
     help="Device class to take evaluations of; by default the GPU class with most of them. With `all`, "
     "rows of two classes, backends or protocols are never compared, ranked or paired.",

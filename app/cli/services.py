@@ -132,7 +132,7 @@ class Worker:
             if not self._may_start:
                 raise NoWorkerError(
                     f"no worker for {self._device_class!r} is online: queued jobs wait for one "
-                    f"(`assay workers` lists devices, `assay workers run --device {self._device_class}` serves one)"
+                    f"(`assay workers` lists devices, `assay workers run --gpu {self._device_class}` serves one)"
                 )
             device = child_processes.Device(device_class=self._device_class, index=0)
             self._child = child_processes.Worker(self._client.settings, device)

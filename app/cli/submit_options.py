@@ -51,7 +51,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=float,
         default=_DEFAULTS.timing_budget_s,
         show_default=True,
-        help=f"Seconds for timing; 0 checks correctness only. Rewards of trainers use "
+        help=f"Seconds of device time for timing; 0 checks correctness only. Rewards of trainers use "
         f"{REWARD_BUDGET_S}: several times as many evaluations, with wider intervals.",
     ),
     click.option(
@@ -62,9 +62,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="Untimed calls on fresh inputs, before those on unusual inputs; timed calls are verified as well.",
     ),
-    click.option("--rtol", type=float, help="With --atol: |x - R| <= atol + rtol*|R| decides, R being fp64."),
     click.option(
-        "--atol", type=float, help="With --rtol, in place of Assay's limits (multiples of the reference's own error)."
+        "--rtol", type=float, help="Relative tolerance, with --atol: |x - R| <= atol + rtol*|R|, R being fp64."
+    ),
+    click.option(
+        "--atol",
+        type=float,
+        help="Absolute tolerance, with --rtol; in place of Assay's limits (multiples of the reference's own error).",
     ),
     click.option(
         "--protocol",
@@ -78,7 +82,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "baselines",
         type=click.Choice(BASELINES),
         multiple=True,
-        help="Besides eager, compare it with the reference by torch.compile; may be given twice.",
+        help="Also time the reference compiled by torch.compile; may be given twice.",
     ),
     click.option(
         "--device-time",
@@ -98,7 +102,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(list(POLICIES)),
         default=_DEFAULTS.policy,
         show_default=True,
-        help="Policy of the verdict.",
+        help="Policy of the verdict (`assay judge --help`).",
     ),
     click.option(
         "--priority",
@@ -121,8 +125,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--workflow",
         default=Request.workflow,
         show_default=True,
-        help=f"How the problem is given ({', '.join(workflows.BUILTIN)}): a Model to compare with, or for "
-        "kernel_simple, and where there is none, a get_cases() that makes inputs with their answers.",
+        help="Form of the problem.  kernelbench: REFERENCE defines a Model to compare with.  kernel_simple: it defines "
+        "get_cases(), inputs with their expected outputs; chosen by itself if there is no Model.",
     ),
 )
 """Options of a candidate; `--help` lists them from the last to the first."""

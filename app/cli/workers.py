@@ -14,7 +14,7 @@ from rich.table import Table
 
 from app import embedded, routing
 from app.cli import output, services
-from app.cli.group import Group
+from app.cli.group import Group, Renamed
 from app.settings import Settings, located
 from app.store import devices
 
@@ -30,8 +30,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     \b
     assay workers
     assay workers --json
-    assay workers run --device cpu
-    assay workers run --device h200 --index 0 --slots 12
+    assay workers run --gpu cpu
+    assay workers run --gpu h200 --index 0 --slots 12
     assay workers drain gpubox --reason "new driver"
     assay workers quarantine gpubox.3 --reason "Xid 79"
     assay workers resume gpubox
@@ -48,14 +48,18 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 @command.command("run")
 @click.option(
+    "--gpu",
     "--device",
     "device_class",
+    cls=Renamed,
     default="cpu",
     show_default=True,
     type=click.Choice(routing.DEVICE_CLASSES),
     help="Device class to serve.",
 )
-@click.option("--index", default=0, show_default=True, type=click.IntRange(0, 99), help="Which of the host's devices.")
+@click.option(
+    "--index", default=0, show_default=True, type=click.IntRange(0, 99), help="Number of the device on its host."
+)
 @click.option(
     "--slots",
     type=click.IntRange(1),

@@ -9,6 +9,7 @@ from rich.text import Text
 
 import app
 from app.cli import errors, output, services, submit_options
+from app.cli.group import Renamed
 from app.client import Client, Submission
 from app.domain import policy as policies
 from app.domain import score, zoo
@@ -53,7 +54,9 @@ def _root() -> Path:
     type=click.Choice(zoo.GROUPS),
     help="Only samples of this group; may be repeated.",
 )
-@click.option("--device", "device_class", default="cpu", show_default=True, help="Device class: cpu, h200 …")
+@click.option(
+    "--gpu", "--device", "device_class", cls=Renamed, default="cpu", show_default=True, help="Device class: cpu, h200 …"
+)
 @click.option(
     "--policy",
     type=click.Choice(list(policies.POLICIES)),
@@ -87,7 +90,7 @@ def command(
     \b
     assay zoo
     assay zoo --group hacks --json | jq .recall
-    assay zoo --device h200 honest/layer_norm
+    assay zoo --gpu h200 honest/layer_norm
     """
     settings: Settings = ctx.obj
     chosen = [

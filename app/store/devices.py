@@ -13,7 +13,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.domain import ids
+from app.domain import choices, ids
 from app.domain.device import CLOSED, DeviceState, Place
 from app.store import evaluation_json, leases, tables
 
@@ -199,7 +199,7 @@ def named(connection: sa.Connection, name: str) -> list[Device]:
     found = [device for device in known if name in (device.device, device.node)]
     if not found:
         names = dict.fromkeys(each for device in known for each in (device.node, device.device))
-        raise UnknownDeviceError(f"no device {name!r}; expected one of {', '.join(names) or 'none yet'}")
+        raise UnknownDeviceError(f"no device {name!r}; {choices.expected(names)}")
     return found
 
 

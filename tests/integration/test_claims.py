@@ -157,7 +157,7 @@ def test_pins_are_honoured_and_permissions_are_given_again(database: Database, b
 
 def test_a_pin_must_be_of_the_class(database: Database, broker: Celery) -> None:
     register(database, HERE)
-    with pytest.raises(RequestError, match=r"unknown device 'here\.0' of class 'cpu'; expected one of none yet"):
+    with pytest.raises(RequestError, match=r"unknown device 'here\.0' of class 'cpu'; there is none yet"):
         enqueue.enqueue(database, broker, [fakes.request(device="here.0")])
     assert submit(database, broker, "fine", device="here")
 

@@ -62,7 +62,7 @@ def test_users_and_their_tokens(run: Run, database: Database, tmp_path: Path) ->
         (["add", "ada", "--password-file", "-"], "short\n", "at least 12 characters"),
         (["add", "ada"], "", "expected a terminal to ask"),
         (["add", "ada", "--role", "viewer", "--generate"], "", "expected 'admin' for the first user"),
-        (["disable", "ada"], "", "expected one of none yet"),
+        (["disable", "ada"], "", "there is none yet"),
     ],
 )
 def test_refusals(run: Run, arguments: list[str], text: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import click
@@ -46,3 +47,19 @@ def test_nothing_is_cut_in_a_list_of_commands(path: str) -> None:
     listed = help_of(COMMANDS[path][0], path).partition("Commands:")[2]
     assert "..." not in listed
     assert listed.strip().endswith(".")
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_gpu_is_a_class_and_device_one_device(path: str) -> None:
+    listed = help_of(COMMANDS[path][0], path)
+    assert not re.search(r"--device\s(?!NODE)", listed.partition("Options:")[2])
+    assert re.search(r"--gpu (TEXT|CLASS|\[cpu)", listed) or "--gpu " not in listed.partition("Options:")[2]
+
+
+@pytest.mark.parametrize("verb", ["zoo", "workers run"])
+def test_earlier_names_of_options_work_and_are_not_listed(verb: str) -> None:
+    command, _ = COMMANDS[f"assay {verb}"]
+    for name in ("--gpu", "--device"):
+        context = command.make_context(verb, [name, "h200"])
+        assert context.params["device_class"] == "h200"
+    assert "--device" not in help_of(command, verb)

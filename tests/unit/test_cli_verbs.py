@@ -98,7 +98,9 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nope"], "No such command 'nope'"),
+        (["nope"], "unknown command 'nope'; expected one of demo, up, eval"),
+        (["evla"], "unknown command 'evla'; expected eval"),
+        (["workers", "drian"], "unknown command 'drian'; expected drain"),
         (["eval"], "expected REFERENCE and CANDIDATE"),
         (["eval", "/absent.py", "/absent.py"], "'/absent.py' does not exist"),
         (["eval", __file__, __file__, "--gpu", "h201"], "unknown GPU class 'h201'; expected one of cpu"),
