@@ -27,7 +27,7 @@ def make_session(sizes: list[int], calls: int, windows: dict[int, torch.Tensor])
     handle._mapped._extents = [Extent(base, (), shown) for base, shown in sorted(windows.items())]
     session: Any = Session(handle)
     session.arena = SimpleNamespace(outputs=region)
-    session._memory = SimpleNamespace(whole=noise(region.stop))
+    session._memory = noise(region.stop)
     return session
 
 

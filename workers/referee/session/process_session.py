@@ -17,6 +17,7 @@ import torch
 from workers.protocol import control_channel, layout, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Delivering
 from workers.referee.host.device_lock import DeviceLock
+from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session.process import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow
 from workers.referee.session.snapshot import Shared, Snapshot, in_words
 from workers.sandbox.process import Stopwatch
@@ -49,7 +50,8 @@ class Session:
         self.requests = 0
         """Number of requests so far: data that the process wrote for one request may be gone after the next."""
         self._number = number
-        self._memory: shared_memory.Memory | None = None
+        self._memory: torch.Tensor | None = None
+        """All bytes of the arena; the tensor keeps the shared memory."""
         self._read: torch.cuda.Event | None = None
 
     def ask(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, int]:
@@ -97,10 +99,10 @@ class Session:
         `device_lock`: held while the arena is made, not while the process constructs its model from it, which may take
         long."""
         with device_lock.shared() if device_lock is not None else nullcontext():
-            fd, self._memory = shared_memory.create(self.handle.device, size)
-            self.arena = arena
+            fd, memory = shared_memory.create(self.handle.device, size)
+            self.arena, self._memory = arena, memory.whole
             if prefix is not None:
-                self._memory.whole[: len(prefix)].copy_(prefix)
+                self._memory[: len(prefix)].copy_(prefix)
             synchronize(self.handle.device)
         try:
             inputs, expected = arena.slots
@@ -114,7 +116,7 @@ class Session:
         """Memory of some slots of a region, uint8 (count, slot_bytes): shared, so it may change at any time."""
         assert self._memory is not None
         start = region.start + first * region.slot_bytes
-        return self._memory.whole[start : start + count * region.slot_bytes].view(count, region.slot_bytes)
+        return self._memory[start : start + count * region.slot_bytes].view(count, region.slot_bytes)
 
     def note_readers(self) -> None:
         """Note that all requests sent to the device so far read the arena; see `wait_for_readers`."""
@@ -132,7 +134,7 @@ class Session:
         """Parameters and constructor arguments in the arena."""
         assert self.arena is not None
         assert self._memory is not None
-        return self._memory.whole[: self.arena.inputs.start]
+        return self._memory[: self.arena.inputs.start]
 
     def timed_run(
         self, first: int, count: int, delivering: Delivering, timeout_s: float, stopwatch: Stopwatch | None = None
@@ -165,7 +167,11 @@ class Session:
         """A private copy of the outputs of `count` calls, read from the addresses in `pointers`, or from the slots if
         an address is 0 or the list is empty.  Raises ValueError for an address that is not mapped."""
         assert self.arena is not None
-        region = self.arena.outputs
+        assert self._memory is not None
+        with torch_turn(self._memory.device):
+            return self._snapshot(self.arena.outputs, first, count, pointers)
+
+    def _snapshot(self, region: layout.Region, first: int, count: int, pointers: list[int]) -> Snapshot:
         slots = self.region(region, first, count)
         if not any(pointers):
             copy = slots.clone()
