@@ -301,6 +301,31 @@ def test_memory_of_idle_processes_is_given_back_before_an_evaluation_waits() -> 
     assert given_back == [True]
 
 
+def test_an_evaluation_with_the_device_to_itself_ends_idle_processes_whatever_is_free() -> None:
+    given_back: list[bool] = []
+    room = MemoryBudget(100, lambda: 1000, lambda: given_back.append(True))
+    with room.hold(50, Cancellation()):
+        assert not given_back
+    with room.hold(100, Cancellation()):
+        assert given_back
+
+
+def test_a_reference_without_a_twin_needs_memory_for_two_models() -> None:
+    with_twin = spec(1 << 10)
+    parameter: dict[str, Any] = {"kind": "tensor", "shape": [1 << 20], "stride": None, "dtype": "float32"}
+    large = replace(with_twin, parameters={"w": parameter})
+    assert large.parameter_bytes == 4 << 20
+    own = replace(large, truth=problem_spec.OWN_TRUTH)
+    assert room_module.models_bytes(large) == 4 * large.parameter_bytes
+    assert room_module.models_bytes(own) == 2 * large.parameter_bytes
+
+
+def test_what_is_expected_takes_memory_beside_the_outputs_and_the_references_own_outputs_do_not() -> None:
+    arena = problem_spec.arena(spec(1 << 24), problem_spec.Slots(18, 5))
+    assert (arena.baseline, arena.baseline.slots, arena.expected.slots) == (arena.outputs, 18, 5)
+    assert arena.reference_bytes - arena.candidate_bytes == arena.expected.slots * arena.expected.slot_bytes
+
+
 def test_an_evaluation_waits_for_memory_that_other_programs_have_and_then_gives_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

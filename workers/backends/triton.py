@@ -262,7 +262,7 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         value = bound.get(name, _default(function.fn, name))
         kind = "constexpr" if "constexpr" in str(annotations.get(name, "")) else _type_of(value)
         if type(value) is int and value == 1 and name not in kept and index not in kept:
-            kind = "constexpr"  # as Triton does: a stride of 1 is a constant
+            kind = "constexpr"  # a stride of 1 is a constant, for Triton as well
         signature[name] = kind
         if kind == "constexpr":
             constants[name] = kernel_constants.written(value)

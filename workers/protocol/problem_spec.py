@@ -24,6 +24,9 @@ from workers.protocol.layout import (
 PAGE_BYTES = 4096
 """Alignment of input slots, so that inputs of later calls can be made unreadable (workers/shims/hidden_inputs.py)."""
 
+OWN_TRUTH = "the reference's own precision"
+"""`Spec.truth` of a reference that has no twin: its own outputs are the expected ones."""
+
 NAME_CHARS = 200
 """Length limit of a name that comes from a problem."""
 

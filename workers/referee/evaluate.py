@@ -87,7 +87,7 @@ def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) ->
     if fault.status is not Status.OUT_OF_MEMORY or spec is None:
         return too_large(fault.error.message, total_bytes, fault.error.log)
     arena = setup.lay_out(host, spec, 0.0)
-    sides = arena.reference_bytes + arena.candidate_bytes + memory_budget.MODELS * spec.parameter_bytes
+    sides = arena.reference_bytes + arena.candidate_bytes + memory_budget.models_bytes(spec)
     left = total_bytes - sides - 2 * spec.peaks.call_bytes
     if left > spec.peaks.call_bytes:
         return fault

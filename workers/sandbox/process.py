@@ -257,7 +257,7 @@ class Confined:
                 _signal(pid, signal.SIGSTOP)
             if self._stands(own):
                 there = proc.tree(own)
-                # Of several processes, one that still ran may have woken another that had been looked at before it.
+                # A process that still ran may have woken another that had been looked at before it.
                 self._all_stopped = there == self._frozen and (len(there) == 1 or self._stands(own))
                 if self._all_stopped:
                     return bool(known) and not known.issuperset(there)
@@ -278,7 +278,7 @@ class Confined:
         if self._ended:
             return
         if not self._all_stopped:
-            raise RuntimeError("nobody has frozen the process")
+            raise RuntimeError("the process is not frozen")
         own = self._looked_at()
         if self._stands(own) or self._stands(own):  # again: threads that were dead before are gone now
             return

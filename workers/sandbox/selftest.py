@@ -122,7 +122,7 @@ def _act(name: str, code: int, seen: bool) -> Act:
     if code < 0:
         number = signal.Signals(-code)
         return Act(name=name, succeeded=number not in _REFUSING, outcome=f"ended by {number.name}")
-    return Act(name=name, succeeded=False, outcome=errno.errorcode.get(code, "reached nobody else"))
+    return Act(name=name, succeeded=False, outcome=errno.errorcode.get(code, "reached no other process"))
 
 
 class _Outer:

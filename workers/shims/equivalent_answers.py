@@ -235,7 +235,7 @@ def _perturb(
     for index, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
         if is_inexact(mine.dtype):
             margin = FLOORS.get(mine.dtype, (0.0, 0.0))[1] * _rms(theirs)
-            jumps = (high[index] - low[index]).abs() > 4 * margin  # of complex numbers nothing is known
+            jumps = (high[index] - low[index]).abs() > 4 * margin  # nothing is known for complex numbers
             if not mine.is_complex():
                 met[index] = jumps & (mine.double() >= low[index] - margin) & (mine.double() <= high[index] + margin)
             _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))

@@ -27,6 +27,12 @@ WATCHED_S = 10.0
 EMPTY = "the reference's outputs have no elements: there is no answer that could be wrong"
 """Message about a problem with empty outputs."""
 
+MODELS_WITH_TWIN = 6
+"""Copies of the parameters if there is a twin: in both arenas, in both models, and its own, which count twice."""
+
+FOR_MODELS = 0.8
+"""Share of a device's memory for models, and for the inputs and outputs of calls; contexts take the rest."""
+
 TIMED_CALLS, TIMED_S = 5, 0.1
 """Most calls that are timed to find the fastest, and the total in seconds after which no further call begins."""
 
@@ -152,12 +158,13 @@ class Problem:
         del others
         rows = None if self.by_cases else pieces.rows(functools.partial(call, model), before, outputs)
         outputs_node = _contiguous(layout.describe(outputs))
-        with memory_estimate.Peak(self.device) as widening:
-            best = (
-                self._best(model, *pieces.first(before, outputs, rows)) if rows else self._best(model, before, outputs)
-            )
-        del outputs
         tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
+        given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
+        has_room = _has_room_for_twin(self.device, memory_estimate.tensor_bytes(dict(tensors)), given_bytes)
+        with memory_estimate.Peak(self.device) as widening:
+            first = pieces.first(before, outputs, rows) if rows else (before, outputs)
+            best = self._best(model, *first) if has_room else true_answer.Truth.OWN
+        del outputs, first
         return problem_spec.Spec(
             inputs=described,
             outputs=outputs_node,
@@ -223,6 +230,16 @@ class Problem:
                 raise
             torch.cuda.empty_cache()
             return true_answer.Truth.OWN
+
+
+def _has_room_for_twin(device: torch.device, parameter_bytes: int, call_bytes: int) -> bool:
+    """Test whether a device holds both sides' models and arenas, and a copy of the model in fp64.
+
+    `call_bytes`: inputs and outputs of a call, and the most memory that it takes."""
+    if device.type != "cuda":
+        return True
+    total_bytes = torch.cuda.get_device_properties(device).total_memory
+    return MODELS_WITH_TWIN * parameter_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
 
 
 def _has_elements(outputs: Any) -> bool:

@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 from workers.protocol import layout, precision_flags
 from workers.protocol.dispatch_mode import Limited, Watching
+from workers.protocol.problem_spec import OWN_TRUTH
 from workers.protocol.roundoff import errors, is_inexact
 
 PLAUSIBLE = 0.1
@@ -48,7 +49,7 @@ class Truth(StrEnum):
     """The model in fp64, with fp64 for every narrower type that its code requests."""
     SINGLE = "fp32, casts lifted, TF32 off"
     """The reference in fp32, if an operation has no fp64 form."""
-    OWN = "the reference's own precision"
+    OWN = OWN_TRUTH
 
 
 def twin(model: Any, truth: Truth) -> Any:

@@ -47,8 +47,8 @@ BLOCKS = (4, 13)
 """Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block and two blocks for
 each of six groups; two groups if memory holds no more."""
 
-MODELS = 4
-"""Copies of the parameters: the reference's, its fp64 twin's (which count twice), and the candidate's."""
+MODELS, TWIN = 2, 2
+"""Copies of the parameters: the reference's and the candidate's; its fp64 twin's, which count twice."""
 
 CHECKING = 4
 """Temporaries of the comparison, in multiples of the compared outputs, if not every element is finite; otherwise one or
@@ -140,7 +140,7 @@ class MemoryBudget:
     def _is_there(self, turn: Turn) -> bool:
         """Test whether the device has that much.  Idle processes are ended first; an evaluation alone on the device
         makes do with the memory that is free then."""
-        if turn.need <= self._free_bytes():
+        if turn.need <= self._free_bytes() and turn.need != self.total_bytes:
             return True
         self._give_back()
         if turn.need <= self._free_bytes():
@@ -175,7 +175,7 @@ def needs(spec: problem_spec.Spec, arena: problem_spec.Arena, round_bytes: int, 
     expected = arena.expected.slot_bytes
     held = 2 * slots * arena.outputs.slot_bytes  # outputs where the two models put them
     arenas = arena.reference_bytes + arena.candidate_bytes
-    models = MODELS * spec.parameter_bytes
+    models = models_bytes(spec)
     if sizes.streamed:
         drawing = max(DRAWING * arena.inputs.slot_bytes, spec.peaks.draw_bytes)
         calling = max(spec.peaks.call_bytes, held // 2)
@@ -187,6 +187,11 @@ def needs(spec: problem_spec.Spec, arena: problem_spec.Arena, round_bytes: int, 
     copies = max(BLOCKS[0] * in_block * per_call, min(round_bytes, BLOCKS[1] * in_block * per_call))
     compared = max(expected, min(check_bytes, slots * expected))
     return arenas + models + copies + held + (CHECKING * compared + _calling(spec)) // 2
+
+
+def models_bytes(spec: problem_spec.Spec) -> int:
+    """Bytes of both sides' models and of the reference's twin, if it has one; parameters in arenas are not counted."""
+    return (MODELS + TWIN * (spec.truth != problem_spec.OWN_TRUTH)) * spec.parameter_bytes
 
 
 def verifying(output_bytes: int) -> int:

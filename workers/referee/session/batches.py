@@ -9,6 +9,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
+from workers.referee.session.snapshot import differ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ def columns(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
 
 def changed(before: torch.Tensor, after: torch.Tensor, region: layout.Region) -> list[tuple[int, ...]]:
     """Leaves whose bytes differ, per slot."""
-    if torch.equal(before, after):
+    if not bool(differ(before, after)):
         return [()] * len(before)
     sizes = [layout.size_of(leaf) for leaf in region.leaves]
     spans = list(zip(region.offsets, sizes, strict=True))

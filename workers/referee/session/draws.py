@@ -18,6 +18,7 @@ from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
 from workers.referee.host import memory_budget
 from workers.referee.host.device_lock import DeviceLock
+from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session import correctness
 from workers.referee.session.batches import Batch, Delivery, Part, Truth, columns, joined, shown
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
@@ -87,6 +88,7 @@ class Draws:
         self._batches = 0
         self._last: tuple[Part, int, Truth] | None = None
         """The last expected outputs (of calls of one batch), and the reference's number of requests at that time."""
+        self._call_bytes = spec.peaks.call_bytes
         self._truth_bytes = max(spec.peaks.call_bytes, spec.peaks.truth_bytes)
         self._expected: shared_memory.Kept | None = None
         """Memory for the expected outputs of one call, if the arena has none."""
@@ -290,6 +292,13 @@ class Draws:
                 return None
             return outputs.clone(), text, busy_ns / 1e9
 
+    def make_room_to_call(self) -> None:
+        """Have memory free for an untimed call of a streamed problem: what the other side, and the computation of
+        expected outputs, keep for their next use may be more than is left."""
+        if self.streams:
+            self.release_spare_memory()
+            self._make_room(self._call_bytes)
+
     def _make_room(self, need_bytes: int) -> None:
         """Have this process and the reference's release cached memory if less than `need_bytes` is free on the
         device."""
@@ -326,6 +335,10 @@ class Draws:
 
     def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
         """A batch from the reference's slots."""
+        with torch_turn(self._device):
+            return self._copied(count, seed, variants)
+
+    def _copied(self, count: int, seed: bytes, variants: tuple[Variant, ...]) -> Batch:
         arena, reference = self.arena, self.reference
         inputs = reference.region(arena.inputs, 0, count).clone()
         if arena.slots.together:

@@ -46,7 +46,7 @@ def _passed(exact: torch.Tensor, own: torch.Tensor, rule: correctness.Rule) -> s
 
 def _answers(own: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
     yield "zeros", torch.zeros_like(own)
-    if (own.is_floating_point() or own.is_complex()) and own.shape[1] > 1:  # of one number the mean is itself
+    if (own.is_floating_point() or own.is_complex()) and own.shape[1] > 1:  # the mean of one number is that number
         wide = torch.complex128 if own.is_complex() else torch.float64
         yield "mean", own.to(wide).mean(dim=1, keepdim=True).to(own.dtype).expand_as(own)
     if len(own) > 1:

@@ -204,7 +204,7 @@ class ProcessHandle:
                 raise ValueError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
             self._mapped.add(base, size, fd)
         except shared_memory.CudaDriverError as error:
-            raise ValueError(f"what was shared is no device memory of {size:,} bytes: {error}") from error
+            raise ValueError(f"the shared descriptor is no device memory of {size:,} bytes: {error}") from error
         finally:
             os.close(fd)
 
