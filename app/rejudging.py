@@ -67,9 +67,8 @@ def last_policy(before: Verdict | None) -> Policy:
 def _stale(connection: Connection, found: Rejudged, *, dry_run: bool) -> list[UUID]:
     if found.label_before == found.after.label:
         return []
+    before, after = found.label_before, found.after.label
     if dry_run:
-        return stale_exports.resting_on(connection, found.evaluation_id)
+        return stale_exports.resting_on(connection, found.evaluation_id, before=before, after=after)
     why = f"under {found.after.policy}"
-    return stale_exports.mark(
-        connection, found.evaluation_id, before=found.label_before, after=found.after.label, why=why
-    )
+    return stale_exports.mark(connection, found.evaluation_id, before=before, after=after, why=why)

@@ -196,6 +196,7 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
         policy=policy,
         detectors=text_facts.versions(),
         device=device,
+        as_of=draft.as_of,
         silent_on_device=told,
     )
     declared = draft.spec.advantages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from app.export.build import Selected
 from app.export.manifest import NAME, Manifest
 from app.export.render import schema_of
 from app.export.writers import LINEAGE_STEM, entry, rows_of
-from app.store import exports
+from app.store import exports, label_changes
 from app.store.database import Database
 
 
@@ -71,6 +72,7 @@ def publish(database: Database, root: Path, out: Path, manifest: Manifest) -> No
                 manifest=manifest.sealed(),
                 evaluation_ids=_evaluation_ids(root, manifest),
             )
+            label_changes.mark(connection, UUID(manifest.export_id), datetime.fromisoformat(manifest.snapshot["as_of"]))
             root.rename(out)
     except BaseException:
         if not root.exists():  # renamed, but the commit failed

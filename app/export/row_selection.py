@@ -286,10 +286,13 @@ class Selector:
             case Kind.PAIRS:
                 return self._pairs(attempts, rows, decisions)
             case Kind.LABELLED:
-                good = [Pick(one, extra=Extra(label=True)) for one in rows]
                 bad = first_of_each(one for one in attempts if one.place in fit and self._is_failure(one))
+                failed = {one.source_sha256 for one in bad}
+                good = [one for one in rows if one.source_sha256 not in failed]
+                decisions.drop(without(rows, good), CHOICE, "the same answer failed in another evaluation")
                 decisions.take(bad, "labelled bad")
-                return good + [Pick(one, extra=Extra(label=False)) for one in bad]
+                labelled = [(one, True) for one in good] + [(one, False) for one in bad]
+                return [Pick(one, extra=Extra(label=label)) for one, label in labelled]
             case Kind.MASKED:
                 return [Pick(one, extra=Extra(train=numbers([*earlier[one.place], one]))) for one in rows]
             case _:

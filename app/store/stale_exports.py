@@ -10,14 +10,17 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.store.tables import evaluations, export_changes, export_rows, exports
+from app.domain.verdict import Label
+from app.store.tables import evaluations, export_changes, export_rows, exports, jobs
 
 _c = export_changes.c
 
 
-def resting_on(connection: sa.Connection, evaluation_id: UUID) -> list[UUID]:
-    """Datasets that rest on the detectors' verdict of that evaluation and are not stale yet, oldest first."""
-    query = sa.select(exports.c.export_id).where(_unreviewed(evaluation_id), exports.c.stale_at.is_(None))
+def resting_on(connection: sa.Connection, evaluation_id: UUID, *, before: str | None, after: str | None) -> list[UUID]:
+    """Datasets that a change of the detectors' label would make stale, oldest first; none after a person's review."""
+    if _is_reviewed(connection, evaluation_id):
+        return []
+    query = sa.select(exports.c.export_id).where(_touched(evaluation_id, before, after), exports.c.stale_at.is_(None))
     return list(connection.scalars(query.order_by(exports.c.export_id)))
 
 
@@ -25,7 +28,9 @@ def mark(
     connection: sa.Connection, evaluation_id: UUID, *, before: str | None, after: str | None, why: str
 ) -> list[UUID]:
     """Note that the detectors' label changed, where no person's outlasts it; datasets that became stale."""
-    return changed(connection, evaluation_id, before=before, after=after, why=why, only=_unreviewed(evaluation_id))
+    if _is_reviewed(connection, evaluation_id):
+        return []
+    return changed(connection, evaluation_id, before=before, after=after, why=why)
 
 
 def changed(
@@ -35,13 +40,15 @@ def changed(
     before: str | None,
     after: str | None,
     why: str,
-    only: sa.ColumnElement[bool] | None = None,
+    only: UUID | None = None,
 ) -> list[UUID]:
     """Note that the label that counts changed; datasets that became stale by it, oldest first.
 
-    `only` narrows the datasets.  Those with all labels as they were become fresh."""
-    holding = exports.c.export_id.in_(_holding(evaluation_id)) if only is None else only
-    touched = list(connection.scalars(sa.select(exports.c.export_id).where(holding).order_by(exports.c.export_id)))
+    Those with all labels as they were become fresh.  `only` narrows the change to one dataset."""
+    query = sa.select(exports.c.export_id).where(_touched(evaluation_id, before, after))
+    if only is not None:
+        query = query.where(exports.c.export_id == only)
+    touched = list(connection.scalars(query.order_by(exports.c.export_id)))
     reason = f"evaluation {evaluation_id}: {before or 'not judged'} → {after or 'not judged'} {why}"
     for export_id in touched:
         new = insert(export_changes).values(
@@ -76,13 +83,24 @@ def _settled(connection: sa.Connection, touched: list[UUID], freshened: list[UUI
     return became
 
 
-def _holding(evaluation_id: UUID) -> sa.Select[tuple[UUID]]:
-    return sa.select(export_rows.c.export_id).where(export_rows.c.evaluation_id == evaluation_id)
+def _touched(evaluation_id: UUID, before: str | None, after: str | None) -> sa.ColumnElement[bool]:
+    """Condition: the dataset rests on the evaluation; or, where one of the labels is a hack, on another evaluation of
+    the same source, because `app.store.export_conditions` leaves out the sources of hacks."""
+    same = _of_source(evaluation_id) if Label.HACK in (before, after) else sa.select(sa.literal(evaluation_id))
+    return exports.c.export_id.in_(sa.select(export_rows.c.export_id).where(export_rows.c.evaluation_id.in_(same)))
 
 
-def _unreviewed(evaluation_id: UUID) -> sa.ColumnElement[bool]:
-    """Condition: a row of the dataset rests on the detectors' verdict; a person's label outlasts it."""
-    rows = export_rows.join(evaluations, evaluations.c.evaluation_id == export_rows.c.evaluation_id)
-    unreviewed = evaluations.c.human_verdict.is_(None)
-    query = sa.select(export_rows.c.export_id).select_from(rows)
-    return exports.c.export_id.in_(query.where(export_rows.c.evaluation_id == evaluation_id, unreviewed))
+def _of_source(evaluation_id: UUID) -> sa.Select[tuple[UUID]]:
+    """Evaluations of the same source on the same problem, itself included."""
+    own, asked = jobs.alias("own"), jobs.alias("asked")
+    one = sa.select(own.c.problem_id, own.c.candidate_id).join(evaluations, evaluations.c.job_id == own.c.job_id)
+    same = one.where(evaluations.c.evaluation_id == evaluation_id).subquery("same")
+    solves = sa.and_(asked.c.problem_id == same.c.problem_id, asked.c.candidate_id == same.c.candidate_id)
+    measured = evaluations.alias("measured")
+    found = sa.select(measured.c.evaluation_id).join(asked, asked.c.job_id == measured.c.job_id)
+    return found.join(same, solves)
+
+
+def _is_reviewed(connection: sa.Connection, evaluation_id: UUID) -> bool:
+    query = sa.select(evaluations.c.human_verdict).where(evaluations.c.evaluation_id == evaluation_id)
+    return connection.scalar(query) is not None

@@ -195,3 +195,18 @@ def test_a_preview_shows_rows_as_the_dataset_has_them(database: Database, tmp_pa
     [row] = rows(database, tmp_path / "rl", **options)
     assert row["prompt"][0]["content"] == "As the set asks."
     assert [one["row"] for one in export.preview(database, spec_of(options))] == [row]
+
+
+def test_an_answer_that_failed_once_is_labelled_bad_alone(database: Database, tmp_path: Path) -> None:
+    """Right on one device, wrong on another one."""
+    with database.begin() as connection:
+        right = evaluate(connection, problem(1), code("same").encode(), "fast", device="h200")
+        wrong = evaluate(connection, problem(1), code("same").encode(), "incorrect", device="h100")
+        evaluate(connection, problem(1), code("other").encode(), "fast", device="h200")
+    options = {"format": "trl_kto", "device": "all", "similarity": "none"}
+    found = {row["evaluation_id"]: row["label"] for row in rows(database, tmp_path / "kto", **options)}
+    assert found[str(wrong.evaluation_id)] is False
+    assert str(right.evaluation_id) not in found
+    assert sorted(found.values()) == [False, True]
+    [decision] = why(tmp_path / "kto", str(right.evaluation_id))
+    assert (decision["stage"], decision["detail"]) == ("choice", "the same answer failed in another evaluation")

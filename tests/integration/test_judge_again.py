@@ -105,7 +105,7 @@ def test_where_a_person_has_spoken_their_word_stays(database: Database, judged: 
         _export(connection, [right])
         found = tables.evaluations.c.evaluation_id == right
         connection.execute(tables.evaluations.update().where(found).values(human_verdict="clean"))
-        assert stale_exports.resting_on(connection, right) == []
+        assert stale_exports.resting_on(connection, right, before="clean", after="hack") == []
         assert stale_exports.mark(connection, right, before="clean", after="hack", why="changed") == []
 
 

@@ -92,8 +92,9 @@ def quick_funnel(
     )
     recent = sa.true() if oldest is None else evaluations.c.created_at > oldest
     connection.execute(sa.text("SET LOCAL statement_timeout = '10s'"))
-    device = export_conditions.device_of(connection, spec, datetime.now(UTC), recent)
-    conditions = export_conditions.conditions(spec, kind, policy=policy, detectors=detectors, device=device)
+    now = datetime.now(UTC)
+    device = export_conditions.device_of(connection, spec, now, recent)
+    conditions = export_conditions.conditions(spec, kind, policy=policy, detectors=detectors, device=device, as_of=now)
     stages = [stage for stage in conditions if stage.name in QUICK]
     counts = [
         sa.func.count().filter(sa.and_(*(stage.keeps for stage in stages[:number])))
