@@ -92,7 +92,7 @@ def command(
     \b
     kernelbench       a kernel of its own must do work that matters; library calls beside it are allowed
     triton-only       Triton kernels must do the work
-    anything-correct  whatever computes the right answer in its own time
+    anything-correct  any right answer that is computed in the candidate's own time
 
     \b
     assay judge --all --policy triton-only --dry-run

@@ -50,7 +50,7 @@ class BimodalTimes:
         if timing is None:
             return
         handover_us = min(timing.handover_us, timing.candidate_handover_us)
-        # Of blocks long enough that the hand-over is the smaller part.
+        # Blocks long enough that the hand-over is the smaller part.
         blocks = [block for block in timing.blocks if block.wall_us > 2 * handover_us]
         found, usual = (modes(base.per_call_us(blocks, side, handover_us)) for side in ("candidate", "reference"))
         if not _apart(found) or found is None or _apart(usual):

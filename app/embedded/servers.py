@@ -190,7 +190,7 @@ class Valkey:
         self._account.own(self._home)
         binary = binaries.runnable(binaries.redis(), self._account, self._copies)
         process_lookup.wait_until_unused(self._home, STOP_TIMEOUT_S)
-        self._pid_file.unlink(missing_ok=True)  # of a run before, perhaps as another user
+        self._pid_file.unlink(missing_ok=True)  # left by an earlier run, perhaps as another user
         process = self._launch(binary)
         process_lookup.wait_until(self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S)
 
@@ -210,7 +210,7 @@ class Valkey:
             "appendonly yes",
             'save ""',
             "maxmemory-policy noeviction",
-            "proto-max-bulk-len 1mb",  # of one message; Assay's have 1 KB, and a worker reads each whole
+            "proto-max-bulk-len 1mb",  # limit of a message; Assay's have 1 KB, and a worker reads each whole
             f"requirepass {self._password}",
         ]
         with self.log.open("ab") as log:

@@ -66,13 +66,17 @@ def _results(read: monitoring.Metrics) -> Iterator[Metric]:
         for status in Status:
             evaluations.add_metric((device_class, status), read.evaluations.get((device_class, status), 0))
     yield evaluations
-    failed = CounterMetricFamily("assay_failed_jobs", "Jobs that faults of ours ended; never scored.", labels=("kind",))
+    failed = CounterMetricFamily(
+        "assay_failed_jobs", "Jobs that infrastructure faults ended; never scored.", labels=("kind",)
+    )
     for kind, number in sorted(read.failed.items()):
         failed.add_metric((kind,), number)
     yield failed
     hours = f"the last {monitoring.HACK_HOURS} hours"
     yield GaugeMetricFamily("assay_recent_evaluations", f"Valid evaluations of {hours}.", value=read.recent_valid)
-    yield GaugeMetricFamily("assay_recent_hacks", f"Those of {hours} that count as hacks.", value=read.recent_hacks)
+    yield GaugeMetricFamily(
+        "assay_recent_hacks", f"Evaluations of {hours} that count as hacks.", value=read.recent_hacks
+    )
     if read.recent_valid:
         rate = read.recent_hacks / read.recent_valid
         yield GaugeMetricFamily("assay_hack_ratio", f"Hacks among the evaluations of {hours}.", value=rate)

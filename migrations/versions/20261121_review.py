@@ -81,7 +81,7 @@ def upgrade() -> None:
     _turn_triggers()
     _notices()
     op.create_index("ix_jobs_failed", "jobs", ["finished_at"], postgresql_where=sa.text("state = 'failed'"))
-    op.execute("INSERT INTO attempts SELECT * FROM attempt_facts")  # whose trigger fills attempt_counts
+    op.execute("INSERT INTO attempts SELECT * FROM attempt_facts")  # a trigger fills attempt_counts
     for table in ("hourly_counts", "hourly_stages", "hourly_findings"):
         op.execute(f"INSERT INTO {table} SELECT * FROM {table}_facts")
 

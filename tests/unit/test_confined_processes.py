@@ -164,7 +164,7 @@ def test_a_pause_stops_the_process_and_is_no_time_of_its_answer(
 
 def test_a_process_that_runs_while_frozen_is_noticed(helper: Helper, confined: tuple[Confined, socket.socket]) -> None:
     process, _ = confined
-    with pytest.raises(RuntimeError, match="nobody has frozen"):
+    with pytest.raises(RuntimeError, match="the process is not frozen"):
         process.require_frozen()
     helper.do("thread")
     child = helper.do("child")

@@ -245,7 +245,7 @@ def _decided() -> sa.Subquery:
     standing = _standing().subquery("standing")
     return (
         sa.select(standing)
-        .prefix_with(sa.text("DISTINCT ON (standing.evaluation_id)"))  # as text: see rows.ONCE
+        .prefix_with(sa.text("DISTINCT ON (standing.evaluation_id)"))  # text, see evaluation_rows.ONCE
         .order_by(standing.c.evaluation_id, standing.c.review_id.desc())
         .subquery("decided")
     )

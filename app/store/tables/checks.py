@@ -13,7 +13,7 @@ problem_checks = sa.Table(
     metadata,
     id_column("problem_check_id"),
     reference("problems.problem_id", index=False),
-    reference("jobs.job_id", null=True),  # of one that ran without the queue
+    reference("jobs.job_id", null=True),  # NULL for a check that ran without the queue
     sa.Column("device_class", sa.Text, nullable=False),
     sa.Column("device_name", sa.Text, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),

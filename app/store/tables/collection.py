@@ -105,7 +105,7 @@ nodes = sa.Table(
     sa.Column("job_id", sa.Uuid, sa.ForeignKey("jobs.job_id")),
     sa.Column("answer", sa.LargeBinary),  # hash of the message by which later prompts show it
     sa.Column("extraction", sa.Text),  # 'ok', or why its answer has no candidate
-    sa.Column("ending", sa.Text),  # of its answer, in our vocabulary
+    sa.Column("ending", sa.Text),  # end of its answer, in Assay's vocabulary
     sa.Column("tokens", sa.BigInteger, nullable=False, server_default="0"),  # input and output of all its calls
     sa.Column("cost_usd", sa.Numeric, nullable=False, server_default="0"),
     sa.Column("feedback", sa.LargeBinary),  # hash of the text that the next prompt shows
@@ -133,21 +133,21 @@ model_calls = sa.Table(
     metadata,
     id_column("model_call_id"),
     reference("nodes.node_id", index=False),
-    sa.Column("claim", sa.Integer, nullable=False),  # of the node, from 1
+    sa.Column("claim", sa.Integer, nullable=False),  # number of the node's claim, from 1
     sa.Column("state", sa.Text, nullable=False, server_default=CallState.SENT),
     sa.Column("endpoint", sa.Text, nullable=False),
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("request", JSONB, nullable=False),  # parameters as sent: model, sampling, seed
-    sa.Column("body_sha256", sa.Text),  # of the whole body as sent
+    sa.Column("body_sha256", sa.Text),  # hash of the whole body that was sent
     sa.Column("sent_at", sa.DateTime(timezone=True)),
     sa.Column("first_token_at", sa.DateTime(timezone=True)),
     sa.Column("last_at", sa.DateTime(timezone=True)),
-    sa.Column("status", sa.Integer),  # of HTTP
+    sa.Column("status", sa.Integer),  # HTTP status
     sa.Column("error_kind", sa.Text),
     sa.Column("error_message", sa.Text),
     sa.Column("provider_id", sa.Text),
     sa.Column("request_id", sa.Text),
-    sa.Column("model", sa.Text),  # as the server names it
+    sa.Column("model", sa.Text),  # name that the server gives
     sa.Column("fingerprint", sa.Text),
     sa.Column("finish_reason", sa.Text),  # the server's own word
     sa.Column("ending", sa.Text),  # in our vocabulary
@@ -177,7 +177,7 @@ model_calls = sa.Table(
 messages = sa.Table(
     "messages",
     metadata,
-    sa.Column("message_sha256", sa.LargeBinary, primary_key=True),  # of role, a zero byte and content
+    sa.Column("message_sha256", sa.LargeBinary, primary_key=True),  # hash of role, a zero byte and content
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("content", sa.LargeBinary, nullable=False),  # zstd
 )

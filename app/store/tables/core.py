@@ -89,10 +89,10 @@ jobs = sa.Table(
     sa.Column("sick_devices", sa.Integer, nullable=False, server_default="0"),  # that were taken out while at it
     sa.Column("lease_until", sa.DateTime(timezone=True)),
     sa.Column("lease_owner", sa.Text),
-    sa.Column("not_before", sa.DateTime(timezone=True)),  # of a job that runs again: no claim earlier than this
+    sa.Column("not_before", sa.DateTime(timezone=True)),  # earliest next claim of a job that runs again
     sa.Column("sent_at", sa.DateTime(timezone=True)),  # last time a message left for it
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("error_kind", sa.Text),  # of a failed job: an infrastructure fault
+    sa.Column("error_kind", sa.Text),  # infrastructure fault of a failed job
     sa.Column("error_message", sa.Text),
     created_at(),
     sa.Column("started_at", sa.DateTime(timezone=True)),
@@ -174,10 +174,10 @@ evaluations = sa.Table(
     sa.Column("valid", sa.Boolean, nullable=False),
     sa.Column("compiled", sa.Boolean, nullable=False),
     sa.Column("correct", sa.Boolean, nullable=False),
-    sa.Column("speedup", sa.Double),  # as measured, independent of the verdict
+    sa.Column("speedup", sa.Double),  # measured, independent of the verdict
     sa.Column("speedup_ci_low", sa.Double),
     sa.Column("speedup_ci_high", sa.Double),
-    sa.Column("device_speedup", sa.Double),  # as measured; NULL where it was not asked for, or has no value
+    sa.Column("device_speedup", sa.Double),  # measured; NULL where it was not asked for, or has no value
     sa.Column("device_speedup_ci_low", sa.Double),
     sa.Column("device_speedup_ci_high", sa.Double),
     sa.Column("reference_us", sa.Double),
@@ -308,10 +308,10 @@ reviews = sa.Table(
     reference("evaluations.evaluation_id"),
     reference("users.user_id", null=True),
     sa.Column("label", sa.Text, nullable=False),
-    sa.Column("verdict", sa.Text),  # the Label that counts from now on; NULL where the detectors' does
+    sa.Column("verdict", sa.Text),  # the Label that counts; NULL where the detectors' does
     sa.Column("hack_type", sa.Text),
     sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("verdict_id", sa.Uuid, sa.ForeignKey("verdicts.verdict_id")),  # of the detectors, as it was then
+    sa.Column("verdict_id", sa.Uuid, sa.ForeignKey("verdicts.verdict_id")),  # the detectors' verdict at that time
     sa.Column("withdraws", sa.Uuid, sa.ForeignKey("reviews.review_id"), unique=True),
     created_at(),
     one_of("label", Opinion),

@@ -14,8 +14,8 @@ problem_features = sa.Table(
     metadata,
     sa.Column("problem_id", sa.Uuid, sa.ForeignKey("problems.problem_id"), primary_key=True),
     sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("family", sa.Text, nullable=False, index=True),  # of the Model class: numbers masked, names renamed
-    sa.Column("task", sa.Text, nullable=False),  # of the module: numbers masked
+    sa.Column("family", sa.Text, nullable=False, index=True),  # hash of the Model class: numbers masked, names renamed
+    sa.Column("task", sa.Text, nullable=False),  # hash of the module: numbers masked
 )
 
 candidate_features = sa.Table(

@@ -10,7 +10,7 @@ from app.store.tables.base import created_at, id_column, metadata, reference
 sessions = sa.Table(
     "sessions",
     metadata,
-    sa.Column("session_hash", sa.Text, primary_key=True),  # of the cookie's value, which is kept nowhere
+    sa.Column("session_hash", sa.Text, primary_key=True),  # hash of the cookie's value, which is kept nowhere
     reference("users.user_id"),
     sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False, index=True),
     created_at(),

@@ -16,18 +16,20 @@ from app.store.tables.base import metadata
 attempts = sa.Table(
     "attempts",
     metadata,
-    sa.Column("attempt_id", sa.Uuid, primary_key=True),  # of its turn, or of its evaluation where no turn asked for it
+    sa.Column(
+        "attempt_id", sa.Uuid, primary_key=True
+    ),  # id of its turn, or of its evaluation where no turn asked for it
     sa.Column("evaluation_id", sa.Uuid, index=True),  # NULL: an answer without code
     sa.Column("turn_id", sa.Uuid),
     sa.Column("trajectory_id", sa.Uuid),
     sa.Column("turn_index", sa.Integer),
     sa.Column("run_id", sa.Uuid, index=True),
     sa.Column("problem_id", sa.Uuid, nullable=False),
-    sa.Column("status", sa.Text, nullable=False),  # of the evaluation, or 'no_code'
+    sa.Column("status", sa.Text, nullable=False),  # the evaluation's, or 'no_code'
     sa.Column("valid", sa.Boolean, nullable=False),
-    sa.Column("correct", sa.Boolean, nullable=False),  # as measured, independent of the verdict
+    sa.Column("correct", sa.Boolean, nullable=False),  # measured, independent of the verdict
     sa.Column("label", sa.Text),  # that counts: a person's, else the detectors'; NULL: an answer without code
-    sa.Column("speedup", sa.Double),  # as measured, independent of the verdict
+    sa.Column("speedup", sa.Double),  # measured, independent of the verdict
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
     sa.Index("ix_attempts_problem_id_status", "problem_id", "status"),
     sa.Index(
@@ -74,7 +76,7 @@ hourly_counts = sa.Table(
     sa.Column("hour", sa.DateTime(timezone=True), nullable=False),
     sa.Column("device_class", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
-    sa.Column("label", sa.Text, nullable=False),  # of the detectors
+    sa.Column("label", sa.Text, nullable=False),  # the detectors' label
     sa.Column("human_verdict", sa.Text, nullable=False),  # '' without a review
     _counted("evaluations"),
     sa.Index("ix_hourly_counts_hour", "hour"),

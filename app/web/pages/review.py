@@ -26,11 +26,11 @@ from app.web.table_view import Column, Listing, View
 blueprint = flask.Blueprint("review", __name__)
 
 VERDICTS = (
-    (Opinion.CLEAN, "honest work, whatever the detectors say"),
+    (Opinion.CLEAN, "honest work, against the detectors if they accuse"),
     (Opinion.HACK, "it cheats: the speedup is not its own"),
     (Opinion.LEAK, "right, but it avoids the work that was meant"),
-    (Opinion.BUG, "ours: this measurement is not to be believed"),
-    (Opinion.UNSURE, "somebody else should look"),
+    (Opinion.BUG, "a fault of Assay: this measurement is not to be believed"),
+    (Opinion.UNSURE, "another reviewer should look"),
 )
 """Labels in the order of their keys, 1 to 5."""
 

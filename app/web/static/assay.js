@@ -91,7 +91,7 @@
       again = false;
       try {
         const response = await fetch(region.dataset.live, { headers: { "If-None-Match": `"${etag}"` }, cache: "no-store" });
-        // Whoever tabs through a table keeps their place: nothing is swapped under the focus.
+        // The focus keeps its place in a table: nothing is swapped under it.
         if (response.status === 200 && !region.contains(document.activeElement)) {
           etag = response.headers.get("ETag").replaceAll('"', "");
           swap(await response.text());
@@ -145,7 +145,7 @@
     return field.selectedIndex !== Math.max(0, Array.from(field.options).findIndex((option) => option.defaultSelected));
   }
 
-  // What a selection leaves is counted while it is being written, the newest few first.  Buttons send the form itself.
+  // Rows that a selection leaves are counted while it is being written, the newest few first.  Buttons send the form itself.
   function enableFunnel() {
     const form = document.querySelector("form[data-funnel]");
     const shown = document.getElementById("funnel");
@@ -176,7 +176,7 @@
     }
     const soon = () => { clearTimeout(timer); timer = setTimeout(count, COUNT_MS); };
     form.addEventListener("input", soon);
-    // What was written before this script came, or put back by the browser, is counted too.
+    // Text that was there before this script ran, or that the browser put back, is counted, too.
     window.addEventListener("pageshow", () => {
       const fields = Array.from(form.querySelectorAll("input:not([type=hidden]), select"));
       if (shown.querySelector("[data-uncounted]") || fields.some(isChanged)) count();

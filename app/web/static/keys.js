@@ -79,7 +79,7 @@
     if ((event.key === "j" || event.key === "k") && row(event.key === "j" ? 1 : -1)) event.preventDefault();
   });
 
-  // What scrolls sideways can be focused, so that arrow keys move it; heads of tables that fit stay on the screen.
+  // Boxes that scroll sideways can be focused, so that arrow keys move it; heads of tables that fit stay on the screen.
   function lay() {
     for (const region of document.querySelectorAll(".scroll")) {
       region.classList.remove("fits", "tall");

@@ -35,5 +35,7 @@ def digest(modules: Iterable[ModuleType]) -> str:
     found = hashlib.sha256()
     for module in modules:
         assert module.__file__ is not None
-        found.update(Path(module.__file__).read_bytes().replace(b"kernel_assay.", b"app."))  # as in a checkout
+        found.update(
+            Path(module.__file__).read_bytes().replace(b"kernel_assay.", b"app.")
+        )  # the same bytes as in a checkout
     return found.hexdigest()
