@@ -66,7 +66,7 @@ TRITON_ONLY = Policy(
 ANYTHING_CORRECT = Policy(
     name="anything-correct",
     version=2,
-    about="Any right answer that is computed in the candidate's own time: library calls, rewrites and torch.compile too.",
+    about="Any right answer computed in the candidate's own time: library calls, rewrites and torch.compile too.",
     weights=MappingProxyType(
         {
             "no_custom_kernel": Label.CLEAN,
