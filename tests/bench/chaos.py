@@ -1,4 +1,4 @@
-"""What is left of many jobs when everything that runs them is killed at random, every few seconds.
+"""Losses of many jobs when everything that runs them is killed at random, every few seconds.
 
     python -m tests.bench.chaos [--jobs 300] [--seed 1] [--every 5] [--workers 2] [--pretend]
     python -m tests.bench.chaos --device h200 --slots 8 --workers 1 --jobs 400 --storm 300
@@ -50,7 +50,7 @@ CHUNK = 50
 
 @dataclass(kw_only=True)
 class Report:
-    """What came of it."""
+    """Result of a run."""
 
     bench: str = "chaos"
     jobs: int

@@ -162,7 +162,7 @@ class Site:
         return kill(self._one_of(self._helpers(name)))
 
     def _helpers(self, name: str) -> list[int]:
-        """Those of all referees."""
+        """Helpers of that name of all referees."""
         started = [each for referee in self._referees() for each in children(referee)]
         return [pid for pid in started if all(word in command_line(pid) for word in HELPERS[name])]
 

@@ -1,4 +1,4 @@
-"""What a claim costs while many jobs wait: from a permission to a lease, one round after another.
+"""Cost of a claim while many jobs wait: from a permission to a lease, one round after another.
 
     python -m tests.bench.claims [--queued 100000] [--runs 1 10 100] [--claims 200]
 

@@ -45,7 +45,7 @@ class Agreement:
 
     @property
     def share(self) -> float | None:
-        """Of those that ran; None where none did."""
+        """Share of those that ran; None if none did."""
         return 1 - len(self.differing) / self.ran if self.ran else None
 
 

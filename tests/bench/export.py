@@ -216,7 +216,7 @@ def _postmaster(folder: Path) -> int:
 
 
 def _postgres_cpu_s(postmaster: int) -> float:
-    """Of every process that the server has, and of those that it had."""
+    """Processor seconds of all processes that the server has or had."""
     ticks = 0
     for pid in (str(postmaster), *Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()):
         with suppress(OSError):  # gone meanwhile

@@ -93,7 +93,7 @@ def _evaluated(fleet: Fleet, count: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def _spread(timings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of the speedup, and of both sides' times, each over its median."""
+    """Spread of the speedup, and of both sides' times, each over its median."""
     found: dict[str, Any] = {"n": len(timings)}
     for name in ("speedup", "reference_us", "candidate_us"):
         values = [each[name] for each in timings]

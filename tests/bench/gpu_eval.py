@@ -2,7 +2,7 @@
 
     python -m tests.bench.gpu_eval all --out rows.json       every figure, one after the other
     python -m tests.bench.gpu_eval zoo hacks/ broken/        zoo candidates, a line each
-    python -m tests.bench.gpu_eval throughput,large          some of: throughput, repeat, accuracy, large, latency, …
+    python -m tests.bench.gpu_eval throughput,large          some of: throughput, cost, repeat, accuracy, large, …
 
 A figure that cannot be had is printed as an error, and the others are taken all the same; the exit code says so.
 Needs a GPU, torch and triton, nothing else of this project's dependencies.  Prints JSON."""
@@ -24,6 +24,7 @@ from tests.bench.gpu_figures import (
     CANDIDATES,
     accuracy,
     compiled,
+    cost,
     default_budget,
     disturbed,
     extension,
@@ -40,8 +41,8 @@ from tests.bench.gpu_figures import (
 from tests.bench.gpu_fleet import Fleet, spec_of
 
 COUNTS = {
-    "group": CANDIDATES, "throughput": CANDIDATES, "profiled": 48, "large": 24, "latency": 12, "repeat": 50,
-    "accuracy": 25, "disturbed": 24, "kernelgym": 20, "default_budget": 48,
+    "group": CANDIDATES, "throughput": CANDIDATES, "cost": 2 * CANDIDATES, "profiled": 48, "large": 24,
+    "latency": 12, "repeat": 50, "accuracy": 25, "disturbed": 24, "kernelgym": 20, "default_budget": 48,
 }  # fmt: skip
 """Evaluations of each figure; of accuracy, for each known ratio."""
 
@@ -120,7 +121,7 @@ def _taken(figure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _names(text: str) -> list[str]:
-    """What is to be measured.  Raises ArgumentTypeError."""
+    """Names of the figures to measure.  Raises ArgumentTypeError."""
     names = text.split(",")
     if names not in (["all"], ["zoo"]) and (unknown := set(names) - set(FIGURES)):
         raise argparse.ArgumentTypeError(
@@ -172,7 +173,7 @@ def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any
 def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
     """By name, in the order in which `all` takes them."""
     counted: dict[str, Callable[[Fleet, int], dict[str, Any]]] = {
-        "group": group, "throughput": throughput, "repeat": repeat, "accuracy": accuracy, "large": large,
+        "group": group, "throughput": throughput, "cost": cost, "repeat": repeat, "accuracy": accuracy, "large": large,
         "latency": latency, "disturbed": disturbed, "kernelgym": kernelgym, "profiled": profiled,
         "default_budget": default_budget,
     }  # fmt: skip

@@ -4,16 +4,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
-from app.domain.job import BASELINES, JobOptions
+from app.domain.job import BASELINES, Job, JobOptions
 from tests import zoo
 from tests.bench.gpu_fleet import Fleet, job, small, spec_of
 from tests.gpu.samples import ILLEGAL
+from workers.referee import evaluate
 from workers.referee.cancellation import Cancellation
 from workers.referee.measure import measure
 from workers.referee.timing import compiled_baselines
@@ -65,6 +68,39 @@ def throughput(fleet: Fleet, count: int) -> dict[str, Any]:
     return {"one_problem": _rate(fleet, one), "eight_problems": _rate(fleet, small(count))}
 
 
+@contextmanager
+def _without_checks() -> Iterator[None]:
+    """Evaluations without ablation, perturbed weights and the driver's profile."""
+    with ExitStack() as patched:
+        patched.enter_context(patch.object(evaluate, "_ablate", lambda *_: None))
+        patched.enter_context(patch.object(evaluate, "_perturb_weights", lambda *_: None))
+        patched.enter_context(patch.object(Job, "wants_profiler", False))
+        yield
+
+
+def cost(fleet: Fleet, count: int) -> dict[str, Any]:
+    """Evaluations a minute with all checks against those without unusual inputs, ablation, perturbed weights and the
+    driver's profile, in turns: four rounds of each in one run, and the share of the rate that the checks cost."""
+    slots, rounds = fleet.slots, 4
+    each = max(slots, count // (2 * rounds))
+    fleet.run(small(2 * slots))  # processes of the references
+    rates: dict[str, list[dict[str, Any]]] = {"with_checks": [], "without_checks": []}
+    for index in range(2 * rounds):
+        specs = [{**spec, "name": f"{spec['name']} {index}"} for spec in small(each)]
+        if index % 4 in (0, 3):  # with, without, without, with: a drift of the host cancels
+            rates["with_checks"].append(_rate(fleet, specs))
+            continue
+        with _without_checks():
+            rates["without_checks"].append(_rate(fleet, [{**spec, "variants": False} for spec in specs]))
+    taken = {name: sum(rate["seconds"] for rate in found) for name, found in rates.items()}
+    return {
+        "cost_percent": 100 * (1 - taken["without_checks"] / taken["with_checks"]),
+        "rounds_per_minute": {name: [rate["per_minute"] for rate in found] for name, found in rates.items()},
+        **{name: {"accepted": sum(rate["accepted"] for rate in found), "stage_p50_ms": found[-1]["stage_p50_ms"]}
+           for name, found in rates.items()},
+    }  # fmt: skip
+
+
 def group(fleet: Fleet, count: int) -> dict[str, Any]:
     """Evaluations a minute of one problem alone."""
     specs = [{**spec, "name": f"{spec['name']} {index}"} for index, spec in enumerate(small(8 * count)[::8])]
@@ -87,7 +123,7 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _stages(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Of each stage, the median of those that had it."""
+    """Median of each stage, over the evaluations that had it."""
     stages: dict[str, list[float]] = {}
     for row in rows:
         for stage, milliseconds in row["stage_ms"].items():
@@ -102,7 +138,7 @@ def _median(values: Iterable[float]) -> float | None:
 
 
 def _half_width(timings: list[dict[str, Any]]) -> float | None:
-    """Of the stated interval, in percent of the speedup."""
+    """Half-width of the stated interval, in percent of the speedup."""
     widths = [(timing["ci_high"] - timing["ci_low"]) / timing["speedup"] for timing in timings]
     return 50 * statistics.median(widths) if widths else None
 
@@ -319,8 +355,8 @@ def compiled(fleet: Fleet) -> dict[str, Any]:
 
 
 def memory(fleet: Fleet) -> dict[str, float]:
-    """Of the device, in GiB: all that is in use, and what of it the referee's own tensors take.  Besides, the processes
-    that have served and are not taken apart yet: burying keeps up where they do not become more with each figure."""
+    """Device memory in GiB: all that is in use, and the referee's own tensors.  Also the processes
+    that have served and still exist: tearing down keeps up if their number does not grow with each figure."""
     free, total = torch.cuda.mem_get_info()
     return {
         "used_gib": (total - free) / 2**30, "referee_gib": torch.cuda.memory_reserved() / 2**30,

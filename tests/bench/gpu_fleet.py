@@ -34,7 +34,7 @@ def job(spec: dict[str, Any]) -> Job:
         timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0),
         deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)), profile=spec.get("profile", "launches"),
         protocol=spec.get("protocol", "assay"), cases=spec.get("cases", False),
-        device_time=spec.get("device_time", False),
+        device_time=spec.get("device_time", False), variants=spec.get("variants", True),
     )  # fmt: skip
     reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)
@@ -85,7 +85,7 @@ class Fleet:
         return _row(spec, evaluation, time.perf_counter() - began)
 
     def evaluated(self, job: Job) -> Evaluation:
-        """What comes out; a fault of ours is an evaluation, too: `invalid`, of kind `our_fault`."""
+        """The evaluation; a fault of the referee gives one, too: `invalid`, of kind `our_fault`."""
         try:
             found, _ = measure(job, self.host)
             self.host.recycle(job.options.memory_bytes)  # on the CPU; a GPU's processes are buried meanwhile
@@ -100,7 +100,7 @@ class Fleet:
         self.host.close()
 
 
-# What is evaluated ----------------------------------------------------------------------------------------------------
+# Candidates -----------------------------------------------------------------------------------------------------------
 def spec_of(case: zoo.Case, **changes: Any) -> dict[str, Any]:
     candidate = case.candidate.decode("utf-8", "surrogateescape")
     return {

@@ -250,7 +250,7 @@ def _imported(tree: ast.AST) -> set[str]:
 
 
 def _own_attributes(tree: ast.AST) -> set[str]:
-    """What is stored on `self`, and methods; without the names that libraries give a meaning to."""
+    """Names stored on `self`, and methods; without the names that libraries give a meaning to."""
     meant = {"forward", "weight", "bias", "training", "shape", "data"}
     stored = {
         node.attr

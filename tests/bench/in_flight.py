@@ -124,7 +124,7 @@ def measure(client: Client, call: Caller, given: argparse.Namespace) -> None:
 
 
 def options(device_class: str) -> dict[str, Any]:
-    """As KernelGYM's protocol asks by default."""
+    """Options that KernelGYM's protocol asks for by default."""
     profile = {} if device_class == "cpu" else {"profile": "full"}
     return {"timing_budget_s": REWARD_BUDGET_S, "deadline_s": PATIENCE_S, **profile}
 

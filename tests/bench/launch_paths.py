@@ -24,7 +24,7 @@ import torch
 BUDGET_S = 0.08
 HOST_BOUND = 0.1
 ROTATED_BYTES = 1 << 30
-"""Of input sets between which a truth rotates, so that none is found in the second-level cache."""
+"""Bytes of the input sets between which a truth rotates, so that none is in the second-level cache."""
 
 GRAPHED = 64
 """Calls in a graph, at the most."""
@@ -188,7 +188,7 @@ def _replayed(model: Any, inputs: list[torch.Tensor]) -> float:
 
 
 def truths(names: list[str]) -> dict[str, dict[str, Any]]:
-    """Of each pair, in a process of its own, so that its memory and its context are free afterwards."""
+    """Truths of each pair, taken in a process of its own, whose memory and context are free afterwards."""
     found: dict[str, dict[str, Any]] = {}
     for name in names:
         command = [sys.executable, "-m", "tests.bench.launch_paths", "--truth", name]
@@ -199,7 +199,7 @@ def truths(names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def read(name: str, true: dict[str, float], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What came out of a pair, against its truths."""
+    """Results of a pair against its truths."""
     timings = [row["timing"] for row in rows if row["timing"]]
     refused = [(row["status"], row["label"], row["accused_by"], row["error"]) for row in rows
                if (row["status"], row["label"]) != ("passed", "clean")]  # fmt: skip

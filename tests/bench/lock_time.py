@@ -129,7 +129,7 @@ class WatchedLock(DeviceLock):
 
     @contextmanager
     def exclusive(self, *used: Pausable) -> Iterator[None]:
-        """As for DeviceLock."""
+        """See DeviceLock."""
         with super().exclusive(*used):
             TIMES.begin()
             try:

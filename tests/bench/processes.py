@@ -1,4 +1,4 @@
-"""What processes and their layers cost: fork to ready, the layers alone, and what of it an evaluation waits for.
+"""Cost of processes and their layers: fork to ready, the layers alone, and the part that an evaluation waits for.
 
     python -m tests.bench.processes [--repeats 30]
 
@@ -66,7 +66,7 @@ def _cold_start() -> float:
 
 
 def _in_fork(measure: object) -> float:
-    """What `measure` returns in a process of its own, which nobody else needs afterwards."""
+    """Result of `measure` in a process of its own, which ends afterwards."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

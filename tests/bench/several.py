@@ -49,13 +49,13 @@ PHASE_S = 300.0
 LEASE_S = 4.0
 """A worker looks four times as often whether its device is still in service."""
 STOPPED = "stopped and queued again"
-"""What a worker logs of a job that its quarantined device gave back."""
+"""Log line of a worker for a job that its quarantined device gave back."""
 ASSAY = (sys.executable, "-c", "from app.cli import main; main()")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is asked for."""
+    """The bench's arguments."""
 
     device_class: str
     devices: int
@@ -75,7 +75,7 @@ class Ran:
 
 @dataclass(kw_only=True)
 class Phase:
-    """What came of some jobs."""
+    """Results of some jobs."""
 
     jobs: int
     seconds: float
@@ -93,19 +93,19 @@ class Phase:
 
 @dataclass(kw_only=True)
 class Quarantine:
-    """What came of the jobs while a device was out of service."""
+    """Results of the jobs while a device was out of service."""
 
     device: str
     by_class: Phase
     over_before: int
-    """Of those by class, when the device was taken out."""
+    """Jobs by class that were over when the device was taken out."""
     started_later: dict[str, int]
     """Jobs by device, started after that."""
     stopped: int
     """Jobs that the device was at and gave back."""
     pinned: int
     pinned_waited: int
-    """Of the jobs that were pinned there, those that still waited when all others were over."""
+    """Jobs pinned there that still waited when all others were over."""
     pinned_ran: dict[str, int]
     """And where all of them ran in the end."""
 
@@ -162,7 +162,7 @@ class Site:
         )
 
     def ran(self, job_ids: Sequence[UUID]) -> dict[UUID, Ran]:
-        """Those of the jobs that are over, by the process that stored their result."""
+        """Jobs that are over, with the process that stored their result."""
         for name, worker in zip(self.names, self.workers, strict=True):
             self._served_by |= dict.fromkeys(children(worker.pid), name)
         j, e = tables.jobs.c, tables.evaluations.c
@@ -212,7 +212,7 @@ def several(settings: Settings, plan: Plan) -> dict[str, Any]:
 
 
 def phase(running: Site, pins: Sequence[str | None]) -> Phase:
-    """Those jobs, submitted at once, from then until the last is over."""
+    """A phase of jobs that are submitted at once, until the last is over."""
     began = time.perf_counter()
     job_ids = running.submit(pins)
     running.client.wait(job_ids, timeout_s=PHASE_S)
@@ -271,7 +271,7 @@ def _by_device(ran: Iterable[Ran]) -> dict[str, int]:
 
 
 def _described(device: devices.Device) -> dict[str, str]:
-    """What a reader needs to see that these are two devices."""
+    """Facts by which a reader sees that these are two devices."""
     bound = {} if device.device_class == "cpu" else gpus.binding(device.device_index)
     return {"device": device.device, "name": device.fingerprint["device_name"], **bound}
 

@@ -79,7 +79,7 @@ def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[s
 def rows(
     fleet: Fleet, problems: list[Problem], options: JobOptions, stop_after_s: float, outside: dict[str, Any]
 ) -> Iterator[sweep.Row]:
-    """As they end.  Past `stop_after_s` none is begun."""
+    """Rows, as problems end.  After `stop_after_s` none is begun."""
     with ThreadPoolExecutor(fleet.slots) as pool:
         futures: list[Future[sweep.Row]] = [pool.submit(checked, fleet, each, options, outside) for each in problems]
         timer = threading.Timer(stop_after_s, lambda: [future.cancel() for future in futures])
@@ -94,7 +94,7 @@ def rows(
 
 
 def state(fleet: Fleet) -> dict[str, Any]:
-    """Of this process and its device, to see what grows: descriptors, resident memory, processes, device memory."""
+    """State of this process and its device, to see growth: descriptors, resident memory, processes, device memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     found: dict[str, Any] = {
         "descriptors": _count("/proc/self/fd"), "resident_mb": pages * os.sysconf("SC_PAGE_SIZE") >> 20,

@@ -135,7 +135,7 @@ FRESH, KEPT = "", ", out=kept(x.device)"
 
 @pytest.mark.parametrize(("reference", "candidate"), [(FRESH, FRESH), (KEPT, FRESH), (FRESH, KEPT)])
 def test_the_same_work_takes_the_same_time_wherever_outputs_lie(host: object, reference: str, candidate: str) -> None:
-    """Of a short call, delivering its output would be a third."""
+    """Delivering the output would be a third of a short call."""
     pair: Any = SimpleNamespace(
         reference=(SIDE.format(name="Model", out=reference) + INPUTS).encode(), backend="torch",
         candidate=SIDE.format(name="ModelNew", out=candidate).encode(), is_by_cases=False,
@@ -172,7 +172,7 @@ def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_
 
 
 def _used_gib(host: Any) -> float:
-    """Of the device's memory, once the last candidate's is free and the next ones are ready."""
+    """Device memory in use, once the last candidate's is free and the next ones are ready."""
     until = time.monotonic() + LIMIT_S
     while host.unreaped and time.monotonic() < until:
         time.sleep(0.1)

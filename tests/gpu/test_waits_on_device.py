@@ -1,4 +1,4 @@
-"""What a candidate left on the device, to begin when inputs are written, gains nothing: it stands still then, and its
+"""Work that a candidate left on the device, to begin when inputs are written, gains nothing: it is frozen then, and its
 work should, too.
 
 The same file is evaluated with nothing left behind; that is its honest time.  Needs nothing but torch and triton:

@@ -15,7 +15,7 @@ ASSAY = str(Path(sys.executable).with_name("assay"))
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Of a process with these settings and no others."""
+    """Environment of a process with these settings and no others."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     return {**kept, **settings.to_env()}
 

@@ -177,7 +177,7 @@ def fill(database: Database) -> dict[str, Stored]:
 
 
 THREE = ("incorrect", "slow", "fast")
-"""What became of the turns of the long trajectory."""
+"""Results of the turns of the long trajectory."""
 
 EVALUATIONS = 7 * len(KINDS) + 3 + 1
 ATTEMPTS = EVALUATIONS + 1

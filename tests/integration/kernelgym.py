@@ -16,7 +16,7 @@ REFERENCE = "class Model: ...\n# the fake worker does not read this"
 
 
 def payload(task_id: str, kernel: str, **fields: Any) -> dict[str, Any]:
-    """What the published client sends, null for `is_valid` among it."""
+    """Body that the published client sends, null for `is_valid` among it."""
     return {
         "task_id": task_id,
         "reference_code": REFERENCE,

@@ -188,7 +188,7 @@ def test_layouts_without_room_for_advantages_are_refused(
     assert not (tmp_path / "set").exists()
 
 
-@pytest.mark.filterwarnings("ignore")  # of other people's packages
+@pytest.mark.filterwarnings("ignore")  # warnings of other packages
 def test_trainers_read_the_columns(settings: Settings, database: Database, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     store(database, "run", [("slow", "fast"), ("fast",), ("incorrect", "slow")])

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(WAIT_S + 100)]
 OPTIONS: dict[str, Any] = {"call_timeout_s": 3.0, "deadline_s": 15.0, "timing_budget_s": 0.0}
 HONEST = zoo.case(zoo.ROOT / "honest" / "scaled_add_torch.py")
 HIDDEN_KEYS = ("speedup", "speedup_ci", "candidate_us")
-"""What nobody may be credited with who did not pass."""
+"""Values that no candidate may have unless it passed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Bad:
     candidate: bytes
     status: str
     kind: str | None
-    """Of the error."""
+    """Kind of the error."""
     says: str = ""
     """Part of the error's message."""
     reference: bytes = HONEST.reference
@@ -106,7 +106,7 @@ def worker(module_settings: Settings) -> Iterator[Popen[bytes]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of one of BAD, and of an honest candidate right after it."""
+    """Results of one of BAD, and of an honest candidate right after it."""
 
     result: dict[str, Any]
     next: dict[str, Any]

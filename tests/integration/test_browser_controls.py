@@ -1,4 +1,4 @@
-"""What a page does in a real Chromium: links of lines, copies, keys, live figures, verdicts, timelines, completion."""
+"""Pages in a real Chromium: links of lines, copies, keys, live figures, verdicts, timelines, completion."""
 
 from __future__ import annotations
 

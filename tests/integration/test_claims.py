@@ -50,7 +50,7 @@ def claimed(database: Database, place: Place = HERE, queue: str = QUEUE) -> UUID
 
 
 def waited(database: Database, job_ids: Sequence[UUID], seconds: float) -> None:
-    """As if they had been submitted so long ago."""
+    """Date the jobs back, as if they had been submitted so long ago."""
     j = tables.jobs.c
     with database.begin() as connection:
         earlier = j.created_at - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)

@@ -205,7 +205,7 @@ def test_servers_are_stopped_although_their_pid_files_are_gone(used: Settings) -
 
 
 def _runs(pid: int) -> bool:
-    """What has ended may wait a moment for whoever adopted it."""
+    """An ended process may wait a moment for its new parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:

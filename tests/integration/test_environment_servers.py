@@ -23,7 +23,7 @@ from tests.integration import fakes
 from tests.integration.test_session_trainers import FAILS, PASSES, REFERENCE, REWARDS, SCRIPT, SPEC, stored
 from tests.ports import free_port
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 LONG_S = 30.0
 """Time for a server to start on a loaded host."""

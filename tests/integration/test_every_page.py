@@ -119,7 +119,7 @@ def too_wide(page: Page, path: str) -> list[str]:
 
 
 def faults(page: Page, name: str, options: dict[str, list[str]]) -> list[str]:
-    """What axe finds."""
+    """Faults that axe finds."""
     found = Axe().run(page, options=options).response["violations"]
     return [f"{name} {each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]]
 

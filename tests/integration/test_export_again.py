@@ -58,7 +58,7 @@ def test_a_manifest_gives_the_same_rows_although_the_world_went_on(own: Database
 
 
 class Killed(BaseException):
-    """What no `except Exception` sees, like a signal."""
+    """An end that no `except Exception` sees, like a signal."""
 
 
 def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(
@@ -134,7 +134,7 @@ def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monke
 
 
 def test_sources_are_read_where_a_row_shows_them(own: Database, monkeypatch: Any) -> None:
-    """Of a candidate that came alone, or whose turn came without messages: else the answer is what was recorded."""
+    """Sources are read for a candidate that came alone, or whose turn has no messages; else the answer is shown."""
     asked: list[str] = []
     monkeypatch.setattr(stored_texts, "sources", lambda _, ids: asked.extend(ids) or {})
     silent = [stored_texts.Turn(0, b"[]", b"x")]

@@ -1,4 +1,4 @@
-"""What `verify` finds in a dataset that was changed."""
+"""Findings of `verify` in a dataset that was changed."""
 
 from __future__ import annotations
 

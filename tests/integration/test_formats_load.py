@@ -26,7 +26,7 @@ from app.export.writers import rows_of
 from app.formats import PARQUET
 from tests.integration import dataset_seed, tiny_trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 Make = Callable[..., Path]
 

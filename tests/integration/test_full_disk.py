@@ -29,7 +29,7 @@ NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
 FULL = sa.text(
     "DO $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
 )
-"""As PostgreSQL says it where it has no room for a row."""
+"""PostgreSQL's error if it has no room for a row."""
 
 
 def test_a_second_process_attaches(settings: Settings, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Who is let in, as what, and what other sites cannot do: users, sessions, tokens, forms."""
+"""Users, sessions, tokens and forms: admission, roles, and acts that other sites cannot cause."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.waiting import until
 
 
 def last_heartbeat(site: FlaskClient) -> str:
-    """Of the only worker."""
+    """Last heartbeat of the only worker."""
     (worker,) = site.get("/workers/status").json.values()
     return str(worker["last_heartbeat"])
 

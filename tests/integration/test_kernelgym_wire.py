@@ -56,7 +56,7 @@ INLINE = [{"inputs": [1, 2], "outputs": 3, "name": "small"}, {"input": [[-1.5]],
 
 
 def by_cases(task_id: str, **fields: Any) -> dict[str, Any]:
-    """What the protocol's own example of that workflow sends."""
+    """Body of the protocol's own example of that workflow."""
     return {
         "task_id": task_id,
         "kernel_code": kernel(),

@@ -95,14 +95,14 @@ ONE_A_TURN = expected("a0", "a2", "b0", "b1")
 MASKED = expected("a0 a2", "b0 b1")
 BEST = expected("a2", "b1")
 EVERY = expected("a0", "b0 b1")
-"""Of layouts without a mask: a dialogue goes as far as all of it passes."""
+"""Labels of layouts without a mask: a dialogue goes as far as all of it passes."""
 
 
 # --- TRL --------------------------------------------------------------------------------------------------------------
 
 
 def trl_labels(rows: Any, tokenizer: Any, folder: Path) -> list[str]:
-    """What SFTTrainer's own dataset and collator make of them, with its defaults."""
+    """Labels that SFTTrainer's own dataset and collator make of the rows, with its defaults."""
     trl = pytest.importorskip("trl", minversion="1.0")
     arguments = trl.SFTConfig(
         output_dir=str(folder), per_device_train_batch_size=4, use_cpu=True, bf16=False, report_to=[], max_length=None

@@ -144,7 +144,7 @@ INSERT INTO findings VALUES ('{14}', '{13}', 'some', 1, 'hack', 'cheats', '{}');
 INSERT INTO users (user_id, name, role) VALUES ('{15}', 'ann', 'admin');
 INSERT INTO reviews (review_id, evaluation_id, user_id, label, reason) VALUES ('{16}', '{11}', '{15}', 'clean', 'fine');
 """
-"""As the first version stored them."""
+"""Messages in the form that the first version stored."""
 
 MEASUREMENT = (
     '{"status": "incorrect", "seed": "00", "error": {"kind": "wrong_output", "message": "expected 1, got 2"}, '

@@ -25,7 +25,7 @@ from tests.conftest import fresh
 from tests.integration import dataset_seed, tiny_trainer
 from tests.integration.test_labels import files, trl_labels
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 Make = Callable[..., Path]
 DIALOGUES = (

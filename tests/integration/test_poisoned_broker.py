@@ -107,7 +107,7 @@ HARMLESS: list[Any] = [
     ours(),
     ours(body=base64.b64encode(b'[["a"], {}, {}]').decode()),
 ]
-"""Of these only the id is taken, which says nothing of a job."""
+"""Only the id of these is read, which names no job."""
 
 
 @pytest.mark.parametrize("payload", [each for each in REFUSED if isinstance(each, dict)])
@@ -195,7 +195,7 @@ def test_a_poisoned_broker_costs_nothing_but_time(
 
 
 def said(settings: Settings) -> diagnostics.Check | None:
-    """Of `assay doctor`, about messages."""
+    """The check of `assay doctor` about messages."""
     return next((check for check in diagnostics.run(settings) if check.name == "messages"), None)
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: parsed with its own parser, and numbers that are what happened."""
+"""Metrics that Prometheus scrapes: parsed with its own parser, and equal to what happened."""
 
 from __future__ import annotations
 

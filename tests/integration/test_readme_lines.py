@@ -127,7 +127,7 @@ def test_verifiers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_commands_name_what_there_is(connected: Client, tmp_path: Path) -> None:
-    """Of verl and verifiers: the layouts, the files that they make, and the recipes."""
+    """Layouts of verl and verifiers, the files that they make, and the recipes."""
     for section in ("verl", "verifiers"):
         words = [each for line in lines(section).replace("\\\n", " ").splitlines() for each in shlex.split(line)]
         layout = words[words.index("--format") + 1]

@@ -22,7 +22,7 @@ from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, evaluate, problem
 
 ANSWERS = ["fast", "fast", "slow", "incorrect", "compile_error", "hack", "invalid", None]
-"""Of a run of one answer a problem; None: without code.  KernelBench: 3 of 8 correct, 2 of 8 above 1."""
+"""Answers of a run, one a problem; None: without code.  KernelBench: 3 of 8 correct, 2 of 8 above 1."""
 
 
 def fill(database: Database) -> None:

@@ -33,7 +33,7 @@ ANSWERS = [NO_CODE, FAILS, PASSES, FAILS]
 
 
 def evaluated(database: Database, job_id: UUID) -> None:
-    """As `Site.evaluate` does it."""
+    """Evaluate a job in the way of `Site.evaluate`."""
     with database.begin() as connection:
         lease = leases.claim(connection, job_id, "device", 30, Limits())
         if lease is None:

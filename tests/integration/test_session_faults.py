@@ -28,7 +28,7 @@ from tests.integration.test_session_trainers import (  # noqa: F401 (one is a fi
     verl_config,
 )
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("_worker")]  # of other people's packages
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("_worker")]  # warnings of other packages
 
 FAULT = "```python\n# fault\nclass ModelNew: pass\n```"
 

@@ -23,7 +23,7 @@ from app.integrations.trl_rollout import KernelRollouts, generated, turn_sum
 from app.store import trajectories
 from tests.integration import fakes, tiny_trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 REFERENCE = "class Model: pass\n"
 SPEC = {"strategy": {"turns": 2}, "stops": {"solved": True}, "reward": "calculate_reward_like_kernel"}

@@ -19,7 +19,7 @@ import pytest
 from app.client import Client
 from tests.integration.test_session_trainers import FAILS, PASSES, REFERENCE, SPEC, _worker, stored  # noqa: F401 (one is a fixture)
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 vf: Any = pytest.importorskip("verifiers.v1")
 
 

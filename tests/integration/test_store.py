@@ -1,4 +1,4 @@
-"""What goes into the tables comes out again, and a judge's second thoughts are added to the first."""
+"""Records come out of the tables unchanged, and a second verdict is added to the first."""
 
 from __future__ import annotations
 

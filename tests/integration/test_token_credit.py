@@ -84,7 +84,7 @@ def test_the_estimator_for_verl_agrees(site: Site, settings: Settings, tmp_path:
     assert expected.any()
 
 
-@pytest.mark.filterwarnings("ignore")  # of other people's packages
+@pytest.mark.filterwarnings("ignore")  # warnings of other packages
 def test_datasets_loads_token_rows(site: Site, settings: Settings, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     collected(site)

@@ -183,7 +183,7 @@ def test_trls_own_trainer(
     assert found["kernel/correct_rate"] == 0.0
 
 
-@pytest.mark.filterwarnings("ignore")  # of other people's packages
+@pytest.mark.filterwarnings("ignore")  # warnings of other packages
 def test_verls_reward_workers_number_samples_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each worker sees some of a group's answers, and no two of them give one number."""
     pytest.importorskip("verl")

@@ -67,7 +67,7 @@ def prompts(client: Client, layout: str, out: Path) -> list[str]:
 
 
 def assert_led_to_an_sft_set(client: Client, run: str, out: Path) -> list[dict[str, Any]]:
-    """What the rollouts of a run are worth: figures, and the right answer as the one row of an SFT set."""
+    """Check the rollouts of a run: figures, and the right answer as the one row of an SFT set."""
     rollouts = stored(client.database, run)
     assert [one["source_set"] for one in rollouts] == ["zoo"] * 2
     assert {one["response"].decode() for one in rollouts} == {answer(RIGHT), answer(WRONG)}

@@ -31,7 +31,7 @@ from tests.integration.cli import assay
 from tests.integration.test_rollouts import stored
 from tests.integration.test_training_way import RIGHT, WRONG, answer, prompts
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]  # of other people's packages
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]  # warnings of other packages
 
 ROOT = Path(__file__).parents[2]
 SPEC: dict[str, Any] = {

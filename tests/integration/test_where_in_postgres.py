@@ -100,7 +100,7 @@ def test_a_cursor_that_is_none_is_refused(text: str) -> None:
 
 
 def truth(expression: Expression, row: Row) -> bool:
-    """What the language's own description says of a row."""
+    """Truth of an expression for a row, by the language's description."""
     match expression:
         case Everything():
             return True

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 Start = Callable[..., Popen[bytes]]
 
 INTERRUPTIONS = 3
-"""Of a worker in whose hands a job dies: each takes a lease and a pause."""
+"""Interruptions of a worker whose job dies: each takes a lease and a pause."""
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_redis_keeps_nothing_of_what_is_over(client: Client, worker: Popen[bytes
 
 
 def keys(client: Client) -> set[bytes]:
-    """Of Redis; what is in flight is in one of them."""
+    """Redis' keys; messages in flight are in one of them."""
     with redis_of(client.broker) as redis:
         return set(redis.keys("*"))
 

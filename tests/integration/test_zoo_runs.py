@@ -15,7 +15,7 @@ from tests.zoo.__main__ import BRIEF, OPTIONS, Seen, evaluate
 from workers.worker.referee_client import RefereeClient
 
 SIDE_BY_SIDE = 2
-"""As a worker with two slots does it: what is timed has the device alone, the rest need not wait for it."""
+"""Evaluations at a time, as in a worker with two slots: timing has the device alone, the rest does not wait."""
 
 CASES = [case for case in zoo.cases() if case.runs_on("cpu")]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def step(reward_funcs: list[Callable[..., Any]], reference: str, folder: Path) -> dict[str, float]:
-    """What the trainer logged of its first step."""
+    """Figures that the trainer logged for its first step."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _step(reward_funcs, reference, folder)

@@ -127,7 +127,7 @@ def by_cases(**fields: Any) -> EvaluationRequest:
 
 
 def cases_of(wanted: EvaluationRequest) -> Any:
-    """What the problem's get_cases() returns."""
+    """Result of the problem's get_cases()."""
     scope: dict[str, Any] = {}
     exec(wanted.request("cpu", None).problem.reference, scope)
     return scope["get_cases"]()

@@ -1,4 +1,4 @@
-"""What is left of a source without its kernels, and what a copy in place of a launch does."""
+"""Sources without their kernels, and copies in place of launches."""
 
 import ast
 from collections.abc import Callable

@@ -116,7 +116,7 @@ def test_the_answer_to_an_earlier_call_is_named() -> None:
 
 
 def test_an_answer_of_which_any_wrong_one_is_some_call_s_is_nobody_s() -> None:
-    """Of a class or a truth value any; and any where answers repeat."""
+    """Any answer of a class or a truth value, and any where answers repeat."""
     classes = torch.tensor([3])
     check = _check(classes, torch.tensor([4]))
     assert correctness.stale(classes, check, [(0, torch.tensor([7])), (1, classes)]) is None
@@ -141,7 +141,7 @@ def test_an_answer_that_cancels_in_one_call_is_measured_against_what_answers_usu
 
 
 def test_where_eager_itself_decides_otherwise_now_and_then_not_much_more_can_be_made_up() -> None:
-    """Of a thousand rows: the reference's own precision has another code for five, a candidate for eight; or for 35."""
+    """In a thousand rows the reference's own precision has another code for five, a candidate for eight; or for 35."""
     exact = torch.randn(1000, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 
     def with_wrong_rows(count: int) -> torch.Tensor:

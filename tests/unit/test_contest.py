@@ -1,4 +1,4 @@
-"""What a contest makes of its blocks."""
+"""Ratio and interval that a paired benchmark makes of its blocks."""
 
 import math
 from dataclasses import replace

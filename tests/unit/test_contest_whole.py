@@ -68,9 +68,9 @@ class Sides:
         """… up to then."""
         self.reading_s = 0.001
         self.ran: tuple[Side | None, float] = (None, 0.0)
-        """Who ran last, and until when: what is left in the caches of its core is gone soon."""
+        """Side that ran last, and until when: its data leave the caches of the core soon."""
         self.awake: Side | None = None
-        """Whose hand-over was the last that ran."""
+        """Side of the last hand-over."""
         self._noise = noise
 
     @contextmanager
@@ -119,7 +119,7 @@ class Sides:
         return Times(round(wall_us * 1000), round(wall_us * 1000))
 
     def release_spare_memory(self) -> None:
-        """Of memory."""
+        """No memory is held here."""
 
     def warm(self, side: Side) -> None:
         """A call that does not count."""
@@ -258,7 +258,7 @@ def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:
 
 @pytest.mark.parametrize("until_s", [0.2, 1000.0])
 def test_where_both_wake_late_every_time_there_is_another_contest(until_s: float) -> None:
-    """What ends with a wide interval is not the last word, as long as it may get better."""
+    """A benchmark with a wide interval is repeated, as long as it may get better."""
     held, near = 0, 0
     for seed in range(20):
         sides = Sides(1400, 700, slots=2, noise=random.Random(seed))
@@ -300,7 +300,7 @@ def _own_time(sides: Sides, apparent_us: float, budget_s: float = 0.08) -> unpai
 )
 @pytest.mark.parametrize("seems", [0.5, 1, 50])
 def test_a_call_without_an_opponent_takes_what_it_takes(call_us: float, slots: int, seems: float) -> None:
-    """Whatever it seemed to take among others; hand-overs, caches and stalls are not its time."""
+    """Its time is independent of the first guess; hand-overs, caches and stalls are not part of it."""
     for seed in range(10):
         sides = Sides(0, call_us, slots=slots, noise=random.Random(seed))
         found = _own_time(sides, seems * call_us)

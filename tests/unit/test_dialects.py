@@ -1,4 +1,4 @@
-"""What is sent to each kind of model server, and how whole answers are read."""
+"""Requests to each kind of model server, and reading of whole answers."""
 
 import contextlib
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the reference draws into one slot says nothing about the next."""
+"""Inputs in one slot tell nothing about the next."""
 
 import random
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ def _drawn(row: int, count: int) -> list[tuple[list[float], float, float]]:
 
 
 def test_each_slot_has_numbers_of_its_own_whatever_was_drawn_before() -> None:
-    """Of one stream, who has seen twenty thousand numbers knows the rest."""
+    """Twenty thousand numbers of one stream determine the rest."""
     all_slots = _drawn(0, 4)
     assert len({str(drawn) for drawn in all_slots}) == 4
     assert _drawn(0, 4) == all_slots

@@ -1,4 +1,4 @@
-"""Whose fault it is."""
+"""Attribution of faults to candidate, problem or referee."""
 
 import uuid
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is done when the referee itself runs out of memory, or loses its device."""
+"""The referee itself runs out of memory, or loses its device."""
 
 from __future__ import annotations
 

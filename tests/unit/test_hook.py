@@ -1,4 +1,4 @@
-"""What trainers hand over: answers and labels."""
+"""Answers and labels that trainers hand over."""
 
 from __future__ import annotations
 

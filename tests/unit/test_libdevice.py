@@ -84,7 +84,7 @@ REFUSED = ("libdevice.ilogb(a)", "libdevice.add_rz(a, b)")
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[float]]]:
-    """Of each call, what interpreted kernels say in single and in double precision."""
+    """Results of interpreted kernels for each call, in single and in double precision."""
     calls: list[tuple[str, list[float], list[float]]] = []
     calls += [(f"libdevice.{name}(a)", xs, OTHERS) for name, (_, xs) in OF_ONE.items()]
     calls += [(f"of_cuda.{name}(a, b)", xs, OTHERS) for name, (_, xs) in OF_TWO.items()]

@@ -43,7 +43,7 @@ def test_memory_that_numpy_is_given_is_charged() -> None:
 
 library_work.watch_handing_out()
 BOUND_EARLY = torch.Tensor.numpy
-"""As a candidate binds it that is loaded later."""
+"""The method as bound by a candidate that is loaded later."""
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_what_a_cap_drops_of_a_dialogue_is_dropped_whole() -> None:
 
 
 def all_passed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As the stages of kinds that take everything leave them."""
+    """Rows after the stages of kinds that take everything."""
     return [row | {"stage": PASSED} for row in rows]
 
 
@@ -315,7 +315,7 @@ def test_the_same_code_twice_in_a_trajectory_is_one_row() -> None:
 ANSWERS = ["first", "planted", "third", "last"]
 QUOTED = "an answer that the prompt quotes"
 TRAINED = (0, 2, 3)
-"""What a masked dialogue learns: all but the planted answer."""
+"""Turns that a masked dialogue learns: all but the planted answer."""
 
 
 def four_turns(kind: Kind) -> examples.Example:

@@ -18,7 +18,7 @@ AS_SHIPPED: dict[str, str | bool] = {
 
 
 def in_a_process(code: str) -> str:
-    """What `found` is after the code; the choice is a process's, so a fork makes it."""
+    """Value of `found` after the code, in a fork: the choice belongs to a process."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

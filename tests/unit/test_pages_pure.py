@@ -1,4 +1,4 @@
-"""What pages compute before a template draws it: changes, diffs, marked lines, colours of logs, roofs, agreement."""
+"""Figures that pages compute for templates: changes, diffs, marked lines, colours of logs, roofs, agreement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is waited for, for how long, and what happens then."""
+"""Waiting times for other evaluations, their limits, and the results."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Contest:
         return path
 
     def candidate(self, memory_bytes: int) -> ProcessHandle:
-        """As Host does."""
+        """A candidate's process; see Host."""
         scratch = self._scratch(f"candidate{len(self.raised)}")
         handle: Any = ProcessHandle(Process(candidate.Shim(scratch)), torch.device("cpu"))  # type: ignore[arg-type]
         self.raised.append(handle)

@@ -16,7 +16,7 @@ from workers.shims import calls
 
 
 class PreTrainedConfig:
-    """As transformers has it, as far as it matters."""
+    """The part of transformers' class that matters here."""
 
     __module__ = "transformers.configuration_utils"
 

@@ -36,7 +36,7 @@ def noise(size: int) -> torch.Tensor:
 
 
 def leaf_bytes(session: Session, memory: torch.Tensor) -> list[list[int]]:
-    """Of slots, call by call and leaf by leaf, without what lies between the leaves."""
+    """Bytes of slots, call by call and leaf by leaf, without the gaps between leaves."""
     assert session.arena is not None
     region = session.arena.outputs
     spans = list(zip(region.offsets, map(layout.size_of, region.leaves), strict=True))

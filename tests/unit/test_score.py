@@ -1,4 +1,4 @@
-"""What becomes of a cheat, and which honest candidates count as accused."""
+"""Fate of a cheat, and honest candidates that count as accused."""
 
 from __future__ import annotations
 

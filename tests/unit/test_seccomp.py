@@ -31,7 +31,7 @@ def refused(error: int) -> int:
 
 
 def answer(machine: str, number: int, *arguments: int, architecture: int | None = None, bound: bool = False) -> int:
-    """What the filter says of a call: an interpreter of the eight instructions it is made of."""
+    """The filter's answer to a call: an interpreter of its eight instructions."""
     data = struct.pack("<IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
     code = list(struct.iter_unpack("<HBBI", seccomp.program(machine, bound=bound)))
     accumulator = at = 0

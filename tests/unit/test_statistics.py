@@ -16,7 +16,7 @@ NOISES: dict[str, Callable[[random.Random], float]] = {
     "one in five delayed": lambda draw: draw.gauss(0, 0.003) + (draw.random() < 0.2) * draw.expovariate(5),
     "every second delayed": lambda draw: draw.gauss(0, 0.003) + (draw.random() < 0.5) * draw.expovariate(5),
 }
-"""What is added to blocks that take 1."""
+"""Noise that is added to blocks that take 1."""
 
 
 def test_the_fastest_third_counts() -> None:

@@ -61,7 +61,7 @@ class Recurrence(nn.Module):
 
 
 class Bits(nn.Module):
-    """Of which there is no wider form."""
+    """A model without a wider form."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (x.view(torch.int32) & ~0xFFFF).view(torch.float32)

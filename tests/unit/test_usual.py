@@ -1,4 +1,4 @@
-"""What is remembered of references' times."""
+"""History of references' times."""
 
 import uuid
 from dataclasses import replace

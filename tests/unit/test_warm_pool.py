@@ -51,7 +51,7 @@ class Ward:
     def __init__(self) -> None:
         self.raised: list[FakeProcessHandle] = []
         self.fails: list[Exception | None] = []
-        """What the next ones do when they are warmed; afterwards they do as they are told."""
+        """Errors of the next processes while they are warmed; None: it succeeds."""
         self.barren = 0
         """So many times no process can be made."""
         self.warming = 0

@@ -1,4 +1,4 @@
-"""What lies in one piece in a process is shown in one piece, whatever came when."""
+"""Memory in one piece in a process is mapped in one piece, in any order of requests."""
 
 import itertools
 import random
@@ -14,7 +14,7 @@ from workers.protocol import shared_memory
 from workers.referee.session.mapped_memory import AREA_BYTES, MOST_AREAS, MappedMemory
 
 UNIT = 64
-"""Of a piece's size, as 2 MiB is of a GPU's."""
+"""Unit of a piece's size, as 2 MiB on a GPU."""
 
 
 class Mapped(SimpleNamespace):

@@ -1,4 +1,4 @@
-"""Who writes into memory that was there before."""
+"""Detection of writes into memory that existed before."""
 
 import functools
 import subprocess

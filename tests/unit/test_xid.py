@@ -1,4 +1,4 @@
-"""What the driver reports (Xid): whose fault it is, with a library that says what it is told to."""
+"""Xids that the driver reports, and their attribution, with a scripted library."""
 
 import ctypes
 import logging
@@ -22,7 +22,7 @@ class FakeNvml:
         self.supported = supported
         self.register = register
         self.end = end
-        """What it answers when there is nothing more."""
+        """Its answer when there is nothing more."""
         self.freed = 0
         self.waits: list[int] = []
 

@@ -39,7 +39,7 @@ Evaluator = Callable[[Job], Evaluation]
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What came out of one candidate."""
+    """Result of one candidate."""
 
     outcome: score.Outcome
     line: str

@@ -186,7 +186,7 @@ def _take(lock: str) -> None:
 
 
 def _checked(task: dict[str, Any], device: str, trials: int, lock: str) -> dict[str, Any]:
-    """What the server says of the task."""
+    """The server's answer to the task."""
     module: dict[str, Any] = {}
     exec(compile(task["reference"], "reference", "exec"), module)
     arguments = module["get_init_inputs"]()
