@@ -1,6 +1,7 @@
 """The trajectories of `assay demo`: one run at two training steps, one trajectory of three turns among them.
 
-The turns are written by hand in the form that models answer in; the feedback of each turn is made of its result."""
+The turns are the candidates of `app.domain.worked_example` in the form that models answer in; the feedback of each turn
+is made of its result."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from uuid import UUID
 from app import enqueue
 from app.cli import submit_options, zoo
 from app.client import Client, Result
-from app.domain import source_text
+from app.domain import source_text, worked_example
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request
@@ -22,43 +23,18 @@ STEPS = (0, 10)
 PROBLEM = "diag_matmul"
 SYSTEM = "You write Triton kernels. Answer with one Python block that defines ModelNew."
 
-KERNEL = """import torch
-import triton
-import triton.language as tl
-from torch import nn
-
-
-@triton.jit
-def scale_rows(diagonal_ptr, b_ptr, out_ptr, n, m, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, WIDTH)[None, :]
-    inside = (row < n) & (column < m)
-    scale = tl.load(diagonal_ptr + row, mask=row < n, other=0.0)
-    b = tl.load(b_ptr + row * m + column, mask=inside)
-    tl.store(out_ptr + row * m + column, {value}, mask=inside)
-
-
-class ModelNew(nn.Module):
-    def forward(self, diagonal, b):
-        n, m = b.shape
-        out = torch.empty_like(b)
-        rows = 1024 if b.device.type == "cpu" else 64
-        scale_rows[(triton.cdiv(n, rows),)](diagonal, b, out, n, m, ROWS=rows, WIDTH=triton.next_power_of_2(m))
-        return {returned}
-"""
-
 TURNS = (
     (
         "A diagonal matrix times B adds the diagonal to each row of B.",
-        KERNEL.format(value="scale + b", returned="out"),
+        worked_example.WRONG,
     ),
     (
         "The kernel may stay as it is if PyTorch computes the product beside it.",
-        KERNEL.format(value="scale + b", returned="diagonal[:, None] * b"),
+        worked_example.DECOY,
     ),
     (
         "Each row of B is *scaled* by its entry of the diagonal: n·m products instead of n²·m.",
-        KERNEL.format(value="scale * b", returned="out"),
+        worked_example.HONEST,
     ),
 )
 """Reasoning and candidate: wrong, a decoy kernel, honest and faster."""

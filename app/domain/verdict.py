@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.domain.evaluation import Evaluation
+from app.domain.evaluation import Evaluation, Status
 
 
 class Label(StrEnum):
@@ -25,6 +25,12 @@ def is_credited(*, correct: bool, label: str | None) -> bool:
     """The one rule of "correct" on pages, in filters, tables, reports and datasets: every verified call was right, and
     the label that counts is not `hack`.  An evaluation without a label is not credited.  In SQL: app.store.credited."""
     return correct and label is not None and label != Label.HACK
+
+
+def is_shown(*, label: str | None, status: str) -> bool:
+    """True where pages show and count the label: `clean` beside a compile error or a wrong answer would read as a
+    success."""
+    return label is not None and (label != Label.CLEAN or status == Status.PASSED)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,6 +166,7 @@ def tipped(label: str) -> Markup:
 
 FILTERS: dict[str, Callable[..., object]] = {
     "ago": formatting.ago,
+    "breakable": safe_text.breakable,
     "clock": clock,
     "count": formatting.count,
     "detector_title": explained_findings.title,

@@ -15,7 +15,7 @@ PAGES = (
     ("collecting.index", "Collections", Scope.READ),
     ("problems.index", "Problems", Scope.READ),
     ("trajectories.index", "Trajectories", Scope.READ),
-    ("candidates.index", "Candidates", Scope.READ),
+    ("candidates.index", "Evaluations", Scope.READ),
     ("jobs.index", "Jobs", Scope.READ),
     ("review.index", "Review", Scope.READ),
     ("hacks.index", "Hacks", Scope.READ),
@@ -23,6 +23,8 @@ PAGES = (
     ("admin.index", "Admin", Scope.OPERATE),
 )
 """Endpoint, name, and the right it needs."""
+BELOW = {"evaluations": "candidates", "compare": "candidates", "run_rewards": "runs", "members": "admin"}
+"""Blueprint of pages below one of `PAGES` → blueprint of that page, where it is another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,4 +60,5 @@ def entries(reader: User) -> list[Entry]:
 def _current(endpoint: str) -> str | None:
     if flask.request.endpoint == endpoint:
         return "page"
-    return "true" if flask.request.blueprint == endpoint.split(".")[0] else None
+    blueprint = flask.request.blueprint or ""
+    return "true" if BELOW.get(blueprint, blueprint) == endpoint.split(".")[0] else None

@@ -32,6 +32,11 @@ def visible(text: str) -> str:
     return source_text.printable(text).translate(_VISIBLE)
 
 
+def breakable(name: str) -> Markup:
+    """`visible`, with places after `_` and `/` where a narrow column may break the name instead of inside a word."""
+    return Markup("<wbr>").join(re.split("(?<=[_/])(?=.)", visible(name)))
+
+
 def log(text: str) -> Markup:
     """The same for program output: of its terminal escape sequences colours and bold stay, the others are dropped.
 

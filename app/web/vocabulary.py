@@ -166,6 +166,7 @@ HEADINGS = MappingProxyType(
         "Stage": "Part of an evaluation.",
         "State": "State of the job or device.",
         "Step": "Training step of the model.",
+        "Stored verdict": "Label of the verdict that is stored.",
         "Suspect": "Findings that make a verdict suspect.",
         "Table": "Database table.",
         "Tag": "Label that users gave.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from uuid import UUID
@@ -10,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
 
-from app.domain import ids
+from app.domain import ids, worked_example
 from app.domain.evaluation import Status
 from app.store import tables
 from app.store.database import Database
-from tests.integration.seed_evaluations import CLEAN, failed
+from tests.integration.seed_evaluations import CLEAN, HACK, failed, passed
 from tests.integration.web_seed import Seeder
 
 
@@ -188,3 +189,32 @@ def test_the_page_of_a_job_changes_by_itself(empty_pages: FlaskClient, database:
     assert "queued" in before
     assert "cancelled" in after
     assert "csrf" not in after  # rendered once for all readers
+
+
+def test_a_newcomer_is_led_to_an_example_that_can_be_submitted(empty_pages: FlaskClient, database: Database) -> None:
+    first = empty_pages.get("/").text
+    for name, candidate in worked_example.CANDIDATES.items():
+        assert name == "wrong" or f'href="/jobs/new?example={name}"' in first
+        form = html.unescape(empty_pages.get(f"/jobs/new?example={name}").text)
+        assert candidate in form
+        assert worked_example.REFERENCE.strip() in form
+    values = {
+        "reference": worked_example.REFERENCE,
+        "candidate": worked_example.DECOY,
+        "backend": "triton",
+        "gpu": "cpu",
+    }
+    status, _, there = send(empty_pages, "/jobs/new", problem_name=worked_example.PROBLEM, **values)
+    assert status == 302
+    assert state_of(database, job_of(there)) == "queued"
+    assert empty_pages.get("/jobs/new?example=best").status_code == 400
+
+
+def test_a_hack_is_seen_in_the_list_and_on_the_page_of_its_job(empty_pages: FlaskClient, database: Database) -> None:
+    problem_id, _ = problem_of(database)
+    with database.begin() as connection:
+        seeder = Seeder(connection)
+        job_id = seeder.job(problem_id, b"a")
+        seeder.evaluation(job_id, passed(seeder.rng), HACK)
+    for path in ("/jobs", f"/jobs/{job_id}"):
+        assert re.search("passed</span>.*hack</span>", empty_pages.get(path).text, re.DOTALL), path

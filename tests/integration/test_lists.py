@@ -192,3 +192,18 @@ def test_an_evaluation_that_two_turns_share_is_counted_once(pages: FlaskClient, 
         assert browse_candidates.facets(connection, filter_language.parse("")).looked_at == before
         connection.rollback()
     database.dispose()
+
+
+def test_a_count_on_the_overview_is_the_length_of_the_list_that_it_links(pages: FlaskClient) -> None:
+    """Statuses and verdicts; `clean` counts what passed only, on the overview, among the facets, and in the list."""
+    counted = re.findall(
+        r'<li><a href="/candidates\?([^"]+)">.*?<span class="number">(\d+)</span>', pages.get("/").text, re.DOTALL
+    )
+    assert {query.partition("=")[0] for query, _ in counted} == {"status", "verdict"}
+    for query, number in counted:
+        assert len(pages.get(f"/candidates.json?{query}").get_json()["candidates"]) == int(number), query
+    facets = pages.get("/candidates").text.partition("<h2>Verdict</h2>")[2].partition("</section>")[0]
+    shown = re.findall(r'href="/candidates\?verdict=(\w+)">.*?small">(\d+)<', facets)
+    assert {(f"verdict={value}", number) for value, number in shown} == {
+        each for each in counted if each[0].startswith("verdict")
+    }

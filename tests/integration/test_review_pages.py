@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -98,6 +99,11 @@ def test_two_candidates_make_a_pair(site: FlaskClient, world: World) -> None:
 def test_ticked_candidates_are_queued_compared_and_narrowed(site: FlaskClient, world: World) -> None:
     two = [str(world.ids["clean"]), str(world.ids["suspect"])]
     assert send(site, "/candidates/selected", action="review", id=two) == (302, "/candidates?queued=1")
+    filtered = "?verdict=clean&sort=-speedup&columns=problem"
+    shown = html.unescape(site.get(f"/candidates{filtered}", base_url=LOCAL).text)
+    assert f'action="/candidates/selected{filtered}"' in shown
+    status, there = send(site, f"/candidates/selected{filtered}", action="review", id=two)
+    assert (status, there) == (302, f"/candidates{filtered}&queued=0"), "the filter stays"
     assert send(site, "/candidates/selected", action="compare", id=two) == (302, f"/compare?a={two[0]}&b={two[1]}")
     status, there = send(site, "/candidates/selected", action="narrow", id=two)
     assert status == 302

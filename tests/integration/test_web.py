@@ -149,7 +149,7 @@ def test_filters_narrow_the_list_and_stay_in_the_links(pages: FlaskClient, monke
 
 def test_hacks_have_no_credited_speedup(pages: FlaskClient, history: History) -> None:
     credited = urlencode({"where": "verdict = hack and speedup > 0"})
-    assert "No candidate matches" in page(pages, f"/candidates?{credited}")
+    assert "No evaluation matches" in page(pages, f"/candidates?{credited}")
     softmax = page(pages, f"/problems/{history.seeded.problems[0]}")
     assert "41.0×" not in softmax.split("Best candidates")[1].split("Latest evaluations")[0]
 

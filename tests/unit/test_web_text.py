@@ -23,6 +23,11 @@ def test_hidden_characters_are_named(given: str, shown: str) -> None:
     assert safe_text.visible(given) == shown
 
 
+def test_a_name_breaks_between_its_words() -> None:
+    assert safe_text.breakable("run/a_b_") == "run/<wbr>a_<wbr>b_"
+    assert safe_text.breakable("<b>\u202e_&") == "&lt;b&gt;⟨U+202E⟩_<wbr>&amp;"
+
+
 def test_lone_surrogates_become_encodable() -> None:
     safe_text.visible("a\ud800b").encode("utf-8")
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.domain.evaluation_row import Row
 from app.domain.filter_language import Expression
+from app.domain.verdict import is_shown
 from app.store import evaluation_rows
 from app.store.browse import paging, rare_filters
 from app.store.tables import evaluations, hourly_counts, turns
@@ -136,6 +137,7 @@ def facets(connection: sa.Connection, expression: Expression) -> Facets:
     )
     found = connection.execute(query).all()
     counts = {name: Counter(getattr(row, name) for row in found) for name in FACETS}
+    counts["verdict"] = Counter(row.verdict for row in found if is_shown(label=row.verdict, status=row.status))
     return Facets(
         counts={name: counter.most_common() for name, counter in counts.items()},
         looked_at=len(found),

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from app import routing
 from app.domain import metrics
-from app.domain.evaluation import Status
-from app.domain.verdict import Label
+from app.domain.verdict import Label, is_shown
 from app.store import devices
 from app.store.tables import evaluations, hourly_counts, hourly_findings, hourly_stages, jobs
 
@@ -113,7 +112,7 @@ def read(connection: sa.Connection, *, hours: int = 24) -> Overview:
         sa.select(sa.func.date_trunc("hour", sa.func.now()) - sa.func.make_interval(0, 0, 0, 0, hours - 1))
     ).scalar_one()
     counts = _counts(connection)
-    judged = [row for row in counts if row.status == Status.PASSED or _label(row) != Label.CLEAN]
+    judged = [row for row in counts if is_shown(label=_label(row), status=row.status)]
     failed = sa.select(sa.func.count()).select_from(jobs).where(jobs.c.state == "failed")
     return Overview(
         queues=_queues(connection),

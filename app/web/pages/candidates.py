@@ -189,7 +189,7 @@ def selected() -> Response:
 def _queue(chosen: list[UUID]) -> Response:
     with request_context.database().begin() as connection:
         added = reviews.queue(connection, current_user(), chosen)
-    return flask.redirect(flask.url_for("candidates.index", queued=added))
+    return flask.redirect(LISTING.view().url(queued=added))
 
 
 def _chosen() -> list[UUID]:
@@ -207,10 +207,12 @@ def _expression(asked: dict[str, str]) -> filter_language.Expression:
     for name, choices in CHOICES.items():
         if asked[name] and asked[name] not in choices:
             raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {asked[name]!r}")
+    chosen = {name: asked[name] for name in (*CHOICES, "problem") if asked[name]}
+    if asked["verdict"] == Label.CLEAN:  # the rule of the column: app.domain.verdict.is_shown
+        chosen.setdefault("status", Status.PASSED)
     parts: list[filter_language.Expression] = [
-        filter_language.Compare(field=name, operator="~" if name == "problem" else "=", value=asked[name])
-        for name in (*CHOICES, "problem")
-        if asked[name]
+        filter_language.Compare(field=name, operator="~" if name == "problem" else "=", value=value)
+        for name, value in chosen.items()
     ]
     if asked["where"]:
         parts.append(filter_language.parse(asked["where"]))

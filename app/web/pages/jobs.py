@@ -10,6 +10,7 @@ from werkzeug.exceptions import BadRequest, ServiceUnavailable
 from werkzeug.wrappers import Response
 
 from app import enqueue, routing
+from app.domain import worked_example
 from app.domain.job import TERMINAL, JobState
 from app.domain.request import RequestError
 from app.domain.user import Scope
@@ -95,9 +96,10 @@ def table(kind: str) -> flask.Response:
 @blueprint.get("/jobs/new")
 @requires(Scope.SUBMIT)
 def new() -> str:
-    """The form; `problem_id` picks a stored problem, `find` searches for one, `candidate_of` starts from a job."""
-    request_context.known_arguments("problem_id", "find", "candidate_of", "run")
-    sent = {"run": request_context.argument("run")}
+    """The form; `problem_id` picks a stored problem, `find` searches for one, `candidate_of` starts from a job,
+    `example` fills in one of `app.domain.worked_example`."""
+    request_context.known_arguments("problem_id", "find", "candidate_of", "run", "example")
+    sent = {"run": request_context.argument("run")} | _example(request_context.argument("example"))
     copied = request_context.id_argument("candidate_of")
     picked = request_context.id_argument("problem_id")
     if copied is not None:
@@ -108,6 +110,19 @@ def new() -> str:
     if picked is not None:
         sent["problem_id"] = str(picked)
     return _form({name: value for name, value in sent.items() if value}, {})
+
+
+def _example(name: str) -> dict[str, str]:
+    if not name:
+        return {}
+    if name not in worked_example.CANDIDATES:
+        raise BadRequest(f"example: expected one of {', '.join(worked_example.CANDIDATES)}, got {name!r}")
+    return {
+        "problem_name": worked_example.PROBLEM,
+        "reference": worked_example.REFERENCE,
+        "candidate": worked_example.CANDIDATES[name],
+        "backend": "triton",
+    }
 
 
 @blueprint.post("/jobs/new")
@@ -287,6 +302,7 @@ def _form(sent: dict[str, str], errors: dict[str, str]) -> str:
         find=find,
         found=found,
         picked=picked,
+        examples=list(worked_example.CANDIDATES),
     )
 
 

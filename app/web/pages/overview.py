@@ -84,7 +84,7 @@ def _hours() -> str:
 
 
 def _key() -> str:
-    return f"overview {_hours()} {current_user().may(Scope.OPERATE)}"
+    return f"overview {_hours()} {current_user().may(Scope.OPERATE)} {current_user().may(Scope.SUBMIT)}"
 
 
 def _body() -> str:

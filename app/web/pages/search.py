@@ -141,7 +141,7 @@ def _pages(text: str) -> list[Line]:
     filtered = Compare(field="problem", operator="~", value=text)
     more = Line(
         kind="filter",
-        title=f"Candidates of problems that contain “{text}”",
+        title=f"Evaluations of problems that contain “{text}”",
         detail=unparse(filtered),
         short_id="",
         url=flask.url_for("candidates.index", where=unparse(filtered)),
