@@ -331,7 +331,7 @@ def _select(
         progress("selecting", seen, total)
         waiting.append(chunk.plan)
         planned += len(chunk.plan)
-        if planned * total > PART_ROWS * seen:  # as it goes, there will be more than one part
+        if planned * total > PART_ROWS * seen:  # at this rate there will be more than one part
             pool.start()
         while sum(map(len, waiting)) >= PART_ROWS:
             whole = pa.concat_tables(waiting)

@@ -25,7 +25,7 @@ from tests.integration.web_seed import History
 
 
 def test_every_page_that_links_lead_to_answers(pages: FlaskClient) -> None:
-    """Of a page that can be asked for in many ways, some of them: filters and orders link to each other endlessly."""
+    """Some variants of each page are asked for: filters and orders link to each other endlessly."""
     todo, seen, ways = ["/", "/healthz"], set(), Counter[str]()
     while todo:
         path = todo.pop(0)

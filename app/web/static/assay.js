@@ -49,7 +49,7 @@
     }
   }
 
-  // Empty fields stay out of the URL, so that it says what was asked and no more.
+  // Empty fields stay out of the URL, so that it holds the query and no more.
   function tidyForms() {
     for (const form of document.querySelectorAll("form[data-tidy]")) {
       form.addEventListener("submit", () => {
@@ -109,7 +109,7 @@
       const page = new DOMParser().parseFromString(markup, "text/html");
       const state = page.querySelector("[data-state]");
       if (state && state.dataset.state !== region.querySelector("[data-state]")?.dataset.state) {
-        location.reload();  // the rest of the page shows what has changed
+        location.reload();  // the rest of the page shows the change
         return;
       }
       region.replaceChildren(...page.body.childNodes);

@@ -120,7 +120,7 @@ function enable(figure) {
       show(nearest(event));
     });
   }
-  // A finger that is lifted leaves the figure: what it pointed at stays until another place is touched.
+  // A finger that is lifted leaves the figure: the value under it stays until another place is touched.
   figure.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") hide(); });
   document.addEventListener("pointerdown", (event) => { if (!figure.contains(event.target)) hide(); });
   figure.addEventListener("blur", hide);
