@@ -88,6 +88,20 @@ def _with_finding(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     return _among(query.where(judged.c.is_current, condition))
 
 
+def judged(label: Label, status: str) -> sa.ColumnElement[bool]:
+    """Evaluations of a verdict other than `clean` and a status, looked up by the indexes of verdicts that are few."""
+    of, own = evaluations.alias("judged_evaluation"), verdicts.alias("judged")
+    automatic = (
+        sa.select(own.c.evaluation_id)
+        .join(of, of.c.evaluation_id == own.c.evaluation_id)
+        .where(own.c.is_current, own.c.label != Label.CLEAN, own.c.label == label, of.c.status == status)
+    )
+    human = sa.select(of.c.evaluation_id).where(of.c.human_verdict == label, of.c.status == status)
+    return evaluations.c.evaluation_id == sa.any_(
+        sa.func.array(automatic.union(human).scalar_subquery(), type_=sa.ARRAY(sa.Uuid))
+    )
+
+
 def _in_run(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     query = sa.select(_of_run.c.evaluation_id).join(_named_run, _named_run.c.run_id == _of_run.c.run_id)
     return _among(query.where(condition))

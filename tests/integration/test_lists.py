@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app.domain import filter_language, ids
+from app.domain.evaluation import Status
+from app.domain.verdict import Label
 from app.store import tables
 from app.store.browse import candidates as browse_candidates
 from app.store.database import Database
@@ -207,3 +209,15 @@ def test_a_count_on_the_overview_is_the_length_of_the_list_that_it_links(pages: 
     assert {(f"verdict={value}", number) for value, number in shown} == {
         each for each in counted if each[0].startswith("verdict")
     }
+
+
+def test_verdicts_beside_statuses_find_the_same_as_a_look_at_every_row(pages: FlaskClient) -> None:
+    """They are looked up by key where the roll-up counts few of them, and not at all where it counts none."""
+    rows = pages.get("/candidates.json").get_json()["candidates"]
+    assert {(row["verdict"], row["status"]) for row in rows} >= {("hack", "passed"), ("clean", "incorrect")}
+    for label in Label:
+        for status in Status:
+            where = f"verdict = {label} and status = {status}"
+            found = pages.get("/candidates.json", query_string={"where": where}).get_json()["candidates"]
+            expected = [row for row in rows if (row["verdict"], row["status"]) == (label, status)]
+            assert found == expected, where

@@ -26,6 +26,8 @@ def test_what_a_person_says_counts_everywhere_until_they_take_it_back(world: Wor
     review_id = world.say("suspect", Opinion.HACK, hack_type="stale or replayed output")
     assert world.believed("suspect").label == "hack"
     assert world.matches("verdict = hack") == {"suspect", "hack"}
+    assert world.matches("verdict = hack and status = passed") == {"suspect", "hack"}
+    assert world.matches("verdict = suspect and status = passed") == {"slow suspect"}
     assert world.matches("speedup > 0") == {"clean", "slow suspect"}
     assert world.matches("reviewed") == {"suspect"}
     with world.database.begin() as connection:

@@ -148,7 +148,8 @@ def _fastest_third(rows: Sequence[Row]) -> set[int]:
 def _dot(row: Row, position: int, last: int, vertical: Axis, *, counts: bool) -> Dot:
     # Blocks of one group stand a little apart, in the order in which they ran, so that dots do not hide each other.
     shift = ((position % 4) - 1.5) * min(0.2, 4 / (last + 1)) * ACROSS / (last + 1)
-    title = f"group {row.group}, {row.side}: {formatting.duration_us(row.per_call_us)} per call over {row.calls} calls"
+    per_call = f"{formatting.duration_us(row.per_call_us)} per call over {formatting.plural(row.calls, 'call')}"
+    title = f"group {row.group}, {row.side}: {per_call}"
     return Dot(
         x=round(_x(row.group, last) + shift, 2), y=vertical(row.per_call_us), side=row.side, title=title, counts=counts
     )
