@@ -60,10 +60,43 @@ def test_instructions_that_the_interpreter_lacks_are_excused(
     [
         ("AssertionError: Torch not compiled with CUDA enabled", True),
         ("RuntimeError: Cannot get CUDA generator without ATen_cuda library.", True),
+        ("RuntimeError: 0 active drivers ([]). There should only be one.", True),
+        ("ValueError: Expected a cuda device, but got: cpu", True),
+        ("ValueError: Input tensor must be on CUDA device", True),
+        ("RuntimeError: This Triton implementation requires CUDA tensors.", True),
+        ("AssertionError: the number of columns must be a power of two", False),
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", False),
+        ("KeyError: 'cuda tensor'", False),
     ],
 )
 def test_a_gpu_that_is_asked_for_by_name_is_no_fault_where_there_is_none(message: str, asks: bool) -> None:
     cpu = open_device("cpu", 0, 1)
     assert names_a_gpu(cpu, message) is asks
     assert not names_a_gpu(replace(cpu, torch_device=torch.device("cuda", 0)), message)
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "candidate.py", line 30, in forward
+    return add(x, y)
+  File "candidate.py", line 23, in add
+    assert {check}
+AssertionError: {message}
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "asks"),
+    [
+        ("x.is_cuda and y.is_cuda", True),
+        ('x.device.type == "cuda"', True),
+        ("x.is_contiguous()", False),
+    ],
+)
+def test_a_candidates_own_check_for_a_gpu_is_no_fault_where_there_is_none(check: str, asks: bool) -> None:
+    log = TRACEBACK.format(check=check, message="")
+    assert names_a_gpu(open_device("cpu", 0, 1), "AssertionError: ", log) is asks
+
+
+def test_only_the_line_that_raised_is_a_check_for_a_gpu() -> None:
+    log = TRACEBACK.format(check="n % 8 == 0", message="").replace("return add(x, y)", "return add(x, y) if x.is_cuda")
+    assert not names_a_gpu(open_device("cpu", 0, 1), "AssertionError: ", log)

@@ -27,7 +27,7 @@ from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch, Three
 
 if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays as it was measured
-    from workers.backends.support import block_logic, libdevice
+    from workers.backends.support import block_logic, libdevice, no_gpu
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 """Module that launches Triton kernels for torch.compile.  To import it starts a thread, so that no zygote does."""
@@ -65,6 +65,7 @@ class TritonBackend:
             _type_numbers()
             libdevice.supply()
             block_logic.supply()
+            no_gpu.supply()
             _count_work(recorder)
             library_work.watch_handing_out()
         else:

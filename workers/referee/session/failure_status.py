@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import EvaluationError, Status
@@ -42,8 +43,17 @@ _BEYOND_INTERPRETER_SIGNS = ("not supported in interpreter mode", (b"inline_asm"
 
 
 NEEDS_GPU = "the candidate asks for a GPU; this device is the CPU"
-_NEEDS_GPU_SIGNS = ("Torch not compiled with CUDA enabled", "without ATen_cuda library", "Found no NVIDIA driver")
-"""Messages of torch where a candidate names a GPU (`device="cuda"`, `x.cuda()`)."""
+_NEEDS_GPU_SIGNS = (
+    "Torch not compiled with CUDA enabled",
+    "without ATen_cuda library",
+    "Found no NVIDIA driver",
+    "0 active drivers",
+    "Expected a cuda device",
+)
+"""Messages of torch and Triton where a candidate names a GPU (`device="cuda"`, `x.cuda()`, `triton.runtime.driver`)."""
+
+_REQUIRES_GPU = re.compile(r"""\bis_cuda\b|["']cuda["']""")
+"""Source text of a candidate's own check for a GPU, in the line of the traceback that raised."""
 
 
 class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
@@ -85,9 +95,22 @@ def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
     return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
 
 
-def names_a_gpu(device: Device, message: str) -> bool:
-    """Test whether a candidate failed because it names a GPU and this device is none: on one it may be right."""
-    return device.torch_device.type == "cpu" and any(words in message for words in _NEEDS_GPU_SIGNS)
+def names_a_gpu(device: Device, message: str, log: str = "") -> bool:
+    """Test whether a candidate failed because it names a GPU, or asserts that its inputs are on one, and this device is
+    none: on a GPU it may be right.  `log`: text with the traceback."""
+    if device.torch_device.type != "cpu":
+        return False
+    return any(words in message for words in _NEEDS_GPU_SIGNS) or _asserts_a_gpu(message, log)
+
+
+def _asserts_a_gpu(message: str, log: str) -> bool:
+    """Test whether the candidate's own check raised: its line of the traceback asks for the device, or it says so."""
+    lines = log.rstrip().splitlines()
+    frames = [number for number, line in enumerate(lines) if line.lstrip().startswith("File ")]
+    raised = " ".join(lines[frames[-1] + 1 :]) if frames else ""
+    own_check = message.startswith(("AssertionError", "ValueError", "RuntimeError", "TypeError", "NotImplementedError"))
+    said = re.search(r"\bcuda\b.*\b(tensor|device|gpu)|\b(tensor|device|gpu)s?\b.*\bcuda\b", message, re.IGNORECASE)
+    return own_check and bool(_REQUIRES_GPU.search(raised) or said)
 
 
 def _is_interpreted(job: Job, device: Device) -> bool:
@@ -142,7 +165,7 @@ class AttributeToCandidate:
                 self._job, self._device, error.message
             ):
                 raise invalid("not_verifiable_on_cpu", f"{BEYOND_INTERPRETER} ({error.message})", error.log) from error
-            if names_a_gpu(self._device, error.message):
+            if names_a_gpu(self._device, error.message, error.log):
                 raise invalid("needs_gpu", f"{NEEDS_GPU} ({error.message})", error.log) from error
             status = _STATUS[error.outcome]
             out_of_memory = is_out_of_memory(error)
