@@ -16,7 +16,6 @@ from app.domain.evaluation import Trial
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import Command, Delivering
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session import correctness, null_answers
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -215,13 +214,12 @@ class CallRunner(Draws):
         if self.stopwatch is not None:
             self._have_device_at_rest()
         at, given = self.slot(batch, first, count), self._given(batch, first, count)
-        with torch_turn(self._device):
-            target = session.region(self.arena.inputs, at, count)
-            if target.data_ptr() != given.data_ptr():  # streamed inputs lie in the reference's own slot
-                target.copy_(given)
-            if session.delivering != Delivering.HOLD:
-                session.region(self.arena.outputs, at, count).view(-1, len(batch.poison))[:] = batch.poison
-            synchronize(self._device)
+        target = session.region(self.arena.inputs, at, count)
+        if target.data_ptr() != given.data_ptr():  # streamed inputs lie in the reference's own slot
+            target.copy_(given)
+        if session.delivering != Delivering.HOLD:
+            session.region(self.arena.outputs, at, count).view(-1, len(batch.poison))[:] = batch.poison
+        synchronize(self._device)
         return self._before(session) if self.stopwatch is not None else None
 
     def _have_device_at_rest(self) -> None:
@@ -313,17 +311,15 @@ class CallRunner(Draws):
         if not self.arena.slots.together:
             calls = min(calls, NULL_CALLS, max(1, self.arena.slots.expected))
         found = self.truth([(batch, 0, calls)])
-        with torch_turn(self._device):
-            self.record.null_answers = null_answers.accepted(
-                list(map(_thinned, found.expected)), list(map(_thinned, found.baseline)), self.record.rule
-            )
+        self.record.null_answers = null_answers.accepted(
+            list(map(_thinned, found.expected)), list(map(_thinned, found.baseline)), self.record.rule
+        )
         return found
 
     def check_determinism(self, before: Delivery) -> None:
         """Test whether the candidate gives the same bytes for the same inputs."""
         again = self.run_candidate(before.batch, before.first, 1)
-        with torch_turn(self._device):
-            self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.arena.outputs))
+        self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.arena.outputs))
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         """Make `count` calls of the candidate on inputs that it has not seen; the outputs are not yet verified."""
@@ -360,11 +356,9 @@ class CallRunner(Draws):
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
         given = self._given(batch, first, count)
+        inputs = self.candidate.region(self.arena.inputs, at, count)
+        late, overwritten = torch.stack([snapshot.differs(), differ(given, inputs)]).tolist()
         none: list[tuple[int, ...]] = [()] * count
-        with torch_turn(self._device):
-            inputs = self.candidate.region(self.arena.inputs, at, count)
-            late, overwritten = torch.stack([snapshot.differs(), differ(given, inputs)]).tolist()
-            overwrites = changed(given, inputs, self.arena.inputs) if overwritten else none
         delivery = Delivery(
             batch=batch,
             first=first,
@@ -372,7 +366,7 @@ class CallRunner(Draws):
             times=times,
             outputs=snapshot.copy,
             pointers=pointers,
-            changed=overwrites,
+            changed=changed(given, inputs, self.arena.inputs) if overwritten else none,
             late=none,
         )
         return replace(delivery, late=self._late(delivery)) if late else delivery

@@ -18,7 +18,6 @@ from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
 from workers.referee.host import memory_budget
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session import correctness
 from workers.referee.session.batches import Batch, Delivery, Part, Truth, columns, joined, shown
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
@@ -335,10 +334,6 @@ class Draws:
 
     def _drawn(self, count: int, seed: bytes, variants: tuple[Variant, ...] = ()) -> Batch:
         """A batch from the reference's slots."""
-        with torch_turn(self._device):
-            return self._copied(count, seed, variants)
-
-    def _copied(self, count: int, seed: bytes, variants: tuple[Variant, ...]) -> Batch:
         arena, reference = self.arena, self.reference
         inputs = reference.region(arena.inputs, 0, count).clone()
         if arena.slots.together:

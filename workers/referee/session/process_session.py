@@ -17,7 +17,6 @@ import torch
 from workers.protocol import control_channel, layout, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Delivering
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session.process import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow
 from workers.referee.session.snapshot import Shared, Snapshot, in_words
 from workers.sandbox.process import Stopwatch
@@ -167,11 +166,7 @@ class Session:
         """A private copy of the outputs of `count` calls, read from the addresses in `pointers`, or from the slots if
         an address is 0 or the list is empty.  Raises ValueError for an address that is not mapped."""
         assert self.arena is not None
-        assert self._memory is not None
-        with torch_turn(self._memory.device):
-            return self._snapshot(self.arena.outputs, first, count, pointers)
-
-    def _snapshot(self, region: layout.Region, first: int, count: int, pointers: list[int]) -> Snapshot:
+        region = self.arena.outputs
         slots = self.region(region, first, count)
         if not any(pointers):
             copy = slots.clone()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import torch
 
-from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session import correctness
 from workers.referee.session.batches import Delivery
 
@@ -45,9 +44,8 @@ class SecondLooks:
 
         `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its outputs; `shown`: views of
         the outputs in a slot's memory."""
-        with torch_turn(part.outputs.device):
-            if any(output.is_far_off(call, exact) for output, exact in zip(outputs, expected, strict=True)):
-                return outputs
+        if any(output.is_far_off(call, exact) for output, exact in zip(outputs, expected, strict=True)):
+            return outputs
         answer = self._ask(part, self._spent_s > SECONDS)
         if answer is None:
             return outputs

@@ -11,7 +11,6 @@ import torch
 from workers.protocol import layout
 from workers.protocol.control_channel import AblationMode, Command, Delivering
 from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
-from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session import usual_answers
 from workers.referee.session.batches import Batch, Truth
 from workers.referee.session.call_runner import CallRunner
@@ -141,11 +140,10 @@ def _objections(
     for start in range(0, batch.slots, at_once):
         runner.step_aside()
         truth = runner.truth([(batch, start, min(at_once, batch.slots - start))])
-        with torch_turn(runner.candidate.handle.device):
-            per_output = [
-                usual_answers.objections(baseline, expected, each, ceiling=ceiling)
-                for expected, baseline, each in zip(*truth, before, strict=True)
-            ]
+        per_output = [
+            usual_answers.objections(baseline, expected, each, ceiling=ceiling)
+            for expected, baseline, each in zip(*truth, before, strict=True)
+        ]
         found += [next(filter(None, calls), "") for calls in zip(*per_output, strict=True)]
     return found or [""] * batch.slots, truth if batch.slots <= at_once else None
 

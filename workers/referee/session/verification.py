@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import torch
@@ -13,7 +12,6 @@ import torch
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers.protocol import problem_spec
 from workers.protocol.input_variants import Variant
-from workers.referee.host.torch_turn import torch_turn
 from workers.referee.session import correctness, unwritten
 from workers.referee.session.batches import Delivery, Part, Truth, joined, shown
 from workers.referee.session.nearness import Nearness
@@ -100,13 +98,12 @@ class Record:
             return all([self.verify(*_runs(calls[:missing])), self.verify(*_runs(calls[missing:]))])
         beyond, near = (list(deliveries), 0) if known is not None else self._sorted(deliveries)
         compared = list(self._compared(beyond, known=known))
-        with _turn(deliveries):
-            right = all(all(output.ok) for _, outputs in compared for output in outputs)
-            if keep or right:
-                self.calls += near
-                self.near_calls += near
-                for parts, outputs in compared:
-                    self._record(parts, outputs)
+        right = all(all(output.ok) for _, outputs in compared for output in outputs)
+        if keep or right:
+            self.calls += near
+            self.near_calls += near
+            for parts, outputs in compared:
+                self._record(parts, outputs)
         return right
 
     def _sorted(self, deliveries: Sequence[Delivery]) -> tuple[list[Delivery], int]:
@@ -120,10 +117,7 @@ class Record:
         beyond: list[tuple[Delivery, int]] = []
         near = 0
         for parts in _bundles(deliveries, self.own_at_once):
-            outputs, own = self._beside(parts)
-            with _turn(parts):
-                are_near = self._nearness.are_near(outputs, own)
-            for (part, call), is_near in zip(_calls(parts), are_near, strict=True):
+            for (part, call), is_near in zip(_calls(parts), self._nearness.are_near(*self._beside(parts)), strict=True):
                 if is_near and not part.changed[call] and not part.late[call]:
                     near += 1
                 else:
@@ -198,19 +192,10 @@ class Record:
     ) -> list[correctness.Compared]:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
-        truth = known or self._truth([(part.batch, part.first, part.count) for part in parts])
-        with _turn(parts):
-            compared = self._side_by_side(parts, truth, rule, is_usual=all(usual), brief=brief)
-        return self._reviewed(parts, compared, truth.expected)
-
-    def _side_by_side(
-        self, parts: list[Delivery], truth: Truth, rule: correctness.Rule, *, is_usual: bool, brief: bool
-    ) -> list[correctness.Compared]:
-        """The outputs compared with the expected ones, before a second look."""
         leaves = range(len(self._arena.outputs.leaves))
         got = shown(joined([part.outputs for part in parts]), self._arena.outputs)
-        expected, baseline = truth
-        if leaves and self.calls < KEPT_FIRST and is_usual and not brief:
+        expected, baseline = known or self._truth([(part.batch, part.first, part.count) for part in parts])
+        if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
             self._ask_peers(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._arena.outputs.leaves]
         compared = [
@@ -231,7 +216,7 @@ class Record:
                 output.by_slices(SLICED - self.calls, *pair)
                 for output, *pair in zip(compared, expected, baseline, strict=True)
             ]
-        return compared if brief else self._located(compared, expected)
+        return self._reviewed(parts, compared if brief else self._located(compared, expected), expected)
 
     def _located(
         self, compared: list[correctness.Compared], expected: list[torch.Tensor]
@@ -354,11 +339,6 @@ class Record:
             truth=self._spec.truth,
             excused=tuple(dict.fromkeys(self.excused)) if self._spec.case is None else (),
         )
-
-
-def _turn(deliveries: Sequence[Delivery]) -> AbstractContextManager[object]:
-    """Turn to use torch where the outputs are; see torch_turn."""
-    return torch_turn(deliveries[0].outputs.device)
 
 
 def _count(deliveries: Sequence[Delivery]) -> int:
