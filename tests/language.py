@@ -93,13 +93,20 @@ def docstrings(path: Path) -> tuple[Text, ...]:
 
 
 def _docstrings(path: Path) -> Iterator[ast.Constant]:
-    for node in ast.walk(_tree(path)):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for statement in node.body:
-            match statement:
-                case ast.Expr(value=ast.Constant(value=str()) as constant):
-                    yield constant
+    pending: list[ast.AST] = [_tree(path)]
+    while pending:
+        node = pending.pop()
+        holds = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for field in ("body", "orelse", "handlers", "finalbody"):
+            statements = getattr(node, field, ())
+            for statement in statements if isinstance(statements, list) else ():
+                match statement:
+                    case ast.Expr(value=ast.Constant(value=str()) as constant) if holds:
+                        yield constant
+                    case ast.Expr() | ast.Assign() | ast.Return():
+                        pass
+                    case _:
+                        pending.append(statement)
 
 
 @cache
