@@ -20,14 +20,14 @@ def test_a_stream_of_vllm_is_put_together():
         chunk({"reasoning": "Th"}, token_ids=[10], logprobs={"content": [{"token": "a", "logprob": -1.0}]}),
         chunk({"reasoning": "ink"}, token_ids=[11], logprobs={"content": [{"token": "b", "logprob": -2.0}]}),
         chunk({"content": "Hi"}, token_ids=[12], logprobs={"content": [{"token": "c", "logprob": -3.0}]}),
-        chunk({"content": ""}, finish_reason="stop", token_ids=[2], stop_reason=None),
+        chunk({"content": ""}, finish_reason="stop", token_ids=[2], logprobs={"content": [{"logprob": -4.0}]}),
         {"id": "c-1", "model": "m-1", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 4}},
         "[DONE]",
     )
     told = found.reading()
     assert (told.text, told.reasoning) == ("Hi", "Think")
     assert (told.prompt_token_ids, told.token_ids) == ((1, 2), (10, 11, 12, 2))
-    assert told.logprobs == (-1.0, -2.0, -3.0)
+    assert told.logprobs == (-1.0, -2.0, -3.0, -4.0)
     assert (told.usage.output, told.usage.source, told.complete, found.over) == (4, "reported", True, True)
 
 
@@ -41,6 +41,15 @@ def test_ids_spelt_as_tokens_are_read():
     rows = [{"token": f"token_id:{one}", "logprob": -0.5} for one in (7, 8)]
     told = streamed("chat", chunk({"content": "x"}, logprobs={"content": rows}, finish_reason="stop"))
     assert told.reading().token_ids == (7, 8)
+
+
+def test_logprobs_of_another_number_of_tokens_are_of_no_token():
+    """A token row of them would give each token the probability of its neighbour."""
+    rows = [{"token": "a", "logprob": -0.5}]
+    told = streamed("vllm", chunk({"content": "x"}, token_ids=[7, 2], logprobs={"content": rows}, finish_reason="stop"))
+    assert (told.reading().token_ids, told.reading().logprobs) == ((7, 2), None)
+    without_ids = streamed("chat", chunk({"content": "x"}, logprobs={"content": rows}, finish_reason="stop"))
+    assert without_ids.reading().logprobs == (-0.5,)
 
 
 def test_an_error_in_a_stream_ends_it():

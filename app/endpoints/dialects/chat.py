@@ -224,7 +224,7 @@ class ChatAssembly:
             cost_usd=base.cost_of(self._usage.get("cost")),
             prompt_token_ids=_tuple(self._prompt_ids),
             token_ids=_tuple(ids),
-            logprobs=None if self._logprobs is None else tuple(self._logprobs),
+            logprobs=_matching(self._logprobs, ids),
             error=self._error,
             complete=self.chosen and (self._done or finish_reason is not None),
         )
@@ -262,6 +262,14 @@ def _parts(content: list[Any]) -> list[tuple[str, str]]:
         elif told.get("type") in ("text", "output_text", None):
             found.append(("text", base.piece_of(told.get("text"))))
     return found
+
+
+def _matching(logprobs: list[float] | None, ids: list[int] | None) -> tuple[float, ...] | None:
+    """Logprobs, unless there is another number of tokens: some servers leave out that of the last one, and which token
+    lacks its own is not known."""
+    if logprobs is None or (ids is not None and len(ids) != len(logprobs)):
+        return None
+    return tuple(logprobs)
 
 
 def _tuple(ids: list[int] | None) -> tuple[int, ...] | None:
