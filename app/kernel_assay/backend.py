@@ -25,6 +25,7 @@ MODULES = {
     "app.client": f"{PACKAGE}.client",
     "app.domain": f"{PACKAGE}.domain",
     "app.integrations": f"{PACKAGE}.integrations",
+    "app.plugins": f"{PACKAGE}.plugins",
     "app.settings": f"{PACKAGE}.settings",
     "workers.training": f"{PACKAGE}.training",
 }

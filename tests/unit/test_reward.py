@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -233,3 +238,40 @@ def test_the_parts_are_named() -> None:
     ladder = reward.PARTS["calculate_reward_like_kernel"]
     assert ladder(GOOD, reward.STANDARD) == {"speedup ≥ 2×": 0.8}
     assert ladder(replace(GOOD, correct=False), reward.STANDARD) == {"not correct": -0.3}
+
+
+PLUGIN = """
+def twice(measures, options):
+    \'\'\'2·C.  Source: a test.\'\'\'
+    return {"correct": 2.0 * measures.credited}
+"""
+USE = """
+from app.domain import reward
+result = {**reward.NO_CODE, "status": "passed", "compiled": True, "correct": True}
+print(reward.score("twice", result), reward.parts("twice", result), reward.every(result)["twice"], reward.PATTERN)
+"""
+
+
+def with_plugin(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
+    (folder / "rewards_of_mine.py").write_text(PLUGIN)
+    about = folder / "rewards_of_mine-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rewards-of-mine\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[assay.rewards]\n{name} = rewards_of_mine:twice\n")
+    root = Path(reward.__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{folder}:{root}"}
+    command = [sys.executable, "-c", USE]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_another_package_brings_a_reward(tmp_path: Path) -> None:
+    ran = with_plugin(tmp_path, "twice")
+    assert ran.returncode == 0, ran.stderr
+    value, parts, pattern = re.fullmatch(r"(\S+) (\{.*?\}) 2\.0 (.*)\n", ran.stdout).groups()
+    assert (value, parts) == ("2.0", "{'correct': 2.0}")
+    assert re.search(pattern, "twice:upper_bound=2")
+
+
+def test_a_reward_of_a_known_name_is_refused(tmp_path: Path) -> None:
+    ran = with_plugin(tmp_path, "dr_kernel")
+    assert "brings 'dr_kernel', which exists already" in ran.stderr
