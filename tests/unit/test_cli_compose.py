@@ -129,6 +129,11 @@ def test_the_sample_is_in_the_image() -> None:
         assert f"COPY tests/zoo/{Path(path).parent.name} {Path(path).parent}\n" in DOCKERFILE
 
 
+def test_no_cheat_is_in_an_image() -> None:
+    copied = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("COPY tests")]
+    assert sorted(copied) == ["tests/zoo/honest", "tests/zoo/problems"]
+
+
 def test_the_torch_of_the_image_is_the_torch_of_the_bootstrap() -> None:
     bootstrap = (ROOT / "dev").read_text()
     for name in ("TORCH", "TRITON"):
