@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -13,7 +16,8 @@ from types import FrameType
 import click
 
 from app.cli.child_processes import Child
-from app.embedded import MissingBinaryError, Postgres, ServerError, Services, Valkey
+from app.cli.errors import InfrastructureError
+from app.embedded import MissingBinaryError, Postgres, ServerError, Services, Valkey, make_state_dir
 
 WATCH_S = 1.0
 """Period of the check of child processes, in seconds."""
@@ -21,6 +25,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 """First and longest pause before an ended process is restarted, in seconds; it doubles each time."""
 QUIET_S = 300.0
 """A process that has run for this long is started again as if it had never ended before, in seconds."""
+
+LOCK_FILE = "up.lock"
+"""Held by the `assay up` of a state folder, in the folder; holds its process id."""
 
 FAILURES = (ServerError, MissingBinaryError, OSError)
 """Reasons for which a start may fail that may be gone later: no memory, no room on the disk, a port in use."""
@@ -46,6 +53,28 @@ class Stopped:
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._event.set()
+
+
+@contextmanager
+def alone(state_dir: Path) -> Iterator[None]:
+    """Hold the lock of the state folder.  Raises InfrastructureError where another `assay up` holds it: its devices
+    would be served by two workers each, and its web's address be taken for this one's.
+
+    The kernel drops the lock of a process that was killed."""
+    make_state_dir(state_dir)
+    with (state_dir / LOCK_FILE).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise InfrastructureError(
+                f"{state_dir}: `assay up` runs there already, process {lock.read()}: stop it, or choose another folder "
+                "with ASSAY_STATE_DIR"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
 
 
 @dataclass(kw_only=True)

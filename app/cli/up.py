@@ -36,6 +36,7 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
     endpoint that has its key in this environment, also for endpoints that are added later.
 
     Ctrl-C stops all of it; an evaluation in flight is finished first.  Queued jobs wait for the next start.
+    A state folder has one `assay up` at a time.
     A process that ends by itself, servers included, is started again, after a second at first and a minute at most.
 
     Without users, requests from this machine have all rights and others are refused.  On an address that others
@@ -48,7 +49,11 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
     found = devices(settings, slots)
     chosen = [*found, Device(device_class="cpu", index=0)] if cpu or not found else found
     asked = replace(settings, web_url=url(host, port))
-    with supervisor.Stopped() as stopped, services.opened_with(asked) as (running, servers):
+    with (
+        supervisor.Stopped() as stopped,
+        supervisor.alone(settings.state_dir.absolute()),
+        services.opened_with(asked) as (running, servers),
+    ):
         started: list[Child] = []
         callers = EndpointWorkers(running)
         admission = admit(running, host)

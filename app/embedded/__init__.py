@@ -29,6 +29,7 @@ __all__ = [
     "ServerError",
     "Services",
     "Valkey",
+    "make_state_dir",
     "start_generator",
     "start_web",
     "start_worker",

@@ -15,10 +15,10 @@ from uuid import UUID
 
 import pytest
 
-from app.cli import demo
+from app.cli import demo, errors
 from app.client import Client
 from app.embedded import Services, process_lookup
-from app.settings import Settings
+from app.settings import WEB_URL_FILE, Settings
 from app.store.browse import runs, trajectories
 from tests.conftest import fast_folder
 from tests.integration.cli import ASSAY, environment
@@ -57,6 +57,13 @@ def test_up_starts_everything_and_stops_everything(own_state: Settings, number: 
             return any(device["state"] == "online" for device in json.loads(listed.stdout))
 
         until(online)
+        second = [ASSAY, "up", "--port", str(free_port()), "--cpu"]
+        refused = subprocess.run(
+            second, env=environment(own_state), capture_output=True, text=True, check=False, timeout=LIMIT_S
+        )
+        assert refused.returncode == errors.INFRASTRUCTURE, "its devices would be served twice"
+        assert f"process {up.pid}" in refused.stderr
+        assert (own_state.state_dir / WEB_URL_FILE).read_text() == f"http://127.0.0.1:{port}"
     finally:
         up.send_signal(number)
         said, _ = up.communicate(timeout=LIMIT_S)
