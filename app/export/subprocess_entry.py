@@ -47,7 +47,8 @@ def answer(database: Database, verb: str, asked: dict[str, Any]) -> dict[str, An
         if verb == "diff":
             return export.diff(Path(asked["before"]), Path(asked["after"]))
         if verb == "rows":
-            return row_view.view(Path(asked["file"]), search=asked["search"], offset=asked["offset"])
+            page = row_view.Asked(**asked["page"])
+            return row_view.view(Path(asked["file"]), page, first=asked["first"])
         spec = export.spec_of(asked["spec"])
         if verb == "funnel":
             return export.funnel(database, spec, progress=Reporter())

@@ -17,6 +17,8 @@ PAGE_CHARACTERS = 1 << 20
 """Characters of one page; later messages are named, with links."""
 
 ROLES = {"system": "System", "user": "Task", "assistant": "Answer", "tool": "Tool"}
+ALIASES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}
+"""Roles of ShareGPT → those of chat messages."""
 Show = Callable[[str, str], Markup]
 """Function from a text and its id on the page to HTML."""
 
@@ -85,14 +87,27 @@ def _messages(turn: trajectories.TurnText) -> list[tuple[str, str]]:
     return [*((message.role, message.content) for message in turn.messages), ("assistant", answer)]
 
 
+def message(name: str, role: str, content: str) -> Entry:
+    """One message outside of a trajectory, rendered up to SHOWN_CHARACTERS."""
+    known = ALIASES.get(role, role)
+    heading = {"user": "User", "assistant": "Assistant"}.get(known, known.capitalize())
+    return _shown(name, known, heading, content, 0, SHOWN_CHARACTERS, rendered_markdown.rendered)
+
+
 def _entry(name: str, role: str, content: str, turn: trajectories.TurnText, room: int, show: Show) -> Entry:
+    unread = turn.response_bytes - len(turn.response) if role == "assistant" else 0
+    heading = FEEDBACK if role == "user" and turn.turn_index else ROLES.get(role, role.capitalize())
+    return _shown(name, role, heading, content, unread, room, show)
+
+
+def _shown(name: str, role: str, heading: str, content: str, unread: int, room: int, show: Show) -> Entry:
+    """`unread`: bytes of the content that were not read from the store."""
     reasoning, body = parts(content) if role == "assistant" else ("", content)
     shown_reasoning, shown_body = reasoning[:room], body[:room]
-    unread = turn.response_bytes - len(turn.response) if role == "assistant" else 0
     return Entry(
         name=name,
         role=role,
-        heading=FEEDBACK if role == "user" and turn.turn_index else ROLES.get(role, role.capitalize()),
+        heading=heading,
         reasoning=show(shown_reasoning, f"{name}-reasoning") if reasoning else None,
         reasoning_characters=len(reasoning),
         body=show(shown_body, name),

@@ -23,7 +23,13 @@ PAGES = (
     ("admin.index", "Admin", Scope.OPERATE),
 )
 """Endpoint, name, and the right it needs."""
-BELOW = {"evaluations": "candidates", "compare": "candidates", "run_rewards": "runs", "members": "admin"}
+BELOW = {
+    "compare": "candidates",
+    "dataset_rows": "exports",
+    "evaluations": "candidates",
+    "members": "admin",
+    "run_rewards": "runs",
+}
 """Blueprint of pages below one of `PAGES` → blueprint of that page, where it is another."""
 
 

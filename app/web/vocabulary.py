@@ -86,6 +86,7 @@ HEADINGS = MappingProxyType(
         "Figure": "Measured quantity.",
         "File": "File of the dataset.",
         "FLOPs": "Floating-point operations of one call.",
+        "Frequent values": "Values that several rows have, with their number of rows; the link shows these rows.",
         "Format": "Layout of the rows: the trainer that reads them.",
         "GB/s": "Bytes moved per second.",
         "GFLOP/s": "Floating-point operations per second, in billions.",

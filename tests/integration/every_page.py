@@ -147,6 +147,8 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
         "collecting.index": ("/collections",),
         "collecting.page": tuple(f"/collections/{each}" for each in ids(tables.collections.c.collection_id)),
         "collecting.rollout": tuple(f"/rollouts/{each}" for each in ids(tables.collection_rollouts.c.rollout_id)[:1]),
+        "dataset_rows.index": (f"/exports/{one}/rows", f"/exports/{one}/rows?sort=-speedup&column=status&value=passed"),
+        "dataset_rows.page": (f"/exports/{one}/rows/0",),
         "compare.page": (f"/compare?a={evaluations['suspect']}&b={evaluations['passed']}",),
         "evaluations.kernel_code_page": (f"/evaluations/{evaluations['passed']}/code",),
         "evaluations.page": tuple(
@@ -158,7 +160,6 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
         "exports.job": tuple(f"/exports/jobs/{each}" for each in ids(tables.export_jobs.c.export_job_id)),
         "exports.new": ("/exports/new?count=yes", "/exports/new?where=correct+and+clean"),
         "exports.page": (f"/exports/{one}",),
-        "exports.rows": (f"/exports/{one}/rows",),
         "exports.whole_funnel": ("/exports/funnel/whole",),
         "glossary.page": ("/glossary",),
         "hacks.changes": ("/hacks/changes",),

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
+import pyarrow.parquet as pq
 import pytest
 from flask.testing import FlaskClient
 
 from app import export
 from app.export import row_view
+from app.export.row_view import Asked
 from app.settings import Settings
 from app.store.database import Database
 from app.web import create_app, selection_form
+from app.web.pages import dataset_rows
 from tests.integration.dataset_seed import fill
 
 
@@ -37,7 +41,7 @@ def made(settings: Settings, database: Database, tmp_path: Path) -> Iterator[tup
 def test_rows_are_a_table_with_search_and_statistics(made: tuple[FlaskClient, str, Path]) -> None:
     site, path, _ = made
     text = site.get(f"{path}/rows").text
-    assert '<th scope="col">messages</th>' in text or '<th scope="col">prompt</th>' in text
+    assert re.search('<th scope="col"><a class="sort" href="[^"]*sort=prompt">prompt', text)
     assert "Distinct" in text
     none = site.get(f"{path}/rows?search=no+such+text+anywhere").text
     assert "No row matches" in none
@@ -54,6 +58,17 @@ def test_the_whole_folder_is_one_archive(made: tuple[FlaskClient, str, Path]) ->
         assert manifest.read() == (folder / "manifest.json").read_bytes()
     assert names[0] == "manifest.json"
     assert set(names) == {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_the_card_is_rendered_and_its_metadata_folded(made: tuple[FlaskClient, str, Path]) -> None:
+    site, path, folder = made
+    shown = site.get(path).text.partition("Dataset card")[2]
+    text, _, metadata = shown.partition("<summary>Metadata (YAML)</summary>")
+    assert "pretty_name" in metadata
+    assert "pretty_name" not in text
+    assert "<table>" in text
+    (folder / "README.md").unlink()
+    assert "Dataset card" not in site.get(path).text
 
 
 def test_a_dataset_has_a_name_and_a_description(made: tuple[FlaskClient, str, Path]) -> None:
@@ -89,13 +104,76 @@ def test_the_form_of_a_selection_explains_its_fields_and_defaults(made: tuple[Fl
     assert "did you mean verdict = clean?" in wrong.text
 
 
-def test_statistics_tell_numbers_from_texts(tmp_path: Path) -> None:
+ROWS = (
+    {"a": 1, "b": "xy", "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]},
+    {"a": 3, "b": None, "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]},
+    {"a": 2, "b": "xyz", "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "xy"}]},
+    {"a": None, "b": "xyz", "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]},
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
     file = tmp_path / "rows.jsonl"
-    file.write_text('{"a": 1, "b": "xy"}\n{"a": 3, "b": null}\n{"a": 2, "b": "xyz"}\n')
-    found = row_view.view(file, search="XY")
-    assert [row["number"] for row in found["rows"]] == [0, 2]
-    numbers, texts = found["columns"]
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return file
+
+
+def test_statistics_tell_numbers_from_texts_and_dialogues(table: Path) -> None:
+    numbers, texts, dialogues = row_view.view(table, Asked())["columns"]
     assert (numbers["kind"], numbers["low"], numbers["mean"], numbers["high"]) == ("number", 1, 2, 3)
+    assert (numbers["missing"], sum(numbers["bars"]), numbers["bars"][0], numbers["bars"][-1]) == (1, 3, 1, 1)
     assert (texts["kind"], texts["missing"], texts["distinct"], texts["high"]) == ("str", 1, 2, 3)
+    assert texts["values"] == [("xyz", 2)]
+    assert (dialogues["kind"], dialogues["bars"]) == ("messages", [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "numbers"),
+    [
+        (Asked(), [0, 1, 2, 3]),
+        (Asked(search="XY"), [0, 2, 3]),
+        (Asked(column="b", value="xyz"), [2, 3]),
+        (Asked(column="b", value="null"), [1]),
+        (Asked(column="b", value="xyz", search="Yo"), [3]),
+        (Asked(sort="a"), [0, 2, 1, 3]),
+        (Asked(sort="-a"), [1, 2, 0, 3]),
+        (Asked(sort="-b", limit=2), [2, 3]),
+        (Asked(number=2), [2]),
+        (Asked(number=7), []),
+    ],
+)
+def test_rows_are_chosen_and_ordered(table: Path, asked: Asked, numbers: list[int]) -> None:
+    assert [row["number"] for row in row_view.view(table, asked)["rows"]] == numbers
+
+
+def test_a_cell_of_a_dialogue_is_its_last_message(table: Path) -> None:
+    [row] = row_view.view(table, Asked(number=0))["rows"]
+    assert row["cells"] == {"a": "1", "b": "xy", "c": "(1 before) assistant: Yo"}
+    assert row["whole"]["values"] == {"a": "1", "b": "xy"}
+    assert row["whole"]["messages"] == {"c": [("user", "Hi"), ("assistant", "Yo")]}
+
+
+def test_what_a_file_does_not_have_is_refused(table: Path, tmp_path: Path) -> None:
+    for asked in (Asked(sort="-d"), Asked(column="d", value="1")):
+        with pytest.raises(ValueError, match="column: expected one of a, b, c, got 'd'"):
+            row_view.view(table, asked)
     with pytest.raises(ValueError, match=r"expected \.parquet or \.jsonl"):
-        row_view.view(tmp_path / "rows.txt")
+        row_view.view(tmp_path / "rows.txt", Asked())
+
+
+def test_a_row_leads_to_its_evaluation(made: tuple[FlaskClient, str, Path]) -> None:
+    """In every split: files of a split follow each other in the lineage."""
+    site, path, folder = made
+    for file in sorted((folder / "data").glob("*.parquet")):
+        name = file.relative_to(folder).as_posix()
+        rows = pq.read_table(file).to_pylist()
+        for number, row in enumerate(rows):
+            whole = site.get(f"{path}/rows/{number}?file={name}").text
+            assert f'href="/evaluations/{row["evaluation_id"]}"' in whole
+            assert f">Row {number}</h1>" in whole
+        assert site.get(f"{path}/rows/{len(rows)}?file={name}").status_code == 404
+        listed = site.get(f"{path}/rows?file={name}&columns=speedup&sort=-speedup").text
+        assert 'aria-sort="descending"' in listed
+        assert listed.count("/evaluations/") == min(len(rows), dataset_rows.ROWS)
+    assert site.get(f"{path}/rows?sort=nothing").status_code == 400

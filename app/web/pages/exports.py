@@ -32,8 +32,6 @@ from app.web.selection_form import FIELDS, OPTIONS, arguments, as_json, located,
 from app.web.table_view import Column, Listing, View
 
 PREVIEWED = 5
-ROWS = 25
-"""Rows of a dataset on one page."""
 FIRST_COUNTED = 2_000
 """Latest evaluations of a first count, which is on the page at once."""
 TOPICS = ("exports", "export_jobs")
@@ -236,7 +234,6 @@ def page(export_id: UUID) -> str:
     """One dataset: manifest, card, checksums, files, and how to make it again."""
     found = _read(export_id)
     folder = Path(found.directory)
-    card = folder / "README.md"
     with request_context.database().snapshot() as connection:
         others = [row for row in browse.page(connection, limit=100).rows if row.export_id != export_id]
     return flask.render_template(
@@ -244,7 +241,7 @@ def page(export_id: UUID) -> str:
         export=found,
         manifest=found.manifest,
         present=folder.is_dir(),
-        card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else None,
+        card=_card(folder / "README.md"),
         others=others,
         selection=arguments(found.manifest.get("spec", {})),
         links={"json": flask.url_for("exports.manifest", export_id=export_id)},
@@ -270,33 +267,6 @@ def file(export_id: UUID, name: str) -> Response:
         raise Gone(f"The folder {found.directory} is not on this machine any more; `assay reproduce` makes it again.")
     kind = "text/plain" if path.suffix in (".md", ".json", ".jsonl", ".txt") else "application/octet-stream"
     return flask.send_file(path, mimetype=kind, as_attachment=True, download_name=path.name)
-
-
-@blueprint.get("/exports/<uuid:export_id>/rows")
-@requires("read")
-def rows(export_id: UUID) -> str:
-    """Rows of a file as a table, with a search and statistics of its columns."""
-    request_context.known_arguments("file", "search", "offset")
-    found = _read(export_id)
-    files = [each["path"] for each in found.manifest["files"] if each["path"].endswith((".parquet", ".jsonl"))]
-    name = request_context.argument("file") or next(iter(files), "")
-    if name not in files:
-        raise NotFound(f"The dataset has no table {name!r}.")
-    offset = request_context.argument("offset") or "0"
-    if not offset.isdecimal():
-        raise BadRequest(f"offset: expected a whole number, got {offset!r}")
-    path = present(found) / name
-    asked = {"file": str(path), "search": request_context.argument("search"), "offset": int(offset)}
-    return flask.render_template(
-        "export_rows.html",
-        export=found,
-        files=files,
-        file=name,
-        search=asked["search"],
-        offset=int(offset),
-        limit=ROWS,
-        found=export_subprocess.ask(request_context.settings(), "rows", asked),
-    )
 
 
 @blueprint.get("/exports/<uuid:export_id>/dataset.tar")
@@ -379,6 +349,14 @@ def _page(connection: Connection, view: View) -> paging.Page[Dataset]:
 def _job(export_job_id: UUID) -> str:
     found = request_context.found("export job", export_job_id, export_jobs.get)
     return flask.render_template("_export_job.html", job=found, selection=arguments(found.spec))
+
+
+def _card(file: Path) -> dict[str, str]:
+    """Metadata and text of a dataset's card; both empty without one."""
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    _, mark, rest = text.partition("---\n") if text.startswith("---\n") else ("", "", "")
+    metadata, end, body = rest.partition("\n---\n")
+    return {"metadata": metadata, "text": body} if mark and end else {"metadata": "", "text": text}
 
 
 def _read(export_id: UUID) -> exports.Export:
