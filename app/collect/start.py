@@ -17,6 +17,7 @@ from app.domain.collection.call import EndpointConfig, ModelRequest
 from app.domain.collection.spec import MOST_ROLLOUTS, Spec
 from app.domain.request import ConflictError, RequestError
 from app.domain.trajectory import Run
+from app.endpoints import dialects
 from app.store import endpoints, prompt_templates, trajectories
 from app.store.collection import lifecycle, selection, trees, workers
 from app.store.collection.trees import Due
@@ -48,6 +49,7 @@ def plan(connection: Connection, spec: Spec) -> Plan:
     configs = [endpoints.get(connection, name) for name in spec.models]
     for config in configs:
         _check(spec, config)
+        _check_request(spec, config)
         _check_room(spec, config)
         _check_key(connection, config)
     used = {kind: prompt_templates.find(connection, ref, kind) for kind, ref in texts.refs(spec).items()}
@@ -114,6 +116,19 @@ def _check_key(connection: Connection, config: EndpointConfig) -> None:
             f"endpoint {config.name!r}: expected its key in the environment variable {config.key_env} of its worker, "
             "which is not set"
         )
+
+
+def _check_request(spec: Spec, config: EndpointConfig) -> None:
+    """The endpoint's dialect can express what every call asks for."""
+    sampling = spec.sampling
+    asked = ModelRequest(
+        model=config.model, messages=(), max_tokens=1, top_k=sampling.top_k, stop=sampling.stop, extra=sampling.extra
+    )
+    try:
+        dialects.find(config.dialect).build(asked, config)
+    except RequestError as error:
+        message = str(error)
+        raise RequestError(message if message.startswith("sampling") else f"sampling.{message}") from error
 
 
 def _check_room(spec: Spec, config: EndpointConfig) -> None:

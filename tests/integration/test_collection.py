@@ -244,6 +244,8 @@ def test_a_bad_specification_is_refused_before_anything_is_stored(site: Site) ->
         ({"problems": {"source_set": "none"}}, RequestError, "expected at least one"),
         ({"problems": {"ids": ["x"]}}, RequestError, "problems.ids"),
         ({"device_class": "h900"}, RequestError, "device_class"),
+        ({"sampling": {"extra": {"n": 4}}}, RequestError, "sampling.extra: .* got n"),
+        ({"sampling": {"extra": {"temperature": 1}}}, RequestError, "sampling.extra: .* got temperature"),
     ]
     for change, error, named in wrong:
         with pytest.raises(error, match=named):
