@@ -221,3 +221,26 @@ def test_verdicts_beside_statuses_find_the_same_as_a_look_at_every_row(pages: Fl
             found = pages.get("/candidates.json", query_string={"where": where}).get_json()["candidates"]
             expected = [row for row in rows if (row["verdict"], row["status"]) == (label, status)]
             assert found == expected, where
+
+
+def test_trajectories_of_a_run_are_not_those_of_another_whose_name_begins_so(
+    pages: FlaskClient, history: History
+) -> None:
+    """`rl-step-12` is a part of `rl-step-120`: links of a run and of a problem name the id."""
+    database = Database(history.settings.database_url or "")
+    with database.begin() as connection:
+        run_id = ids.new_id()
+        connection.execute(tables.runs.insert().values(run_id=run_id, name="rl-step-12", settings={}))
+    longer = next(run for run in pages.get("/runs.json").get_json()["runs"] if run["name"] == "rl-step-120")
+    for each in (str(run_id), longer["run_id"]):
+        [link] = re.findall(r'href="(/trajectories\?[^"]+)">Trajectories</a>', pages.get(f"/runs/{each}").text)
+        listed = pages.get(html.unescape(link).replace("?", ".json?")).get_json()["trajectories"]
+        assert {row["run_id"] for row in listed} == ({longer["run_id"]} if each == longer["run_id"] else set())
+    shown = pages.get(f"/trajectories?run_id={longer['run_id']}&outcome=correct").text
+    assert 'Of run <a href="/runs/' in shown
+    assert f'<input type="hidden" name="run_id" value="{longer["run_id"]}">' in shown
+    assert pages.get("/trajectories?run_id=x").status_code == 400
+    assert pages.get(f"/trajectories?problem_id={ids.new_id()}").status_code == 404
+    with database.begin() as connection:
+        connection.execute(tables.runs.delete().where(tables.runs.c.run_id == run_id))
+    database.dispose()

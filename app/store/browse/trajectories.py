@@ -158,6 +158,9 @@ class Filter:
     """Part of the problem's name."""
     outcome: str = ""
     """A key of OUTCOMES."""
+    run_id: UUID | None = None
+    """Exactly this run, as its page and comparisons link it: `step-12` is a part of `step-120`, too."""
+    problem_id: UUID | None = None
 
 
 _has = sa.exists().where(attempts.c.trajectory_id == trajectories.c.trajectory_id)
@@ -221,7 +224,8 @@ def _is_best() -> sa.ColumnElement[bool]:
 
 def _conditions(connection: sa.Connection, asked: Filter) -> list[sa.ColumnElement[bool]]:
     """Names are looked up first: runs and problems are few, trajectories are many."""
-    conditions = []
+    exact = {trajectories.c.run_id: asked.run_id, trajectories.c.problem_id: asked.problem_id}
+    conditions: list[sa.ColumnElement[bool]] = [column == value for column, value in exact.items() if value is not None]
     if asked.run or asked.model:
         named = sa.select(runs.c.run_id)
         named = named.where(runs.c.name.icontains(asked.run, autoescape=True)) if asked.run else named

@@ -17,7 +17,7 @@ from app.domain import credit, result, reward, source_text
 from app.domain.annotation import Kind
 from app.domain.job import JobState
 from app.store import kernel_codes, remarks
-from app.store.browse import collecting, paging, runs, trajectories
+from app.store.browse import collecting, paging, problems, runs, trajectories
 from app.store.database import Connection
 from app.web import (
     conversation,
@@ -50,7 +50,7 @@ CONVERSATION_VIEWS = ("rendered", "sent")
 LISTING = Listing(
     endpoint="trajectories.index",
     table="trajectories.listing",
-    filters=("run", "model", "problem", "outcome"),
+    filters=("run", "model", "problem", "outcome", "run_id", "problem_id"),
     columns=(
         Column(name="label", heading="Trajectory", is_long=True, is_head=True),
         Column(name="problem", heading="Problem", is_long=True),
@@ -74,7 +74,8 @@ def index() -> str:
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
         page = _listed(connection, view)
-        total = trajectories.total(connection, trajectories.Filter(**view.asked))
+        total = trajectories.total(connection, _filter(view))
+        exactly = _exactly(connection, view)
         saved = views.of(connection, LISTING.endpoint)
         models = runs.models(connection)
         shows_rewards = "reward" in {column.name for column in view.shown}
@@ -85,6 +86,7 @@ def index() -> str:
         view=view,
         page=page,
         total=total,
+        exactly=exactly,
         saved=saved,
         models=models,
         outcomes=trajectories.OUTCOMES,
@@ -109,12 +111,32 @@ def _mean_reward(turns: Sequence[trajectories.TurnLine]) -> float | None:
     return fmean(found) if found else None
 
 
+def _filter(view: View) -> trajectories.Filter:
+    ids = {name: request_context.id_argument(name) for name in ("run_id", "problem_id")}
+    return trajectories.Filter(**(view.asked | ids))  # type: ignore[arg-type]
+
+
+def _exactly(connection: Connection, view: View) -> list[tuple[str, str, str, str]]:
+    """Run and problem that the list is of exactly: noun, name, URL of its page, and URL of the list without it."""
+    asked = _filter(view)
+    found = []
+    if asked.run_id is not None:
+        run = runs.read(connection, asked.run_id) or request_context.missing("run", asked.run_id)
+        here = flask.url_for("runs.page", run_id=run.run_id)
+        found.append(("run", run.name, here, view.url(run_id=None)))
+    if asked.problem_id is not None:
+        problem = problems.read(connection, asked.problem_id) or request_context.missing("problem", asked.problem_id)
+        here = flask.url_for("problems.page", problem_id=problem.problem_id)
+        found.append(("problem", problem.name, here, view.url(problem_id=None)))
+    return found
+
+
 def _listed(connection: Connection, view: View) -> paging.Page[trajectories.TrajectoryRow]:
     if view.asked["outcome"] not in ("", *trajectories.OUTCOMES):
         raise BadRequest(f"outcome: expected one of {', '.join(trajectories.OUTCOMES)}, got {view.asked['outcome']!r}")
     return trajectories.page(
         connection,
-        trajectories.Filter(**view.asked),
+        _filter(view),
         sort=view.sort,
         descending=view.descending,
         older_than=request_context.id_argument("older_than"),
