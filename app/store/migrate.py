@@ -8,6 +8,12 @@ import io
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from alembic.script.revision import ResolutionError
+from alembic.util import CommandError
+
+
+class NewerDatabaseError(RuntimeError):
+    """The database was migrated by a version of this program that knows more migrations than this one."""
 
 
 def config(url: str) -> Config:
@@ -24,8 +30,21 @@ def config(url: str) -> Config:
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Run the migrations that the database has not seen, one process at a time."""
-    command.upgrade(config(url), revision)
+    """Run the migrations that the database has not seen, one process at a time.
+
+    Raises NewerDatabaseError, with nothing changed, and ValueError for a `revision` that does not exist."""
+    try:
+        command.upgrade(config(url), revision)
+    except CommandError as error:
+        if not isinstance(error.__cause__, ResolutionError):
+            raise
+        unknown = error.__cause__.argument
+        if unknown == revision:
+            raise ValueError(f"expected a revision of the migrations, got {revision!r}") from error
+        raise NewerDatabaseError(
+            f"the database's tables are of revision {unknown}, and the last that this version knows is {head()}: "
+            "use the version that migrated it, or restore a backup made before (`assay db restore`)"
+        ) from error
 
 
 def downgrade(url: str, revision: str) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from app.cli import errors
 from app.domain import ids
 from app.embedded import Services, binaries, os_user, servers
+from app.settings import Settings
 from app.store import migrate, tables
 from tests.conftest import administrate, drop_database, fast_folder
 
@@ -63,6 +65,23 @@ def constraints_of_metadata() -> set[str]:
         for constraint in table.constraints
         if isinstance(constraint, sa.CheckConstraint)
     }
+
+
+def test_tables_of_a_newer_version_are_left_alone(settings: Settings) -> None:
+    url = settings.database_url
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'future'"))
+    with pytest.raises(migrate.NewerDatabaseError, match="revision future") as refused:
+        migrate.upgrade(url)
+    assert "unexpected" not in errors.translate(refused.value).message
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one() == "future"
+
+
+def test_a_revision_that_does_not_exist_is_the_callers_mistake(settings: Settings) -> None:
+    with pytest.raises(ValueError, match="'nowhere'"):
+        migrate.upgrade(settings.database_url, "nowhere")
 
 
 def test_two_processes_at_once_migrate_once(services: Services) -> None:
