@@ -49,6 +49,7 @@ from app.web.pages import (
     run_rewards,
     runs,
     search,
+    trainings,
     trajectories,
     views,
 )
@@ -60,6 +61,7 @@ __all__ = ["create_app"]
 PAGES = (
     overview,
     runs,
+    trainings,
     run_rewards,
     leaderboard,
     collecting,

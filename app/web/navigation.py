@@ -29,6 +29,7 @@ BELOW = {
     "evaluations": "candidates",
     "members": "admin",
     "run_rewards": "runs",
+    "trainings": "runs",
 }
 """Blueprint of pages below one of `PAGES` → blueprint of that page, where it is another."""
 

@@ -43,6 +43,7 @@ TERMS = MappingProxyType(
         "Stale": "A verdict behind a row of a dataset has changed since the export.",
         "Status": "Outcome of an evaluation: passed, incorrect, compile error, runtime error, timeout, out of memory, "
         "crashed or invalid.",
+        "Training": "Runs of one model with a training step; `training` of their settings tells several apart.",
         "Trajectory": "A model's attempts on one problem, turn by turn.",
         "Turn": "One answer in a trajectory.",
         "Verdict": "Judgement of an evaluation: clean, suspect or hack.",

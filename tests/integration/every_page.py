@@ -14,7 +14,7 @@ from werkzeug.security import generate_password_hash
 
 from app import broker as brokers
 from app import export
-from app.domain.annotation import Kind
+from app.domain.annotation import AnnotationTarget
 from app.domain.problem import Problem
 from app.domain.review import Opinion
 from app.domain.selection import Stale
@@ -118,12 +118,14 @@ def _people(connection: sa.Connection, seeded: Seeded) -> None:
         people.append(User(user_id=account.user_id, name=name, role=role, scopes=SCOPES[role]))
         tokens.add(connection, user_id=account.user_id, name="trainer", scopes=(Scope.READ, Scope.SUBMIT))
     for number, person in enumerate(people):
-        said = reviews.Said(label=Opinion.HACK, reason="the clock is patched", second_opinion=not number)
+        said = reviews.GivenReview(label=Opinion.HACK, reason="the clock is patched", second_opinion=not number)
         reviews.add(connection, person, seeded.evaluations["suspect"], said)
     reviews.queue(connection, people[0], [seeded.evaluations[name] for name in ("passed", "hack", "gpu")])
     trajectory_id = seeded.trajectories[0]
-    remarks.add_comment(connection, people[0], Kind.TRAJECTORY, trajectory_id, "The **mask** is off by one.")
-    remarks.add_tag(connection, people[0], Kind.TRAJECTORY, trajectory_id, "mask-bug")
+    remarks.add_comment(
+        connection, people[0], AnnotationTarget.TRAJECTORY, trajectory_id, "The **mask** is off by one."
+    )
+    remarks.add_tag(connection, people[0], AnnotationTarget.TRAJECTORY, trajectory_id, "mask-bug")
 
 
 def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ...]]:
@@ -185,6 +187,7 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
         "runs.index": ("/runs",),
         "runs.page": (f"/runs/{run_id}",),
         "search.page": ("/search?q=softmax", "/search?q=nothing-at-all"),
+        "trainings.index": ("/runs/trainings",),
         "trajectories.index": ("/trajectories",),
         "trajectories.page": (
             *(f"{trajectory}?turn=3&tab={tab}" for tab in tabs),

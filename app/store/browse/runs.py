@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from app.domain import freeform
 from app.store.browse import paging
@@ -66,7 +66,7 @@ class RunRow:
         return None if mean is None else math.exp(mean)
 
 
-class Attempt(NamedTuple):
+class RunAttempt(NamedTuple):
     """One attempt of a run.  There are tens of thousands at once: a tuple is made in a third of the time."""
 
     problem_id: UUID
@@ -177,6 +177,40 @@ def read(connection: sa.Connection, run_id: UUID) -> RunRow | None:
     return found[0] if found else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Runs of one model and training with a step: one line of a chart over steps."""
+
+    run_id: UUID
+    """Its first run, which stands for it in URLs."""
+    name: str
+    """Its `training`, or else its model."""
+    runs: int
+    first_step: int
+    last_step: int
+
+
+def trainings(connection: sa.Connection, limit: int = 200) -> list[Training]:
+    """Trainings of two runs or more, the one with the newest run first."""
+    told = runs.c.settings["training"].astext
+    first = sa.func.array_agg(aggregate_order_by(runs.c.run_id, runs.c.step, runs.c.run_id), type_=ARRAY(sa.Uuid))[1]
+    query = (
+        sa.select(
+            first.label("run_id"),
+            sa.func.coalesce(told, runs.c.model).label("name"),
+            sa.func.count().label("runs"),
+            sa.func.min(runs.c.step).label("first_step"),
+            sa.func.max(runs.c.step).label("last_step"),
+        )
+        .where(runs.c.model.is_not(None), runs.c.step.is_not(None))
+        .group_by(runs.c.model, told)
+        .having(sa.func.count() > 1)
+        .order_by(sa.func.max(runs.c.created_at).desc(), first)
+        .limit(limit)
+    )
+    return [Training(**row) for row in connection.execute(query).mappings()]
+
+
 def siblings(connection: sa.Connection, run: RunRow, limit: int = 200) -> list[RunRow]:
     """Runs of the same model and training that have a step, by step; the run itself among them.
 
@@ -202,7 +236,7 @@ def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
     return tuple(int(total) for total in found)
 
 
-def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[Attempt]]:
+def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[RunAttempt]]:
     """Every attempt of a run that counts (`metrics.COUNTED`), trajectory by trajectory, in the order of turns.
 
     A single job is a trajectory of one turn."""
@@ -218,7 +252,7 @@ def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[Attempt]]
         .order_by(dialogue)
     )
     return [
-        list(map(Attempt, repeat(problem_id), passed, labels, speedups))
+        list(map(RunAttempt, repeat(problem_id), passed, labels, speedups))
         for problem_id, passed, labels, speedups in connection.execute(query)
     ]
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,12 +15,11 @@ from app.domain.metrics import Share
 from app.store.browse import paging, runs
 from app.store.database import Connection
 from app.store.reward_samples import MOST_TURNS
-from app.store.run_rewards import KeptMean
 from app.web import (
     live_updates,
     request_context,
-    reward_upkeep,
     run_comparison,
+    run_lines,
     run_metrics,
     run_problems,
     table_export,
@@ -41,31 +36,6 @@ SHOWN_PROBLEMS = 25
 """Problems of a run that its page lists; `.csv` has all."""
 
 blueprint = flask.Blueprint("runs", __name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunLine:
-    """A line of the list, in numbers."""
-
-    run_id: UUID
-    name: str
-    model: str | None
-    step: int | None
-    created_at: datetime
-    attempts: int
-    correct: int
-    faster_than_1: int
-    faster_than_1_2: int
-    faster_than_1_5: int
-    faster_than_2: int
-    hacks: int
-    passed: int
-    geometric_mean: float | None
-    reward: float | None
-    """Mean reward of a turn, by the service's function, over the latest turns of the run's trajectories."""
-    reward_low: float | None
-    reward_high: float | None
-    reward_turns: int
 
 
 LISTING = Listing(
@@ -104,7 +74,7 @@ def index() -> str:
     return flask.render_template(
         "runs.html",
         view=view,
-        rows=_lines(page.rows),
+        rows=run_lines.lines(page.rows),
         total=total,
         reward=request_context.settings().reward,
         most_turns=MOST_TURNS,
@@ -121,7 +91,7 @@ def table(kind: str) -> flask.Response:
     """The same lines as data."""
     with request_context.database().snapshot() as connection:
         page = _page(connection, LISTING.view())
-    return table_export.answer(kind, "runs", _lines(page.rows))
+    return table_export.answer(kind, "runs", run_lines.lines(page.rows))
 
 
 @blueprint.get("/runs/<uuid:run_id>")
@@ -301,36 +271,6 @@ def _page(connection: Connection, view: View) -> paging.Page[runs.RunRow]:
 
 def _read(connection: Connection, run_id: UUID) -> runs.RunRow:
     return runs.read(connection, run_id) or request_context.missing("run", run_id)
-
-
-def _lines(rows: Sequence[runs.RunRow]) -> list[RunLine]:
-    kept, _ = reward_upkeep.means(rows, request_context.settings().reward)
-    return [_line(row, kept.get(row.run_id)) for row in rows]
-
-
-def _line(row: runs.RunRow, reward: KeptMean | None) -> RunLine:
-    counts = row.counts
-    mean = counts.mean_log_speedup
-    return RunLine(
-        run_id=row.run_id,
-        name=row.name,
-        model=row.model,
-        step=row.step,
-        created_at=row.created_at,
-        attempts=counts.attempts,
-        correct=counts.correct,
-        faster_than_1=counts.faster_than_1,
-        faster_than_1_2=counts.faster_than_1_2,
-        faster_than_1_5=counts.faster_than_1_5,
-        faster_than_2=counts.faster_than_2,
-        hacks=counts.hacks,
-        passed=counts.passed,
-        geometric_mean=None if mean is None else math.exp(mean),
-        reward=reward.mean if reward else None,
-        reward_low=reward.low if reward else None,
-        reward_high=reward.high if reward else None,
-        reward_turns=reward.turns if reward else 0,
-    )
 
 
 def _where(run: runs.RunRow) -> str:
