@@ -96,6 +96,26 @@ class Model(nn.Module):
         self.register_buffer("kept", torch.zeros(4))
 
 
+class Related(nn.Module):
+    """Parameters that follow from others, or are orthonormal, until they are trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain = nn.Parameter(torch.randn(6, 9))
+        self.transposed = nn.Parameter(self.plain.detach().T.clone())
+        self.square = nn.Parameter(nn.init.orthogonal_(torch.empty(8, 8)))
+        self.filters = nn.Parameter(3 * nn.init.orthogonal_(torch.empty(4, 2, 3, 3)))
+        self.tall = nn.Parameter(nn.init.orthogonal_(torch.empty(20, 5)))
+        self.basis = nn.Parameter(nn.init.orthogonal_(torch.empty(8, 8)), requires_grad=False)
+        self.normed = torch.nn.utils.parametrizations.weight_norm(nn.Linear(7, 5, bias=False))
+        self.vectors = nn.Parameter(torch.randn(2, 7))
+
+
+def test_constants_are_parameters_that_follow_from_others() -> None:
+    expected = ("transposed", "square", "filters", "tall", "normed.parametrizations.weight.original0")
+    assert constant_parameters.of(Related()) == expected
+
+
 def test_constants_are_parameters_that_are_all_equal() -> None:
     expected = ("narrow", "gate", "unit", "faint", "frozen", "norm.weight", "norm.bias")
     assert constant_parameters.of(Model()) == expected

@@ -1,5 +1,7 @@
 """Inputs that reach what a reference's code distinguishes."""
 
+import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -117,7 +119,7 @@ def test_an_eighth_of_a_mask_that_hides_all_or_nothing_is_turned(kept: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "draw", [lambda: torch.arange(10), lambda: torch.full((10,), 3), lambda: torch.randint(0, 9, (50,)), lambda: 7]
+    "draw", [lambda: torch.arange(10), lambda: torch.full((10,), -1), lambda: torch.randint(0, 9, (50,)), lambda: 7]
 )
 def test_integers_that_vary_or_cannot_are_left_alone(draw: Callable[[], Any]) -> None:
     assert _plan(lambda x, _: x, _normal, draw) == Plan()
@@ -141,8 +143,6 @@ def test_numbers_that_are_all_equal_are_drawn_about_their_value(value: float) ->
         lambda: torch.full((8, 16), 0.25),  # unit rows
         lambda: torch.full((64, 32), -1e9),  # stands for infinity
         lambda: torch.full((64, 32), float("inf")),
-        lambda: torch.zeros(1),
-        lambda: torch.zeros(()),
         lambda: torch.zeros(64, 32, dtype=torch.float8_e4m3fn),
         lambda: torch.full((64, 32), float(torch.rand(()))),  # another in every draw
         lambda: torch.linspace(0, 1, 32),  # of a problem's own making
@@ -159,3 +159,60 @@ def test_rows_that_are_alike_are_reordered_within() -> None:
     (x,) = reaching_inputs.applied(Variant.REDRAWN, plan, [torch.arange(64).repeat(8, 1)])
     assert not torch.equal(x, torch.arange(64).repeat(8, 1))
     assert torch.equal(x.sort(dim=1).values, torch.arange(64).repeat(8, 1))
+
+
+@pytest.mark.parametrize("shape", [(8,), (4, 3), (1,), ()])
+def test_equal_integers_are_drawn_from_half_of_their_value_on(shape: tuple[int, ...]) -> None:
+    lengths = torch.full(shape, 97)
+    plan = _plan(lambda x, n: x * n.sum(), lambda: torch.randn(7, 5), lambda: lengths.clone())
+    assert plan.fixed == {1}
+    plan = Plan(fixed=frozenset({0}))
+    drawn = torch.stack([reaching_inputs.applied(Variant.REDRAWN, plan, [lengths])[0] for _ in range(9)])
+    assert 48 <= int(drawn.min()) < int(drawn.max()) <= 97
+    assert drawn.dtype == lengths.dtype
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_some_of_equal_zeros_or_ones_are_inverted(value: int) -> None:
+    mask = torch.full((6, 5), value)
+    plan = _plan(lambda x, m: x * m.sum(), _normal, lambda: mask.clone())
+    assert plan.fixed == {1}
+    (turned,) = reaching_inputs.applied(Variant.REDRAWN, Plan(fixed=frozenset({0})), [mask])
+    assert 0 < int((turned != mask).sum()) < 20
+    assert set(turned.flatten().tolist()) == {0, 1}
+
+
+def test_sizes_that_add_up_to_the_length_of_an_input_are_left_alone() -> None:
+    assert not _plan(lambda x, sizes: x.split(sizes.tolist()), _normal, lambda: torch.full((4,), 16)).fixed
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 3.0, -2.0, torch.tensor(0.0), torch.tensor([1.5])])
+def test_single_numbers_move(value: Any) -> None:
+    plan = _plan(lambda x, level: x * level, _normal, lambda: copy.deepcopy(value))
+    assert plan.fixed == {1}
+    for seed in range(20):
+        torch.manual_seed(seed)
+        x = _normal()
+        same, moved = reaching_inputs.applied(Variant.REDRAWN, plan, [x, value])
+        assert same is x
+        assert type(moved) is type(value)
+        before, after = float(value), float(moved)
+        assert 0.1 <= after <= 0.9 if not before else abs(math.log(after / before)) >= 0.199
+        assert not 0 < before <= 1 or after <= 1
+
+
+def test_rows_of_a_unit_matrix_are_permuted() -> None:
+    plan = _plan(lambda x, turn: x @ turn, _normal, lambda: torch.eye(32))
+    assert plan.fixed == {1}
+    torch.manual_seed(1)
+    _, turn = reaching_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.eye(32)])
+    assert not torch.equal(turn, torch.eye(32))
+    assert torch.equal(turn @ turn.T, torch.eye(32))
+
+
+def test_an_input_on_which_the_reference_fails_does_not_spoil_the_others() -> None:
+    def model(x: torch.Tensor, row: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return x[:1][row] * mask
+
+    plan = _plan(model, _normal, lambda: torch.zeros(3, dtype=torch.int64), lambda: torch.ones(3, 32))
+    assert plan.fixed == {2}

@@ -41,7 +41,7 @@ Evaluator = Callable[[Job], Evaluation]
 class Seen:
     """Result of one candidate."""
 
-    outcome: score.Outcome
+    outcome: score.ZooResult
     line: str
 
 
@@ -95,12 +95,12 @@ def main(arguments: list[str]) -> int:
     return 0 if agreed == len(cases) else 1
 
 
-def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[score.Outcome]:
+def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[score.ZooResult]:
     """One line of print for each, as it comes.  After a fault of ours the rest is run by a new host."""
     import torch  # not for `--help`
 
     torch.set_num_threads(1)
-    outcomes: list[score.Outcome] = []
+    outcomes: list[score.ZooResult] = []
     while len(outcomes) < len(cases):
         with _host(device_class) as host:
             for case in cases[len(outcomes) :]:
@@ -119,7 +119,7 @@ def _host(device_class: str) -> Any:
     return host
 
 
-def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> score.Outcome:
+def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> score.ZooResult:
     """Evaluate, judge and print one candidate."""
     from workers.referee.measure import measure
 
@@ -133,7 +133,7 @@ def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> score.Out
         seen = evaluate(run, case, device_class, policy)
     except Exception as error:  # noqa: BLE001 (ours; the other candidates are to be seen, too)
         said = f"failed: {type(error).__name__}: {error}"
-        seen = Seen(outcome=score.Outcome(case=case, status=None, verdict=None, findings=(), speedup=None,
+        seen = Seen(outcome=score.ZooResult(case=case, status=None, verdict=None, findings=(), speedup=None,
                                           disagreement=said), line="")  # fmt: skip
     wrong = f"  ✗ {seen.outcome.disagreement}" if seen.outcome.disagreement else ""
     print(f"{case.name:38} {seen.line}  {time.monotonic() - began:.1f} s{wrong}", flush=True)

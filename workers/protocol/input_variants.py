@@ -28,7 +28,7 @@ class Variant(IntEnum):
     SIGN_MIXED = 3
     """Random signs, if the inputs have both signs."""
     SPARSE = 4
-    """Nine of ten are zero."""
+    """Nine of ten are zero; of numbers of one sign, none of them zero, the least of the tensor: a scale divides."""
     CONSTANT_ROWS = 5
     """Some rows along the last dimension are filled with one of their values, of median size.  Not every second row:
     then the keys of an attention would be equal, and published kernels that invert a triangular matrix by its powers
@@ -113,7 +113,7 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
     if variant == Variant.SIGN_MIXED:
         return x if x.min() >= 0 or x.max() <= 0 else torch.where(torch.rand_like(x) < 0.5, x, -x)
     if variant == Variant.SPARSE:
-        return torch.where(torch.rand_like(x) < 0.1, x, torch.zeros_like(x))
+        return torch.where(torch.rand_like(x) < 0.1, x, _least(x))
     if variant == Variant.CONSTANT_ROWS:
         return _with_constant_rows(x)
     if variant == Variant.RESAMPLED:
@@ -130,6 +130,12 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
     elif x.numel() >= 4:
         changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = float("nan")
     return changed
+
+
+def _least(x: torch.Tensor) -> torch.Tensor:
+    """Zero, or the number nearest to zero of a tensor without zeros whose numbers have one sign."""
+    low, high = x.amin(), x.amax()
+    return torch.where(low > 0, low, torch.where(high < 0, high, torch.zeros_like(low)))
 
 
 def _spread(x: torch.Tensor) -> torch.Tensor:

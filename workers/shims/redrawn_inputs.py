@@ -1,0 +1,228 @@
+"""GENERATE: inputs that are the same in every draw, drawn anew.
+
+* Sorted integers (offsets) stay sorted between the same ends; equal ones (the length of every sequence) are drawn
+  between half of the value and the value; other integers are permuted along a dimension.  Segments described by two
+  lists stay disjoint.
+* Of a mask of equal values an eighth is inverted.
+* Floating-point inputs of equal values (an initial state of zeros, a weight of ones) and numbers (a gate of zero, a
+  temperature) are drawn around that value; the rows of one with two values (a unit matrix) are permuted.
+
+If the reference does not run on all of them together, those are kept on which it runs alone.  This does not guard
+against equal integers that add up to the length of an input (sizes of groups), positions without a gap (`arange`), and
+integers outside of tensors, which shapes may depend on."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+from workers.protocol import input_domain, layout
+
+REDRAWN_BYTES = 64 << 20
+"""Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU first: there an index out of range
+raises, while on a GPU it ends the process and every evaluation of the problem."""
+
+TURNED = 1 / 8
+"""Share of the elements of a mask of equal values that is inverted."""
+
+ABOUT = 0.2
+"""Standard deviation of the logarithm of the factor on equal values; zeros are replaced by standard normal values.  A
+single number moves by a factor of at least exp(ABOUT), or from zero to a number between OPENED."""
+
+OPENED = (0.1, 0.9)
+
+LARGEST_VALUE = 1e6
+"""Largest floating-point value that is redrawn; larger ones stand for infinity, such as a mask's −1e9."""
+
+Call = Callable[[Any, list[Any]], Any]
+
+
+def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
+    """The inputs with the leaves at these indices drawn anew; draws from torch's seeded generator."""
+    leaves = list(layout.values(inputs))
+    return with_leaves(inputs, _related(leaves, [_redrawn(x) if at in some else x for at, x in enumerate(leaves)]))
+
+
+def fixed(inputs: list[Any], others: list[Any]) -> frozenset[int]:
+    """Indices of the leaves that are the same in two draws and could be others."""
+    leaves = list(layout.values(inputs))
+    pairs = enumerate(zip(leaves, layout.values(others), strict=True))
+    sizes = {size for x in leaves if isinstance(x, torch.Tensor) for size in x.shape}
+    return frozenset(at for at, (x, y) in pairs if _is_choice(x) and layout.same([x], [y]) and _may_differ(x, sizes))
+
+
+def _is_choice(x: Any) -> bool:
+    if not isinstance(x, torch.Tensor):
+        return isinstance(x, float)
+    return not x.is_complex() and x.numel() > 0 and (not x.is_floating_point() or x.itemsize > 1)
+
+
+def _may_differ(x: Any, sizes: Collection[int]) -> bool:
+    """Test whether another value with the same structure exists.  `sizes`: those of all inputs."""
+    if isinstance(x, float):
+        return abs(x) < LARGEST_VALUE
+    if x.is_floating_point():
+        if _is_uniform(x):
+            is_small = abs(float(x.flatten()[0])) < LARGEST_VALUE
+            return is_small and (int(x.numel()) == 1 or not input_domain.are_normed(x))
+        return x.dim() > 1 and _has_two_values(x)
+    if x.dtype == torch.bool:
+        return int(x.numel()) > 1
+    if _is_uniform(x):
+        return int(x.flatten()[0]) >= 0 and int(x.sum()) not in sizes
+    return not _is_sorted(x) or _room(x) > 0
+
+
+def _may_be_index(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and not x.is_floating_point()
+
+
+def _has_two_values(x: torch.Tensor) -> bool:
+    least, most = x.amin(), x.amax()
+    either: torch.Tensor = (x == least) | (x == most)
+    return bool(either.all())
+
+
+def _is_uniform(x: torch.Tensor) -> bool:
+    return bool((x == x.flatten()[0]).all())
+
+
+def _varying(x: torch.Tensor) -> int:
+    """The first dimension along which not all slices are equal."""
+    return next(dim for dim in range(x.dim()) if not bool((x == x.narrow(dim, 0, 1)).all()))
+
+
+def _is_sorted(x: torch.Tensor) -> bool:
+    return x.dim() == 1 and x.dtype != torch.bool and bool((x[1:] >= x[:-1]).all())
+
+
+def _room(x: torch.Tensor) -> int:
+    """Number of integers between the ends of a sorted tensor, beyond the number of its inner elements."""
+    return max(0, int(x[-1]) - int(x[0]) - 1 - max(0, len(x) - 2)) if len(x) > 2 else 0
+
+
+def _redrawn(x: Any) -> Any:
+    if isinstance(x, float):
+        return float(_moved_number(torch.tensor(x, dtype=torch.float64)))
+    if x.is_floating_point() and _is_uniform(x):
+        return _moved_number(x) if x.numel() == 1 else _about(x)
+    if x.is_floating_point() or x.dtype == torch.bool or not _is_uniform(x):
+        return _turned(x) if _is_uniform(x) else _permuted(x)
+    highest = int(x.flatten()[0])
+    return _turned(x) if highest < 2 else torch.randint_like(x, highest // 2, highest + 1)
+
+
+def _about(x: torch.Tensor) -> torch.Tensor:
+    """Values around equal ones."""
+    noise = torch.randn_like(x)
+    return x * (ABOUT * noise).exp() if bool(x.flatten()[0]) else noise
+
+
+def _moved_number(x: torch.Tensor) -> torch.Tensor:
+    """A number at some distance from this one; one between 0 and 1 stays there."""
+    before = float(x)
+    if not before:
+        return OPENED[0] + (OPENED[1] - OPENED[0]) * torch.rand_like(x)
+    away = ABOUT * (1 + torch.randn_like(x).abs())
+    falls = 0 < before <= 1 or bool(torch.rand(()) < 0.5)
+    return x * (-away if falls else away).exp()
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    """A mask of equal values, zeros or ones, with some of them inverted, one at least."""
+    inverted = torch.rand(x.shape, device=x.device) < TURNED
+    inverted.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
+    return x ^ inverted
+
+
+def _permuted(x: torch.Tensor) -> torch.Tensor:
+    """Rows in another order; sorted integers anew, between the same ends."""
+    if x.is_floating_point() or not _is_sorted(x):
+        along = _varying(x)
+        return x.index_select(along, torch.randperm(x.shape[along], device=x.device))
+    first, last, inside = int(x[0]), int(x[-1]), len(x) - 2
+    strict = bool((x[1:] > x[:-1]).all())
+    if strict and last - first < 1 << 24:
+        drawn = torch.randperm(last - first - 1, device=x.device)[:inside] + first + 1
+    else:
+        drawn = torch.randint(first, last + 1, (inside,), device=x.device)
+    return torch.cat((x[:1], drawn.sort().values.to(x.dtype), x[-1:]))
+
+
+def _related(before: list[Any], after: list[Any]) -> list[Any]:
+    """The redrawn leaves.  Two integer tensors keep their original values if redrawing would break a relation between
+    them: disjoint segments given by starts and lengths, or starts before ends."""
+    lists = [at for at, x in enumerate(before) if _is_list(x)]
+    for one, other in itertools.permutations(lists, 2):
+        if len(before[one]) != len(before[other]) or (after[one] is before[one] and after[other] is before[other]):
+            continue
+        if any(holds(before[one], before[other]) and not holds(after[one], after[other]) for holds in RELATIONS):
+            after = [
+                old if at in (one, other) else new for at, (old, new) in enumerate(zip(before, after, strict=True))
+            ]
+    return after
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dim() == 1 and len(x) > 1 and _is_integer(x)
+
+
+def _is_integer(x: torch.Tensor) -> bool:
+    return not x.is_floating_point() and not x.is_complex() and x.dtype != torch.bool
+
+
+def _are_apart(starts: torch.Tensor, lengths: torch.Tensor) -> bool:
+    return bool((lengths >= 0).all()) and bool((starts[:-1] + lengths[:-1] <= starts[1:]).all())
+
+
+def _lie_before(starts: torch.Tensor, ends: torch.Tensor) -> bool:
+    return bool((starts <= ends).all())
+
+
+RELATIONS = (_are_apart, _lie_before)
+
+
+def standing(call: Call, model: Any, inputs: list[Any], some: frozenset[int], device: torch.device) -> frozenset[int]:
+    """Indices, among these of leaves, that may be redrawn: all, if the reference runs on all of them redrawn; else each
+    on which it runs alone.  Integers are tried on the CPU: there an index out of range raises."""
+    leaves = list(layout.values(inputs))
+    is_moved = device.type != "cpu" and any(_may_be_index(leaves[at]) for at in some)
+    if not some or (is_moved and bytes_of(inputs) > REDRAWN_BYTES):
+        return frozenset()
+    twin = model
+    if is_moved:
+        host = torch.device("cpu")
+        twin = copy.deepcopy(model).to(host) if isinstance(model, torch.nn.Module) else model
+        leaves = [x.to(host) if isinstance(x, torch.Tensor) else x for x in leaves]
+
+    def stands(these: frozenset[int]) -> bool:
+        try:
+            call(twin, copy.deepcopy(redrawn(with_leaves(inputs, leaves), these)))
+        except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
+            return False
+        return True
+
+    return some if stands(some) else frozenset(at for at in some if len(some) > 1 and stands(frozenset({at})))
+
+
+def bytes_of(inputs: list[Any]) -> int:
+    """Bytes of all tensors."""
+    return sum(x.nbytes for x in layout.values(inputs) if isinstance(x, torch.Tensor))
+
+
+def with_leaves(inputs: list[Any], leaves: list[Any]) -> list[Any]:
+    """The structure of `inputs` with other leaves, in the order of layout.values."""
+    remaining = iter(leaves)
+
+    def rebuilt(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: rebuilt(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(map(rebuilt, value))
+        return next(remaining) if isinstance(value, torch.Tensor | bool | int | float) else value
+
+    return list(map(rebuilt, inputs))
