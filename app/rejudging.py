@@ -39,7 +39,7 @@ class Rejudged:
 
 
 def rejudge(
-    connection: Connection, stored: evaluations.Stored, policy: Policy | None = None, *, dry_run: bool = False
+    connection: Connection, stored: evaluations.StoredEvaluation, policy: Policy | None = None, *, dry_run: bool = False
 ) -> Rejudged:
     """Judge under `policy`, by default the newest version of the last verdict's policy, in the caller's transaction.
 

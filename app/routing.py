@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from app.domain.device import Place
+from app.domain.device import DeviceId
 
 EVALUATE = "job.evaluate"
 """Task: evaluate the job that is due on the worker's device."""
@@ -59,7 +59,7 @@ def tasks_of(queue: str) -> tuple[str, ...]:
     return (CALL, DECIDE) if queue.startswith(f"{GENERATE}.") else (EVALUATE,)
 
 
-def served(place: Place) -> dict[str, str | None]:
+def served(place: DeviceId) -> dict[str, str | None]:
     """The queues of the worker of one device, with the pin that the jobs of each have."""
     pins = (None, place.node, place.device)
     return {queue_for(place.device_class, pin): pin for pin in pins}

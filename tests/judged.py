@@ -16,7 +16,7 @@ from workers.shims import equivalent_answers, true_answer
 
 def checked(
     model: Any, inputs: list[Any], answer: Any, rule: correctness.Rule = correctness.DEFAULT_RULE
-) -> list[correctness.Compared]:
+) -> list[correctness.ComparedOutput]:
     """Each output of one call, compared as an evaluation does; the model runs on the inputs' device."""
     with torch.no_grad():
         own = model(*inputs)
@@ -48,7 +48,7 @@ def is_right(model: Any, inputs: list[Any], answer: Any) -> bool:
 
 def _compared(
     got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], own: Sequence[torch.Tensor], rule: correctness.Rule
-) -> list[correctness.Compared]:
+) -> list[correctness.ComparedOutput]:
     return [
         correctness.outputs(
             mine.reshape(1, -1),

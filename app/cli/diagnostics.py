@@ -45,7 +45,7 @@ SELFTEST_TIMEOUT_S = 60.0
 WEB_TIMEOUT_S = 5.0
 
 
-class Outcome(StrEnum):
+class CheckStatus(StrEnum):
     """Outcome of a check."""
 
     OK = "ok"
@@ -61,7 +61,7 @@ class Check:
     """One checked item."""
 
     name: str
-    outcome: Outcome
+    outcome: CheckStatus
     found: str
     todo: str = ""
 
@@ -78,7 +78,7 @@ def run(settings: Settings) -> Checks:
     try:
         running = located(settings)
     except ServicesNotRunningError as error:
-        yield Check(name="services", outcome=Outcome.FAIL, found=str(error), todo="assay up")
+        yield Check(name="services", outcome=CheckStatus.FAIL, found=str(error), todo="assay up")
         return
     with Client(running) as client:
         yield from _database(client)
@@ -89,7 +89,7 @@ def run(settings: Settings) -> Checks:
 
 
 def _judged(name: str, found: str, *, fail: bool = False, warn: bool = False, todo: str = "") -> Check:
-    outcome = Outcome.FAIL if fail else Outcome.WARN if warn else Outcome.OK
+    outcome = CheckStatus.FAIL if fail else CheckStatus.WARN if warn else CheckStatus.OK
     return Check(name=name, outcome=outcome, found=found, todo=todo if fail or warn else "")
 
 
@@ -124,10 +124,10 @@ def _gpu() -> Checks:
     try:
         listed = gpus.listed()
     except gpus.NvidiaSmiError as error:
-        yield Check(name="gpu", outcome=Outcome.FAIL, found=str(error), todo="look at `nvidia-smi` and `dmesg`")
+        yield Check(name="gpu", outcome=CheckStatus.FAIL, found=str(error), todo="look at `nvidia-smi` and `dmesg`")
         return
     if not listed:
-        yield Check(name="gpu", outcome=Outcome.SKIP, found="no NVIDIA GPU: this machine serves the class cpu")
+        yield Check(name="gpu", outcome=CheckStatus.SKIP, found="no NVIDIA GPU: this machine serves the class cpu")
         return
     torch = _version("torch") or ""
     yield _judged(
@@ -148,7 +148,7 @@ def _sandbox() -> Checks:
         last = type(error).__name__ if isinstance(error, subprocess.TimeoutExpired) else done.stderr.strip()[-300:]
         yield Check(
             name="sandbox",
-            outcome=Outcome.FAIL,
+            outcome=CheckStatus.FAIL,
             found=f"the self-test did not run: {last}",
             todo="this host cannot evaluate: python -m workers.sandbox.selftest",
         )
@@ -193,7 +193,7 @@ def _database(client: Client) -> Checks:
             now = datetime.now(UTC)
     except DatabaseUnavailableError as error:
         yield Check(
-            name="database", outcome=Outcome.FAIL, found=str(error), todo="start PostgreSQL; see ASSAY_DATABASE_URL"
+            name="database", outcome=CheckStatus.FAIL, found=str(error), todo="start PostgreSQL; see ASSAY_DATABASE_URL"
         )
         return
     major = int(facts.server.split(".")[0])
@@ -254,7 +254,7 @@ def _broker(client: Client) -> Checks:
     try:
         facts = broker.describe(client.broker)
     except BrokerUnavailableError as error:
-        yield Check(name="broker", outcome=Outcome.FAIL, found=str(error), todo="start Redis; see ASSAY_BROKER_URL")
+        yield Check(name="broker", outcome=CheckStatus.FAIL, found=str(error), todo="start Redis; see ASSAY_BROKER_URL")
         return
     version = tuple(int(part) for part in str(facts["redis_version"]).split(".")[:2])
     policy = facts.get("maxmemory_policy")
@@ -271,7 +271,7 @@ def _broker(client: Client) -> Checks:
     if failed:
         yield Check(
             name="broker writes",
-            outcome=Outcome.FAIL,
+            outcome=CheckStatus.FAIL,
             found=f"{', '.join(failed)}: not ok; it refuses messages",
             todo="make room where its data are",
         )
@@ -295,14 +295,14 @@ def _work(client: Client) -> Checks:
         if device.state in CLOSED:
             yield Check(
                 name=f"device {device.device}",
-                outcome=Outcome.WARN,
+                outcome=CheckStatus.WARN,
                 found=f"{device.state}: {device.reason} ({device.changed_by})",
                 todo=f"when that is mended: assay workers resume {device.device}",
             )
         elif device.faults:
             yield Check(
                 name=f"device {device.device}",
-                outcome=Outcome.WARN,
+                outcome=CheckStatus.WARN,
                 found=f"{device.faults} evaluations in a row failed by infrastructure faults, none has succeeded since",
                 todo="read its worker's log; after some more it is quarantined",
             )
@@ -310,7 +310,7 @@ def _work(client: Client) -> Checks:
     if refused:
         yield Check(
             name="messages",
-            outcome=Outcome.WARN,
+            outcome=CheckStatus.WARN,
             found=f"{refused} refused by workers: not of Assay's making",
             todo="find the other writers of Redis (ASSAY_BROKER_URL), and the workers' logs",
         )

@@ -8,10 +8,10 @@ import click
 from rich.text import Text
 
 from app.cli import diagnostics, errors, output
-from app.cli.diagnostics import Check, Outcome
+from app.cli.diagnostics import Check, CheckStatus
 from app.settings import Settings
 
-_STYLES = {Outcome.OK: "green", Outcome.WARN: "yellow", Outcome.FAIL: "bold red", Outcome.SKIP: "dim"}
+_STYLES = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red", CheckStatus.SKIP: "dim"}
 
 
 @click.command("doctor", short_help="Check everything and name remedies.")
@@ -36,7 +36,7 @@ def command(ctx: click.Context, as_json: bool, strict: bool) -> None:
         checks.append(check)
         if not as_json:
             output.out().print(_line(check))
-    bad = {Outcome.FAIL, Outcome.WARN} if strict else {Outcome.FAIL}
+    bad = {CheckStatus.FAIL, CheckStatus.WARN} if strict else {CheckStatus.FAIL}
     failed = [check for check in checks if check.outcome in bad]
     if as_json:
         output.json_out({"ok": not failed, "checks": [asdict(check) for check in checks]})

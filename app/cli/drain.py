@@ -15,7 +15,7 @@ from app.store import jobs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Drained:
     """Jobs of one `assay eval --pending`."""
 
     ended: Counter[str]
@@ -24,7 +24,7 @@ class Outcome:
     """Device class or device without a worker → jobs that still wait for one."""
 
 
-def run(settings: Settings, only: str | None = None) -> Outcome:
+def run(settings: Settings, only: str | None = None) -> Drained:
     """Wait for the queued jobs that a worker can run; `only`: those of this device class or device.
 
     Without a worker on the CPU, one is started for as long as it takes; jobs for other devices wait where there is
@@ -54,10 +54,10 @@ def run(settings: Settings, only: str | None = None) -> Outcome:
             [result] = client.results([job_id])
             found[str(result["status"] or result["state"])] += 1
             bar.advance(task)
-    return Outcome(ended=found, waiting=dict(left))
+    return Drained(ended=found, waiting=dict(left))
 
 
-def report(outcome: Outcome, *, as_json: bool) -> None:
+def report(outcome: Drained, *, as_json: bool) -> None:
     """Print the counts; jobs without a worker on standard error, too."""
     found = outcome.ended
     for name, count in outcome.waiting.items():
@@ -71,7 +71,7 @@ def report(outcome: Outcome, *, as_json: bool) -> None:
         click.echo(f"{found.total()} jobs: {listed}")
 
 
-def exit_code(outcome: Outcome) -> int:
+def exit_code(outcome: Drained) -> int:
     """3 where a job failed by a fault of the service, or none of the jobs could be run; else 0."""
     if outcome.ended[JobState.FAILED] or (outcome.waiting and not outcome.ended):
         return errors.INFRASTRUCTURE

@@ -152,7 +152,7 @@ def _report(tally: Tally, *, dry_run: bool) -> None:
         click.echo(f"{'would be' if dry_run else 'now'} stale: datasets {', '.join(sorted(map(str, tally.stale)))}")
 
 
-def _wanted(database: Database, evaluation_ids: tuple[UUID, ...]) -> list[evaluations.Stored]:
+def _wanted(database: Database, evaluation_ids: tuple[UUID, ...]) -> list[evaluations.StoredEvaluation]:
     found = []
     with database.begin() as connection:
         for evaluation_id in evaluation_ids:
@@ -164,7 +164,7 @@ def _wanted(database: Database, evaluation_ids: tuple[UUID, ...]) -> list[evalua
 
 
 def _judge(
-    database: Database, stored: evaluations.Stored, wanted: Policy | None, tally: Tally, *, dry_run: bool
+    database: Database, stored: evaluations.StoredEvaluation, wanted: Policy | None, tally: Tally, *, dry_run: bool
 ) -> None:
     """Take one evaluation into account; a failure is noted where a detector raises."""
     try:

@@ -29,7 +29,7 @@ PROCESSED = "processed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class ComparedRun:
     """Calls of a run with both sides."""
 
     run: str
@@ -121,7 +121,9 @@ def command(
     output.table_out(_outcome_table(outcomes))
 
 
-def _compared(connection: Connection, name: str, file: Path | None, declared: Declared, *, partial: bool) -> Compared:
+def _compared(
+    connection: Connection, name: str, file: Path | None, declared: Declared, *, partial: bool
+) -> ComparedRun:
     run = _run(connection, name)
     calls = list(logprobs.of_run(connection, run))
     sampled = [call for call in calls if call.logprobs is not None]
@@ -144,7 +146,7 @@ def _compared(connection: Connection, name: str, file: Path | None, declared: De
     pairs = [Pair(train=values, rollout=call.logprobs or []) for call, values in both]
     turns = {one.turn_id: one for one in turn_rewards.of_runs(connection, [run])}
     rewarded = [turn_credits.turn_of(turns[call.turn_id], declared.reward) for call, _ in both]
-    return Compared(
+    return ComparedRun(
         run=run,
         calls=[call for call, _ in both],
         pairs=pairs,
@@ -166,7 +168,7 @@ def _run(connection: Connection, name: str) -> str:
         raise BadInputError(f"expected the name of a run, or the name or id of a collection, got {name!r}") from None
 
 
-def _json(found: Compared, figures: dict[str, float], outcomes: Sequence[Rejected]) -> dict[str, Any]:
+def _json(found: ComparedRun, figures: dict[str, float], outcomes: Sequence[Rejected]) -> dict[str, Any]:
     return {
         "run": found.run,
         "calls": len(found.calls),
@@ -186,7 +188,7 @@ def _outcome(one: Rejected) -> dict[str, Any]:
     return bounds | found
 
 
-def _metrics_table(found: Compared, figures: dict[str, float]) -> Table:
+def _metrics_table(found: ComparedRun, figures: dict[str, float]) -> Table:
     tokens = sum(turn.tokens for turn in found.turns)
     counts = f"{len(found.turns)} turns, {tokens} tokens"
     if found.unmatched or found.silent:

@@ -138,7 +138,7 @@ def record(settings: Settings, /, file: Path, directory: Path | None, as_json: b
         click.echo(f"{len(rows)} rows of {output.safe(on.device_name)}: {known} of problems that are here")
 
 
-def _recorded(file: Path) -> tuple[list[sweep.Row], checks.Device, datetime]:
+def _recorded(file: Path) -> tuple[list[sweep.SweepRow], checks.Device, datetime]:
     """Raises BadInputError."""
     try:
         report = json.loads(file.read_bytes())
@@ -206,9 +206,9 @@ def _submit(client: Client, chosen: Sequence[Problem], gpu: str, options: JobOpt
     return [by_problem[problem.reference_sha256] for problem in chosen]
 
 
-def _gathered(client: Client, job_ids: Sequence[UUID], worker: services.Worker) -> list[sweep.Row]:
+def _gathered(client: Client, job_ids: Sequence[UUID], worker: services.Worker) -> list[sweep.SweepRow]:
     """Rows in the order of the jobs, each of which is waited for; remarks as they come."""
-    found: dict[UUID, sweep.Row] = {}
+    found: dict[UUID, sweep.SweepRow] = {}
     with output.progress("checking") as bar:
         task = bar.add_task("problems", total=len(set(job_ids)))
         for job_id in submit_options.over(client, job_ids, worker.check):
@@ -220,14 +220,14 @@ def _gathered(client: Client, job_ids: Sequence[UUID], worker: services.Worker) 
     return [found[job_id] for job_id in dict.fromkeys(job_ids)]
 
 
-def _exit_code(rows: Sequence[sweep.Row]) -> int:
+def _exit_code(rows: Sequence[sweep.SweepRow]) -> int:
     outcomes = {row.outcome for row in rows}
     if "our fault" in outcomes:
         return errors.INFRASTRUCTURE
     return errors.NO if outcomes & {"accused", "blamed"} else errors.OK
 
 
-def _print(rows: Sequence[sweep.Row], said: dict[str, Any]) -> None:
+def _print(rows: Sequence[sweep.SweepRow], said: dict[str, Any]) -> None:
     """A line a problem, then the summary."""
     out = output.out()
     columns = (
@@ -265,14 +265,14 @@ def _word(outcome: str) -> str:
     return f"[{style}]{outcome}[/]"
 
 
-def _speedup(row: sweep.Row) -> str:
+def _speedup(row: sweep.SweepRow) -> str:
     if row.speedup is None:
         return "–"
     off = "" if row.holds_one else " (1.0 is outside)"
     return f"{row.speedup:.3f} \\[{row.ci_low:.3f}, {row.ci_high:.3f}]{off}"
 
 
-def _why(row: sweep.Row) -> str:
+def _why(row: sweep.SweepRow) -> str:
     if row.error_kind:
         return f"{row.error_kind}: {' '.join((row.error or '').split())[: sweep.SHOWN_CHARS]}"
     return ", ".join(row.findings)

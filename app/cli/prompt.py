@@ -15,7 +15,7 @@ from app.domain.collection.templates import Template
 from app.domain.request import RequestError
 from app.settings import Settings
 from app.store import prompt_templates
-from app.store.prompt_templates import Stored
+from app.store.prompt_templates import StoredTemplate
 
 SHORT = 12
 kind_option = click.option(
@@ -59,7 +59,7 @@ def show(settings: Settings, name: str, kind: str, as_json: bool) -> None:
     """Print the template NAME, or NAME@HASH for one version."""
     template = _found(settings, name, kind)
     if as_json:
-        output.json_out(_row(Stored(template=template, created_at=None)))
+        output.json_out(_row(StoredTemplate(template=template, created_at=None)))
     else:
         click.echo(output.safe(template.body))
 
@@ -105,7 +105,7 @@ def _short(template: Template) -> str:
     return f"{template.name}@{template.sha256[:SHORT]}"
 
 
-_COLUMNS: dict[str, Callable[[Stored], output.Cell]] = {
+_COLUMNS: dict[str, Callable[[StoredTemplate], output.Cell]] = {
     "name": lambda one: one.template.name,
     "kind": lambda one: one.template.kind,
     "hash": lambda one: one.template.sha256[:SHORT],
@@ -114,7 +114,7 @@ _COLUMNS: dict[str, Callable[[Stored], output.Cell]] = {
 }
 
 
-def _row(one: Stored) -> dict[str, Any]:
+def _row(one: StoredTemplate) -> dict[str, Any]:
     template = one.template
     return {
         "name": template.name,

@@ -14,7 +14,7 @@ from app.cli import errors, output, services, where_option
 from app.domain import filter_language as filters
 from app.domain import metrics
 from app.domain.intervals import Interval
-from app.domain.metrics import Counted, Operator, Outcome, Report, Share
+from app.domain.metrics import Counted, MetricSample, Operator, Report, Share
 from app.settings import Settings
 from app.store import metric_inputs
 from app.store.metric_inputs import Attempted
@@ -108,7 +108,7 @@ def command(
 
 def _grouped(
     found: Sequence[Attempted], by: Sequence[str], turn: str
-) -> list[tuple[str, list[Outcome], metrics.HackRates]]:
+) -> list[tuple[str, list[MetricSample], metrics.HackRates]]:
     """(Name, samples, hack rates) of each group, by name."""
     groups: dict[str, list[Attempted]] = {}
     for one in found:
@@ -140,7 +140,7 @@ def _shown(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _table(reports: Sequence[tuple[Report, Sequence[Outcome], metrics.HackRates]], counted: Counted) -> Table:
+def _table(reports: Sequence[tuple[Report, Sequence[MetricSample], metrics.HackRates]], counted: Counted) -> Table:
     first = reports[0][0]
     table = Table("", f"samples ({counted})", "problems", box=None, pad_edge=False, header_style="dim")
     for p in first.fast:
@@ -172,7 +172,7 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-def _json(report: Report, _: Sequence[Outcome], hacks: metrics.HackRates, counted: Counted) -> dict[str, Any]:
+def _json(report: Report, _: Sequence[MetricSample], hacks: metrics.HackRates, counted: Counted) -> dict[str, Any]:
     intervals = report.intervals
     return {
         "group": report.name,

@@ -64,7 +64,7 @@ def add(
 ) -> None:
     """Review EVALUATION.  `clean`, `hack`, `leak` and `bug` override the detectors from now on; datasets that rest on a
     label that changes become stale (`assay datasets --stale`)."""
-    said = reviews.Said(label=Opinion(label), reason=reason, hack_type=hack_type, second_opinion=second_opinion)
+    said = reviews.GivenReview(label=Opinion(label), reason=reason, hack_type=hack_type, second_opinion=second_opinion)
     with services.client(settings) as client, client.database.begin() as connection:
         review_id = reviews.add(connection, _reviewer(), evaluation, said)
     click.echo(review_id)

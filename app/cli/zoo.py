@@ -115,7 +115,7 @@ def _evaluated(
     submissions = [submit_options.checked(_submission(case, device_class, policy)) for case in chosen]
     handles = client.submit_many(submissions)
     case_of = {handle.job_id: case for handle, case in zip(handles, chosen, strict=True)}
-    found: dict[str, score.Outcome] = {}
+    found: dict[str, score.ZooResult] = {}
     with output.progress("evaluating") as bar:
         task = bar.add_task("candidates", total=len(chosen))
         for job_id in submit_options.over(client, list(case_of), worker.check):

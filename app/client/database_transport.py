@@ -117,7 +117,7 @@ class Local:
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
         """Results from the database."""
-        found: dict[UUID, evaluations.Outcome] = {}
+        found: dict[UUID, evaluations.JobRecord] = {}
         for start in range(0, len(job_ids), BATCH):
             with self.database.read() as connection:
                 found |= evaluations.outcomes(connection, job_ids[start : start + BATCH])
@@ -196,7 +196,7 @@ class Local:
         check_known(pending, states)
         return {job_id for job_id, state in states.items() if state in TERMINAL}
 
-    def _url(self, outcome: evaluations.Outcome) -> str | None:
+    def _url(self, outcome: evaluations.JobRecord) -> str | None:
         """Where people look at it."""
         if outcome.evaluation_id is None:
             return None

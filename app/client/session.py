@@ -28,7 +28,7 @@ from app.client.submission import Submission, as_problem
 from app.domain.collection import spec as specs
 from app.domain.collection import templates, texts
 from app.domain.collection.call import CallError, End, ErrorKind, ModelAnswer, Usage
-from app.domain.collection.dialogue import Attempt, Dialogue
+from app.domain.collection.dialogue import Dialogue, EndedAttempt
 from app.domain.collection.ends import UNFINISHED, StopReason
 from app.domain.collection.spec import Spec
 from app.domain.collection.templates import Template
@@ -215,7 +215,7 @@ class KernelSession:
             self._turns.append((attempt.turn, follows))
         return self._told(attempt)
 
-    def _told(self, attempt: Attempt) -> Step:
+    def _told(self, attempt: EndedAttempt) -> Step:
         outcome = attempt.outcome
         step = Step(
             feedback=attempt.feedback,

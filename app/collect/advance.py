@@ -20,7 +20,7 @@ from app.domain.problem import Problem
 from app.domain.result import Result
 from app.store import evaluations
 from app.store.collection import ledger, lifecycle, trees
-from app.store.collection.trees import Attempt, Due, NewNode, Rollout
+from app.store.collection.trees import AttemptNode, Due, NewNode, Rollout
 from app.store.database import Connection, Database
 
 
@@ -74,7 +74,7 @@ def _advance(connection: Connection, rollout: Rollout) -> Step:
     return step
 
 
-def _decided(connection: Connection, rollout: Rollout, attempts: Sequence[Attempt], bill: Bill) -> Step:
+def _decided(connection: Connection, rollout: Rollout, attempts: Sequence[AttemptNode], bill: Bill) -> Step:
     if rollout.stop_reason is not None or rollout.state is CollectionState.STOPPED:
         return Step()
     if rollout.state is CollectionState.PAUSED:
@@ -92,7 +92,7 @@ def _grow(
     connection: Connection,
     rollout: Rollout,
     problem: Problem,
-    attempts: Sequence[Attempt],
+    attempts: Sequence[AttemptNode],
     tree: Tree,
     decision: Decision,
 ) -> list[Due]:
@@ -112,7 +112,9 @@ def _grow(
     return trees.add(connection, rollout, new)
 
 
-def _completed(connection: Connection, rollout: Rollout, found: Sequence[Attempt]) -> tuple[list[Attempt], Bill]:
+def _completed(
+    connection: Connection, rollout: Rollout, found: Sequence[AttemptNode]
+) -> tuple[list[AttemptNode], Bill]:
     """The attempts, with outcomes if the evaluation is over, and their cost."""
     over = [each for each in found if each.state is NodeState.EVALUATING and each.job_over and each.job_id]
     if not over:
@@ -127,7 +129,7 @@ def _completed(connection: Connection, rollout: Rollout, found: Sequence[Attempt
     return [done.get(each.node_id, each) for each in found], bill
 
 
-def _complete(connection: Connection, rollout: Rollout, attempt: Attempt, result: Result) -> Attempt:
+def _complete(connection: Connection, rollout: Rollout, attempt: AttemptNode, result: Result) -> AttemptNode:
     spec, turn = rollout.spec, attempt.node.turn
     ending = End(attempt.ending or End.UNKNOWN)
     outcome = outcomes.judged(

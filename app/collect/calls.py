@@ -22,7 +22,7 @@ from app.domain.collection.budgets import spent as spent_by
 from app.domain.collection.call import CallError, EndpointConfig, ModelAnswer, ModelRequest, Retry
 from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
-from app.domain.collection.tree import Outcome
+from app.domain.collection.tree import AttemptResult
 from app.domain.job import TERMINAL, JobState
 from app.store import jobs
 from app.store.collection import calls, claims, conversations, ledger, lifecycle, messages, trees
@@ -57,7 +57,7 @@ class NotNow(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredAnswer:
     """Work that a stored answer makes due."""
 
     jobs: Sequence[jobs.Queued] = ()
@@ -176,12 +176,12 @@ def _refused(connection: Connection, refused: RefusedError) -> list[Due]:
     if refused.fit is Fit.WAIT:
         claims.postpone(connection, ready.node_id, NO_ROOM_S * random.uniform(0.5, 1.5))  # noqa: S311 (a pause)
         return []
-    claims.refuse(connection, ready.node_id, Outcome(fault=StopReason.BUDGET, detail=refused.what))
+    claims.refuse(connection, ready.node_id, AttemptResult(fault=StopReason.BUDGET, detail=refused.what))
     trees.mark_due(connection, ready.rollout_id)
     return [Due(row_id=ready.rollout_id, endpoint=ready.spec.endpoint)]
 
 
-def _answered(connection: Connection, prepared: Prepared, held: Held, answer: ModelAnswer) -> Stored:
+def _answered(connection: Connection, prepared: Prepared, held: Held, answer: ModelAnswer) -> StoredAnswer:
     ready, most = prepared.claimed.ready, prepared.claimed.most
     spec, problem = ready.spec, known.problem(connection, ready.problem_id)
     said = calls.record(connection, prepared.claimed, answer)
@@ -214,25 +214,27 @@ def _answered(connection: Connection, prepared: Prepared, held: Held, answer: Mo
     if state in TERMINAL:
         return _over(connection, ready, most, used)
     _settle(connection, ready, most, used, kept)
-    return Stored(jobs=queued)
+    return StoredAnswer(jobs=queued)
 
 
-def _unevaluated(spec: Spec, held: Held, answer: ModelAnswer, used: Amounts) -> Outcome:
+def _unevaluated(spec: Spec, held: Held, answer: ModelAnswer, used: Amounts) -> AttemptResult:
     """Outcome of an answer that has nothing to evaluate, or comes too late for it."""
     tokens, cost_usd = held.tokens + used.tokens, held.cost_usd + used.usd
     if held.stopped:
-        return Outcome(fault=StopReason.STOPPED, tokens=tokens, cost_usd=cost_usd)
+        return AttemptResult(fault=StopReason.STOPPED, tokens=tokens, cost_usd=cost_usd)
     return outcomes.without_code(end=answer.end, scored_by=spec.reward, tokens=tokens, cost_usd=cost_usd)
 
 
-def _over(connection: Connection, ready: Ready, most: Amounts, used: Amounts) -> Stored:
+def _over(connection: Connection, ready: Ready, most: Amounts, used: Amounts) -> StoredAnswer:
     """The attempt needs no evaluation: its rollout is due."""
     trees.mark_due(connection, ready.rollout_id)
     _settle(connection, ready, most, used, Amounts())
-    return Stored(decisions=[Due(row_id=ready.rollout_id, endpoint=ready.spec.endpoint)])
+    return StoredAnswer(decisions=[Due(row_id=ready.rollout_id, endpoint=ready.spec.endpoint)])
 
 
-def _failed(connection: Connection, prepared: Prepared, held: Held, answer: ModelAnswer, error: CallError) -> Stored:
+def _failed(
+    connection: Connection, prepared: Prepared, held: Held, answer: ModelAnswer, error: CallError
+) -> StoredAnswer:
     ready, most = prepared.claimed.ready, prepared.claimed.most
     calls.record(connection, prepared.claimed, answer)
     used = spent_by(answer, most)
@@ -246,14 +248,14 @@ def _failed(connection: Connection, prepared: Prepared, held: Held, answer: Mode
         tokens, cost_usd = held.tokens + used.tokens, held.cost_usd + used.usd
         outcome = outcomes.failed(error, tokens=tokens, cost_usd=cost_usd)
         if held.stopped:
-            outcome = Outcome(fault=StopReason.STOPPED, tokens=tokens, cost_usd=cost_usd)
+            outcome = AttemptResult(fault=StopReason.STOPPED, tokens=tokens, cost_usd=cost_usd)
         calls.failed(connection, ready.node_id, outcome, spent=used)
         return _over(connection, ready, most, used)
     _settle(connection, ready, most, used, Amounts())
     if error.kind in outcomes.CAMPAIGN:
         lifecycle.pause(connection, ready.collection_id, f"endpoint {ready.endpoint}: {error.message[:300]}")
-        return Stored()
-    return Stored(again_s=pause_s)
+        return StoredAnswer()
+    return StoredAnswer(again_s=pause_s)
 
 
 def pause(faults: int, error: CallError) -> float:

@@ -11,7 +11,7 @@ from app.domain.collection.templates import FEEDBACK
 from app.domain.collection.tree import Generate
 from app.domain.problem import Problem
 from app.domain.result import Result
-from app.store.collection.trees import Attempt
+from app.store.collection.trees import AttemptNode
 from app.store.database import Connection
 
 
@@ -21,7 +21,7 @@ def opening(connection: Connection, spec: Spec, prompts: Mapping[str, str], prob
     return known.keep(connection, texts.opening(spec, used, problem))
 
 
-def conversation(each: Generate, attempts: Mapping[str, Attempt], begin: Sequence[bytes]) -> list[bytes]:
+def conversation(each: Generate, attempts: Mapping[str, AttemptNode], begin: Sequence[bytes]) -> list[bytes]:
     """Keys of all messages of an attempt, in the order in which they are sent."""
     shown = [key for name in each.shown for key in (attempts[name].answer, attempts[name].feedback)]
     return [*begin, *(key for key in shown if key is not None)]

@@ -10,7 +10,7 @@ LONGEST_COMMENT = 10_000
 _TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
-class Kind(StrEnum):
+class AnnotationTarget(StrEnum):
     """Kind of object that comments and tags refer to."""
 
     PROBLEM = "problem"

@@ -33,7 +33,7 @@ def slots_worth(device_class: str) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class DeviceId:
     """Place of a device."""
 
     device_class: str

@@ -1,7 +1,7 @@
 """One evaluation as a flat row, for pages and datasets.
 
 A new column takes a field of `Row`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and, to be written into
-datasets, a field of `app.domain.example_texts.Facts` and an entry in `app.formats.base.PROVENANCE`.  Everything between
+datasets, a field of `app.domain.example_texts.EvaluationFacts` and an entry in `app.formats.base.PROVENANCE`.  Everything between
 follows from these."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class EvaluationRow:
     """An evaluation with its job, candidate, problem and current verdict, and the turn that asked for it, if any."""
 
     evaluation_id: UUID

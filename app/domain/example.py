@@ -12,7 +12,7 @@ import msgspec
 
 from app.domain import secret_scan
 from app.domain.code_extraction import THOUGHT_END
-from app.domain.example_texts import Dialogue, Extra, Facts, Said, Texts
+from app.domain.example_texts import ChatMessage, Dialogue, EvaluationFacts, Extra, Texts
 from app.domain.prompt_templates import fence, template_prompt
 from app.domain.selection import Kind, Reasoning
 
@@ -25,15 +25,15 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     """Input of a format: clean text with its provenance.  Made in a fifth of the time of a dataclass."""
 
     kind: Kind
-    facts: Facts
+    facts: EvaluationFacts
     reference: str
     source: str | None
     """None where it was not read."""
-    prompt: tuple[Said, ...]
+    prompt: tuple[ChatMessage, ...]
     """Messages that open the conversation."""
-    history: tuple[Said, ...]
+    history: tuple[ChatMessage, ...]
     """Everything before the answer; begins with the prompt."""
-    reply: Said
+    reply: ChatMessage
     """The answer, as a message."""
     prompt_source: str
     """`recorded` or the name and version of our template."""
@@ -41,9 +41,9 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     """Places in the history of the answers of earlier turns, in order; an answer quoted in a prompt is none."""
     sanitized: bool = False
     """True if characters had to be replaced by U+FFFD."""
-    rejected: Said | None = None
+    rejected: ChatMessage | None = None
     """Worse answer, for a pair."""
-    rejected_facts: Facts | None = None
+    rejected_facts: EvaluationFacts | None = None
     extra: Extra = Extra()
     split: str = "train"
     index: int = 0
@@ -55,12 +55,12 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
         return self.reply.content
 
     @property
-    def messages(self) -> list[Said]:
+    def messages(self) -> list[ChatMessage]:
         """The conversation with its answer."""
         return [*self.history, self.reply]
 
     @property
-    def shown(self) -> list[Said]:
+    def shown(self) -> list[ChatMessage]:
         """Every message that a row of its kind may show."""
         if not self.kind.shows_answer:
             return list(self.prompt)
@@ -89,16 +89,18 @@ def shows_source(dialogue: Dialogue, turns: int, kind: Kind) -> bool:
 class _Shown(NamedTuple):
     """Messages of an example before the last answer, and that answer where one was recorded."""
 
-    prompt: tuple[Said, ...]
-    history: tuple[Said, ...]
+    prompt: tuple[ChatMessage, ...]
+    history: tuple[ChatMessage, ...]
     source: str
     """Origin of the prompt."""
-    reply: Said = Said("assistant", "")
+    reply: ChatMessage = ChatMessage("assistant", "")
     answered: tuple[int, ...] = ()
     """Places of earlier answers in the history."""
 
 
-def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP, **more: Any) -> Example:
+def build(
+    texts: Texts, facts: EvaluationFacts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP, **more: Any
+) -> Example:
     """The example of an attempt; `more` are fields of it that are no text.
 
     Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
@@ -113,7 +115,7 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
     if shows_source(texts.dialogue, texts.turns, kind):
         if code is None:
             raise Unfit("there is neither code nor a conversation")
-        shown = shown._replace(history=shown.prompt, reply=Said("assistant", fence(code)), answered=())
+        shown = shown._replace(history=shown.prompt, reply=ChatMessage("assistant", fence(code)), answered=())
     if reasoning is not Reasoning.KEEP:
         history, reply = _thinking(shown.history, shown.reply, reasoning)
         shown = shown._replace(history=history, reply=reply)
@@ -134,7 +136,7 @@ def build(texts: Texts, facts: Facts, kind: Kind, reasoning: Reasoning = Reasoni
     )
 
 
-def _prompt_alone(texts: Texts, facts: Facts, kind: Kind, **more: Any) -> Example:
+def _prompt_alone(texts: Texts, facts: EvaluationFacts, kind: Kind, **more: Any) -> Example:
     """The example of a prompt: nothing in the answers to it makes it unfit."""
     shown = _shown(texts, facts)
     secret = texts.reference.secret or secret_scan.found(message.content for message in shown.prompt)
@@ -147,21 +149,21 @@ def _prompt_alone(texts: Texts, facts: Facts, kind: Kind, **more: Any) -> Exampl
         source=None,
         prompt=shown.prompt,
         history=shown.prompt,
-        reply=Said("assistant", ""),
+        reply=ChatMessage("assistant", ""),
         prompt_source=shown.source,
         sanitized=texts.reference.sanitized or texts.dialogue.sanitized.within(texts.turns) is not None,
         **more,
     )
 
 
-def _shown(texts: Texts, facts: Facts) -> _Shown:
+def _shown(texts: Texts, facts: EvaluationFacts) -> _Shown:
     """The recorded conversation, the prompt of the problem's source set, or one made from a template."""
     if texts.asked:
         return _Shown(texts.asked, texts.asked, SOURCE_SET)
     dialogue, turns = texts.dialogue, texts.turns
     if dialogue.is_unprompted(turns):
         text, source = template_prompt(facts, texts.reference.shown)
-        prompt = (Said("user", text),)
+        prompt = (ChatMessage("user", text),)
         return _Shown(prompt, prompt, source)
     if flaw := dialogue.flaw.within(turns):
         raise Unfit(flaw)
@@ -186,10 +188,12 @@ def without_thought(text: str) -> str:
     return shown.lstrip() if closed else text
 
 
-def _thinking(history: tuple[Said, ...], reply: Said, reasoning: Reasoning) -> tuple[tuple[Said, ...], Said]:
+def _thinking(
+    history: tuple[ChatMessage, ...], reply: ChatMessage, reasoning: Reasoning
+) -> tuple[tuple[ChatMessage, ...], ChatMessage]:
     shown = tuple(_without_thought(message) if message.role == "assistant" else message for message in history)
     return shown, _without_thought(reply) if reasoning is Reasoning.DROP_ALL else reply
 
 
-def _without_thought(message: Said) -> Said:
-    return Said(message.role, without_thought(message.content))
+def _without_thought(message: ChatMessage) -> ChatMessage:
+    return ChatMessage(message.role, without_thought(message.content))

@@ -15,7 +15,7 @@ ROLES = frozenset({"system", "user", "assistant", "tool"})
 """Roles that chat templates know."""
 
 
-class Said(dict[str, str]):
+class ChatMessage(dict[str, str]):
     """One chat message, `{"role", "content"}` as chat templates take it: clean text (no NUL, no lone surrogates).
 
     Made once for all the rows that show it, so never to be changed."""
@@ -36,7 +36,7 @@ class Said(dict[str, str]):
         return self["content"]
 
 
-class Facts(NamedTuple):
+class EvaluationFacts(NamedTuple):
     """Evaluation fields available to a row; ids as text.  The credited figures are None for hacks."""
 
     evaluation_id: str
@@ -132,7 +132,7 @@ class Exchange(NamedTuple):
 
     place: int
     """From 0."""
-    said: tuple[Said, ...]
+    said: tuple[ChatMessage, ...]
     """Its messages, its answer last."""
     recorded: bool
     """True if there were messages: code without a prompt is shown under a built-in prompt."""
@@ -151,10 +151,10 @@ class Exchange(NamedTuple):
             if not content.isascii() or "\x00" in content:
                 content, changed = _cleaned(source_text.encode(content))
                 sanitized |= changed
-            said.append(Said(role, content))
+            said.append(ChatMessage(role, content))
         recorded = bool(said)
         answer, changed = _cleaned(response)
-        said.append(Said("assistant", answer))
+        said.append(ChatMessage("assistant", answer))
         secret = secret_scan.found(message.content for message in said) if search else None
         return cls(place, tuple(said), recorded, _fault(said), sanitized or changed, secret)
 
@@ -218,7 +218,7 @@ class Texts(NamedTuple):
     """Dialogue of its trajectory; without turns for a candidate that came alone."""
     turns: int
     """Turns that are shown: its own and those before it."""
-    asked: tuple[Said, ...] = ()
+    asked: tuple[ChatMessage, ...] = ()
     """Messages that the problem's source set asks with; empty for none."""
 
 
@@ -231,7 +231,7 @@ def _parsed(messages_json: str | bytes) -> list[dict[str, str]]:
     return found
 
 
-def _fault(said: Sequence[Said]) -> str | None:
+def _fault(said: Sequence[ChatMessage]) -> str | None:
     """Reason that one turn's messages, answer last, make no example; None if they do."""
     if len(said) == 1:
         return "has no messages"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from app.domain.filter_fields import FIELDS, OPERATORS, Kind
+from app.domain.filter_fields import FIELDS, OPERATORS, FieldType
 from app.domain.filter_language import KEYWORDS, Token, WhereError, literal, tokens
 
 
@@ -67,7 +67,7 @@ def complete(text: str, at: int) -> Completion:
     start, prefix, known = _parted(before)
     expected, field = _state(known)
     options = _options(expected, field)
-    has_text = expected in (_Next.VALUE, _Next.LISTED) and field and FIELDS[field].kind is Kind.TEXT
+    has_text = expected in (_Next.VALUE, _Next.LISTED) and field and FIELDS[field].kind is FieldType.TEXT
     wanted = prefix.lower()
     fitting = sorted(
         (option for option in options if wanted in option.text.lower() and option.text != before[start:]),
@@ -136,7 +136,7 @@ def _options(expected: _Next | None, field: str | None) -> list[Option]:
         case _Next.OPERATOR if field:
             kind = FIELDS[field].kind
             return [
-                *(_WORDS if kind is Kind.BOOLEAN else ()),
+                *(_WORDS if kind is FieldType.BOOLEAN else ()),
                 *(Option(text=each, doc=_MEANING[each]) for each in OPERATORS[kind]),
             ]
         case _Next.OPEN:
@@ -152,5 +152,5 @@ def _options(expected: _Next | None, field: str | None) -> list[Option]:
 
 def _values(field: str, *, null: bool) -> list[Option]:
     known = FIELDS[field]
-    choices = ("true", "false") if known.kind is Kind.BOOLEAN else known.choices
+    choices = ("true", "false") if known.kind is FieldType.BOOLEAN else known.choices
     return [*(Option(text=choice, doc="") for choice in choices), *([_NULL] if null else [])]

@@ -13,7 +13,7 @@ from app.domain.evaluation import Status
 from app.domain.verdict import Label
 
 
-class Kind(StrEnum):
+class FieldType(StrEnum):
     """Types of fields."""
 
     BOOLEAN = "boolean"
@@ -32,48 +32,50 @@ class Kind(StrEnum):
 class Field:
     """One name that a filter may use."""
 
-    kind: Kind
+    kind: FieldType
     doc: str
     choices: tuple[str, ...] = ()
 
 
 FIELDS: dict[str, Field] = {
     "correct": Field(
-        kind=Kind.BOOLEAN, doc="every verified call was right, and no hack; `status = passed` finds hacks, too"
+        kind=FieldType.BOOLEAN, doc="every verified call was right, and no hack; `status = passed` finds hacks, too"
     ),
-    "compiled": Field(kind=Kind.BOOLEAN, doc="the candidate loaded"),
-    "valid": Field(kind=Kind.BOOLEAN, doc="the evaluation says something about the candidate"),
-    "status": Field(kind=Kind.CHOICE, doc="how the candidate fared", choices=tuple(Status)),
+    "compiled": Field(kind=FieldType.BOOLEAN, doc="the candidate loaded"),
+    "valid": Field(kind=FieldType.BOOLEAN, doc="the evaluation says something about the candidate"),
+    "status": Field(kind=FieldType.CHOICE, doc="how the candidate fared", choices=tuple(Status)),
     "verdict": Field(
-        kind=Kind.CHOICE,
+        kind=FieldType.CHOICE,
         doc="label of the verdict: a reviewer's if there is one, else the detectors'",
         choices=tuple(Label),
     ),
-    "reviewed": Field(kind=Kind.BOOLEAN, doc="a person's verdict counts, not the detectors'"),
-    "finding": Field(kind=Kind.TEXT, doc="name of a detector that found something, under the current verdict"),
-    "speedup": Field(kind=Kind.NUMBER, doc="credited speedup: absent for hacks"),
-    "speedup_ci_low": Field(kind=Kind.NUMBER, doc="lower end of its 95 % interval: absent for hacks"),
-    "speedup_ci_high": Field(kind=Kind.NUMBER, doc="upper end of its 95 % interval: absent for hacks"),
-    "measured_speedup": Field(kind=Kind.NUMBER, doc="speedup as measured, independent of the verdict"),
-    "device_speedup": Field(kind=Kind.NUMBER, doc="speedup by the device's own time: absent where it was not measured"),
-    "reference_us": Field(kind=Kind.NUMBER, doc="time per call of the reference, µs"),
-    "candidate_us": Field(kind=Kind.NUMBER, doc="time per call of the candidate, µs"),
-    "coverage_time": Field(kind=Kind.NUMBER, doc="share of kernel time in kernels that the candidate brought"),
-    "coverage_count": Field(kind=Kind.NUMBER, doc="share of launches of kernels that the candidate brought"),
-    "backend": Field(kind=Kind.CHOICE, doc="backend of the candidate", choices=tuple(BACKENDS)),
-    "gpu": Field(kind=Kind.TEXT, doc="device class: cpu, h200 …"),
-    "device": Field(kind=Kind.TEXT, doc="model name of the device, as its driver gives it: NVIDIA H200"),
-    "problem": Field(kind=Kind.TEXT, doc="name of the problem"),
-    "level": Field(kind=Kind.INTEGER, doc="the source set's level of difficulty"),
-    "source_set": Field(kind=Kind.TEXT, doc="where the problem comes from"),
-    "run": Field(kind=Kind.TEXT, doc="name of the run"),
-    "model": Field(kind=Kind.TEXT, doc="which model wrote it"),
-    "turn": Field(kind=Kind.INTEGER, doc="position in its trajectory, from 0"),
-    "created_at": Field(kind=Kind.TIME, doc="when the evaluation was stored"),
-    "problem_id": Field(kind=Kind.ID, doc="id of the problem"),
-    "trajectory_id": Field(kind=Kind.ID, doc="id of the trajectory"),
-    "job_id": Field(kind=Kind.ID, doc="id of the job"),
-    "evaluation_id": Field(kind=Kind.ID, doc="id of the evaluation"),
+    "reviewed": Field(kind=FieldType.BOOLEAN, doc="a person's verdict counts, not the detectors'"),
+    "finding": Field(kind=FieldType.TEXT, doc="name of a detector that found something, under the current verdict"),
+    "speedup": Field(kind=FieldType.NUMBER, doc="credited speedup: absent for hacks"),
+    "speedup_ci_low": Field(kind=FieldType.NUMBER, doc="lower end of its 95 % interval: absent for hacks"),
+    "speedup_ci_high": Field(kind=FieldType.NUMBER, doc="upper end of its 95 % interval: absent for hacks"),
+    "measured_speedup": Field(kind=FieldType.NUMBER, doc="speedup as measured, independent of the verdict"),
+    "device_speedup": Field(
+        kind=FieldType.NUMBER, doc="speedup by the device's own time: absent where it was not measured"
+    ),
+    "reference_us": Field(kind=FieldType.NUMBER, doc="time per call of the reference, µs"),
+    "candidate_us": Field(kind=FieldType.NUMBER, doc="time per call of the candidate, µs"),
+    "coverage_time": Field(kind=FieldType.NUMBER, doc="share of kernel time in kernels that the candidate brought"),
+    "coverage_count": Field(kind=FieldType.NUMBER, doc="share of launches of kernels that the candidate brought"),
+    "backend": Field(kind=FieldType.CHOICE, doc="backend of the candidate", choices=tuple(BACKENDS)),
+    "gpu": Field(kind=FieldType.TEXT, doc="device class: cpu, h200 …"),
+    "device": Field(kind=FieldType.TEXT, doc="model name of the device, as its driver gives it: NVIDIA H200"),
+    "problem": Field(kind=FieldType.TEXT, doc="name of the problem"),
+    "level": Field(kind=FieldType.INTEGER, doc="the source set's level of difficulty"),
+    "source_set": Field(kind=FieldType.TEXT, doc="where the problem comes from"),
+    "run": Field(kind=FieldType.TEXT, doc="name of the run"),
+    "model": Field(kind=FieldType.TEXT, doc="which model wrote it"),
+    "turn": Field(kind=FieldType.INTEGER, doc="position in its trajectory, from 0"),
+    "created_at": Field(kind=FieldType.TIME, doc="when the evaluation was stored"),
+    "problem_id": Field(kind=FieldType.ID, doc="id of the problem"),
+    "trajectory_id": Field(kind=FieldType.ID, doc="id of the trajectory"),
+    "job_id": Field(kind=FieldType.ID, doc="id of the job"),
+    "evaluation_id": Field(kind=FieldType.ID, doc="id of the evaluation"),
 }
 
 ON_DEVICE = ("gpu", "device")
@@ -83,12 +85,12 @@ Value: TypeAlias = bool | int | float | str | datetime | UUID | None
 
 _ORDERED = ("=", "!=", "<", "<=", ">", ">=", "in")
 
-OPERATORS: dict[Kind, tuple[str, ...]] = {
-    Kind.BOOLEAN: ("=", "!="),
-    Kind.INTEGER: _ORDERED,
-    Kind.NUMBER: _ORDERED,
-    Kind.TEXT: ("=", "!=", "~", "in"),
-    Kind.CHOICE: ("=", "!=", "in"),
-    Kind.TIME: _ORDERED,
-    Kind.ID: ("=", "!=", "in"),
+OPERATORS: dict[FieldType, tuple[str, ...]] = {
+    FieldType.BOOLEAN: ("=", "!="),
+    FieldType.INTEGER: _ORDERED,
+    FieldType.NUMBER: _ORDERED,
+    FieldType.TEXT: ("=", "!=", "~", "in"),
+    FieldType.CHOICE: ("=", "!=", "in"),
+    FieldType.TIME: _ORDERED,
+    FieldType.ID: ("=", "!=", "in"),
 }

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 from uuid import UUID
 
-from app.domain.filter_fields import FIELDS, OPERATORS, Field, Kind, Value
+from app.domain.filter_fields import FIELDS, OPERATORS, Field, FieldType, Value
 
 MAX_LENGTH = 4_000
 """Longest filter in characters: beyond any typed by a person, within the limit of a URL."""
@@ -291,7 +291,7 @@ class _Parser:
             if operator == "in":
                 return OneOf(field=name, values=self.values(name))
             return Compare(field=name, operator=operator, value=self.value(name, null=operator in ("=", "!=")))
-        if kind is Kind.BOOLEAN:
+        if kind is FieldType.BOOLEAN:
             return Compare(field=name, operator="=", value=True)
         raise self.error(f"one of {' '.join(OPERATORS[kind])} after {name}, which is a {kind}")
 
@@ -341,31 +341,31 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 def _convert(text: str, field: Field) -> Value:
     """The typed value; a ValueError's message is the expected form."""
     match field.kind:
-        case Kind.BOOLEAN:
+        case FieldType.BOOLEAN:
             if text.lower() not in ("true", "false"):
                 raise ValueError("true or false")
             return text.lower() == "true"
-        case Kind.INTEGER:
+        case FieldType.INTEGER:
             if not _INTEGER.fullmatch(text) or abs(int(text)) > MAX_INTEGER:
                 raise ValueError(f"an integer of at most {MAX_INTEGER}")
             return int(text)
-        case Kind.NUMBER:
+        case FieldType.NUMBER:
             if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
                 raise ValueError("a finite number")
             return float(text)
-        case Kind.CHOICE:
+        case FieldType.CHOICE:
             if text not in field.choices:
                 raise ValueError(f"one of {', '.join(field.choices)}")
             return text
-        case Kind.TIME:
+        case FieldType.TIME:
             return _time(text)
-        case Kind.ID:
+        case FieldType.ID:
             try:
                 return UUID(text)
             except ValueError:
                 hint = " in full (the search finds it by these 8 digits)" if _SHORT_ID.fullmatch(text) else ""
                 raise ValueError(f"a UUID{hint}") from None
-        case Kind.TEXT:
+        case FieldType.TEXT:
             return text
 
 

@@ -66,7 +66,7 @@ COUNTED = Counted.KERNELBENCH
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class MetricSample:
     """One attempt on one problem, as figures see it."""
 
     problem: str
@@ -116,7 +116,7 @@ class Estimate:
 
 
 def fast_p(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[MetricSample],
     p: float,
     *,
     operator: Operator = Operator.MORE,
@@ -137,13 +137,13 @@ def fast_p(
 
 
 def fast_ps(
-    outcomes: Sequence[Outcome], thresholds: Sequence[float], *, operator: Operator = Operator.MORE
+    outcomes: Sequence[MetricSample], thresholds: Sequence[float], *, operator: Operator = Operator.MORE
 ) -> tuple[Share, ...]:
     """`fast_p` over all outcomes for each threshold, from one look at each outcome: a run has tens of thousands."""
     return tuple(Share(count=count, of=len(outcomes)) for count in _count_fast(outcomes, thresholds, operator))
 
 
-def _count_fast(outcomes: Sequence[Outcome], thresholds: Sequence[float], operator: Operator) -> list[int]:
+def _count_fast(outcomes: Sequence[MetricSample], thresholds: Sequence[float], operator: Operator) -> list[int]:
     """Number of `fast` outcomes for each threshold."""
     speedups = [outcome.speedup for outcome in outcomes if outcome.speedup is not None]
     more = operator is Operator.MORE
@@ -157,9 +157,9 @@ def _count_fast(outcomes: Sequence[Outcome], thresholds: Sequence[float], operat
     ]
 
 
-def by_problem(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+def by_problem(outcomes: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:
     """Outcomes of each problem, in their order."""
-    found: dict[str, list[Outcome]] = {}
+    found: dict[str, list[MetricSample]] = {}
     for outcome in outcomes:
         found.setdefault(outcome.problem, []).append(outcome)
     return found
@@ -174,12 +174,12 @@ def unbiased_pass_at_k(samples: int, passed: int, k: int) -> float:
     return 1.0 - math.comb(samples - passed, k) / math.comb(samples, k)
 
 
-def pass_at_k(outcomes: Iterable[Outcome], k: int) -> Estimate:
+def pass_at_k(outcomes: Iterable[MetricSample], k: int) -> Estimate:
     """Mean of unbiased pass@k over the problems that have at least `k` samples."""
     return fast_p_at_k(outcomes, 0.0, k)
 
 
-def fast_p_at_k(outcomes: Iterable[Outcome], p: float, k: int, *, operator: Operator = Operator.MORE) -> Estimate:
+def fast_p_at_k(outcomes: Iterable[MetricSample], p: float, k: int, *, operator: Operator = Operator.MORE) -> Estimate:
     """Unbiased pass@k where passing is to be correct and faster than `p`; with k = 1 the mean over problems."""
     return _over_problems(
         outcomes, k, lambda each: unbiased_pass_at_k(len(each), sum(one.fast(p, operator) for one in each), k)
@@ -195,7 +195,7 @@ def unbiased_best_at_k(values: Sequence[float], k: int) -> float:
     return math.fsum(math.comb(rank, k - 1) / ways * value for rank, value in enumerate(sorted(values)))
 
 
-def best_at_k(outcomes: Iterable[Outcome], k: int) -> Estimate:
+def best_at_k(outcomes: Iterable[MetricSample], k: int) -> Estimate:
     """Mean over problems of the expected best speedup among `k` samples; incorrect ones count as 0."""
     return _over_problems(outcomes, k, lambda each: unbiased_best_at_k([one.speedup or 0.0 for one in each], k))
 
@@ -220,7 +220,7 @@ class Centre:
     of: int
 
 
-def geometric_mean(outcomes: Iterable[Outcome], kind: GeometricMean = GeometricMean.CORRECT) -> Centre:
+def geometric_mean(outcomes: Iterable[MetricSample], kind: GeometricMean = GeometricMean.CORRECT) -> Centre:
     """exp(mean(ln s)): by logarithms, because a product of many speedups overflows."""
     speedups = [outcome.speedup for outcome in outcomes]
     if kind is GeometricMean.FALLBACK:
@@ -232,7 +232,7 @@ def geometric_mean(outcomes: Iterable[Outcome], kind: GeometricMean = GeometricM
     return Centre(value=value, of=len(chosen))
 
 
-def best(outcomes: Sequence[Outcome]) -> Outcome:
+def best(outcomes: Sequence[MetricSample]) -> MetricSample:
     """The fastest correct one; else one that is correct; else the first.  The earliest of equals.
 
     ValueError for none."""
@@ -241,7 +241,7 @@ def best(outcomes: Sequence[Outcome]) -> Outcome:
     return max(outcomes, key=rank)
 
 
-def rank(outcome: Outcome) -> tuple[bool, float]:
+def rank(outcome: MetricSample) -> tuple[bool, float]:
     """Order of outcomes: a correct one is better, then the faster one."""
     return outcome.correct, outcome.speedup or 0.0
 
@@ -273,7 +273,12 @@ def hack_rates(judged: Counter[tuple[bool, Label | None]]) -> HackRates:
 
 
 def fast_p_interval(
-    outcomes: Iterable[Outcome], p: float, *, operator: Operator = Operator.MORE, resamples: int = 2_000, seed: int = 0
+    outcomes: Iterable[MetricSample],
+    p: float,
+    *,
+    operator: Operator = Operator.MORE,
+    resamples: int = 2_000,
+    seed: int = 0,
 ) -> Interval:
     """95 % interval of fast_p over all outcomes by resampling problems: samples of one problem are not independent."""
     clusters = by_problem(outcomes)
@@ -328,7 +333,7 @@ class Report:
 
 def report(
     name: str,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[MetricSample],
     *,
     thresholds: Sequence[float] = FAST_THRESHOLDS,
     operator: Operator = Operator.MORE,
@@ -358,7 +363,9 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
-def _over_problems(outcomes: Iterable[Outcome], k: int, estimate: Callable[[list[Outcome]], float]) -> Estimate:
+def _over_problems(
+    outcomes: Iterable[MetricSample], k: int, estimate: Callable[[list[MetricSample]], float]
+) -> Estimate:
     """Mean of `estimate` over the problems with at least `k` samples."""
     clusters = by_problem(outcomes)
     values = [estimate(each) for each in clusters.values() if len(each) >= k]

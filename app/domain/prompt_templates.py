@@ -6,7 +6,7 @@ import re
 
 from app.domain import source_text
 from app.domain.backend import BACKENDS
-from app.domain.example_texts import Facts
+from app.domain.example_texts import EvaluationFacts
 from app.domain.problem import is_by_cases
 
 TEMPLATE = "template@2"
@@ -50,7 +50,7 @@ within floating-point tolerance for every input. Answer with the complete Python
 """For candidates of the backend `torch`, which bring no kernel: they are no answer to a prompt that asks for one."""
 
 
-def template_prompt(facts: Facts, reference: str) -> tuple[str, str]:
+def template_prompt(facts: EvaluationFacts, reference: str) -> tuple[str, str]:
     """Our own prompt for a problem, and its name and version."""
     by_cases = is_by_cases(source_text.encode(reference), facts.entry_point)
     own = _PLAIN_TEMPLATE if not BACKENDS[facts.backend].brings_kernels else _TEMPLATE

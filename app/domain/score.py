@@ -32,7 +32,7 @@ TAXONOMY = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ZooResult:
     """One candidate, and its result."""
 
     case: zoo.Case
@@ -69,9 +69,9 @@ class Outcome:
         }
 
 
-def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> Outcome:
+def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> ZooResult:
     """A result (app.domain.result), with the file's expectation."""
-    return Outcome(
+    return ZooResult(
         case=case,
         status=result["status"],
         verdict=result["verdict"],
@@ -89,7 +89,7 @@ def _harmless(case: zoo.Case) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ZooRow:
     """One line of the table."""
 
     name: str
@@ -106,10 +106,10 @@ class Row:
 class Score:
     """Everything that a report states about a run."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ZooResult, ...]
 
     @property
-    def cheats(self) -> list[Outcome]:
+    def cheats(self) -> list[ZooResult]:
         """Candidates that cheat, and of which anything is known."""
         return [one for one in self.outcomes if one.case.group == "hacks" and one.fate != FAILED]
 
@@ -120,7 +120,7 @@ class Score:
         return sum(one.fate != CREDITED for one in cheats) / len(cheats) if cheats else None
 
     @property
-    def honest(self) -> list[Outcome]:
+    def honest(self) -> list[ZooResult]:
         """Honest candidates of which anything is known."""
         return [one for one in self.outcomes if one.case.group == "honest" and one.fate != FAILED]
 
@@ -139,14 +139,14 @@ class Score:
         faulty = [one for one in self.outcomes if one.case.group in ("wrong", "broken") and one.disagreement]
         return [one.case.name for one in faulty if one.status == Status.PASSED and one.verdict != Label.HACK]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ZooRow]:
         """Cheats by the group of their first number, then the others by folder."""
         counts: dict[str, Counter[str]] = {}
         for one in self.outcomes:
             code = one.case.codes[0][0] if one.case.codes else ""
             name = f"{code} {TAXONOMY[code]}" if code else one.case.group
             counts.setdefault(name, Counter())[one.fate] += 1
-        return [Row(name=name, counts=counts[name]) for name in sorted(counts)]
+        return [ZooRow(name=name, counts=counts[name]) for name in sorted(counts)]
 
     def as_json(self) -> dict[str, object]:
         """The whole as JSON."""

@@ -12,7 +12,7 @@ from app.domain.evaluation import Timing
 from app.domain.verdict import is_credited
 
 
-class Outcome(StrEnum):
+class ComparisonResult(StrEnum):
     """Result of a comparison."""
 
     A_FASTER = "A is faster"
@@ -53,7 +53,7 @@ class Ratio:
     low: float
     high: float
     """95 % interval."""
-    outcome: Outcome
+    outcome: ComparisonResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Contest:
     def gain(self) -> int:
         """1 where A is faster, -1 where it is slower, 0 where the intervals do not say."""
         outcome = self.ratio.outcome if self.ratio else None
-        return (outcome is Outcome.A_FASTER) - (outcome is Outcome.B_FASTER)
+        return (outcome is ComparisonResult.A_FASTER) - (outcome is ComparisonResult.B_FASTER)
 
 
 def speed(timing: Timing) -> Speed:
@@ -82,7 +82,13 @@ def ratio(a: Speed, b: Speed) -> Ratio:
     centre = math.log(a.speedup) - math.log(b.speedup)
     half = math.hypot(_half(a), _half(b))
     low, high = math.exp(centre - half), math.exp(centre + half)
-    outcome = Outcome.A_FASTER if low > 1 else Outcome.B_FASTER if high < 1 else Outcome.NO_DIFFERENCE
+    outcome = (
+        ComparisonResult.A_FASTER
+        if low > 1
+        else ComparisonResult.B_FASTER
+        if high < 1
+        else ComparisonResult.NO_DIFFERENCE
+    )
     return Ratio(ratio=math.exp(centre), low=low, high=high, outcome=outcome)
 
 

@@ -66,7 +66,7 @@ def options(budget_s: float = REWARD_BUDGET_S, *, device_time: bool = False) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class SweepRow:
     """One problem against itself.  JSON has the same keys."""
 
     name: str
@@ -132,10 +132,10 @@ class Row:
         return self.status == Status.INVALID and (self.error_kind in OURS or starved)
 
 
-def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None) -> Row:
+def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None) -> SweepRow:
     """Row for a problem from the evaluation of `identity`."""
     timing, profile, error = evaluation.timing, evaluation.profile, evaluation.error
-    return Row(
+    return SweepRow(
         name=problem.name,
         level=problem.level,
         status=str(evaluation.status),
@@ -168,9 +168,9 @@ def _limit_us(evaluation: Evaluation) -> float | None:
     return roofline.limit_us(profile.bytes_moved, profile.flops, here.bandwidth_gb_s, here.device_class)
 
 
-def fault(problem: Problem, kind: str, message: str) -> Row:
+def fault(problem: Problem, kind: str, message: str) -> SweepRow:
     """Row for a job that failed or did not end."""
-    return Row(
+    return SweepRow(
         name=problem.name,
         level=problem.level,
         status=str(Status.INVALID),
@@ -180,15 +180,15 @@ def fault(problem: Problem, kind: str, message: str) -> Row:
     )
 
 
-def read(stored: dict[str, Any]) -> Row:
+def read(stored: dict[str, Any]) -> SweepRow:
     """A row from JSON; fields of another version are left out."""
-    known = {name: value for name, value in stored.items() if name in Row.__dataclass_fields__}
+    known = {name: value for name, value in stored.items() if name in SweepRow.__dataclass_fields__}
     memory = known.get("memory") and ProblemMemory(**known["memory"])
     device = known.get("device") and DeviceTiming(**known["device"])
-    return Row(**{**known, "findings": tuple(known.get("findings", ())), "memory": memory, "device": device})
+    return SweepRow(**{**known, "findings": tuple(known.get("findings", ())), "memory": memory, "device": device})
 
 
-def line(row: Row) -> str:
+def line(row: SweepRow) -> str:
     """A row as text."""
     number = f"L{row.level}/" if row.level is not None else ""
     seconds = f"{row.seconds:7.1f} s" if row.seconds is not None else f"{'–':>9}"
@@ -209,7 +209,7 @@ def line(row: Row) -> str:
     return said
 
 
-def summary(rows: Sequence[Row], seconds: float) -> dict[str, Any]:
+def summary(rows: Sequence[SweepRow], seconds: float) -> dict[str, Any]:
     """Counts, and names of problems that failed.  `seconds`: of the whole sweep."""
     timed = [row for row in rows if row.speedup is not None]
     by_device = [row.device for row in rows if row.device is not None]
@@ -235,7 +235,7 @@ def summary(rows: Sequence[Row], seconds: float) -> dict[str, Any]:
 _NAMED = ("accused", "invalid", "our fault", "blamed")
 
 
-def _label(row: Row) -> str:
+def _label(row: SweepRow) -> str:
     return f"L{row.level}/{row.name}" if row.level is not None else row.name
 
 
@@ -244,7 +244,7 @@ def _counted(texts: Sequence[str]) -> dict[str, int]:
     return dict(sorted(Counter(texts).items()))
 
 
-def _level(rows: Sequence[Row], level: int | None) -> dict[str, Any]:
+def _level(rows: Sequence[SweepRow], level: int | None) -> dict[str, Any]:
     of = [row for row in rows if row.level == level]
     seconds = [row.seconds for row in of if row.seconds is not None]
     return {

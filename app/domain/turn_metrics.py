@@ -7,19 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.domain.metrics import Outcome, Share, best, rank
+from app.domain.metrics import MetricSample, Share, best, rank
 
-Turns = Sequence[Outcome]
+Turns = Sequence[MetricSample]
 """The outcomes of one trajectory, turn by turn."""
 
 
-def best_by_turn(trajectories: Iterable[Turns], turn: int) -> list[Outcome]:
+def best_by_turn(trajectories: Iterable[Turns], turn: int) -> list[MetricSample]:
     """The best of turns 0 … `turn` of every trajectory: one that stopped early keeps its best, so that the denominator
     does not shrink.  Source: Dr. Kernel (`best_by_turn_k`)."""
     return [best(turns[: turn + 1]) for turns in trajectories if turns]
 
 
-def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[Outcome]]:
+def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[MetricSample]]:
     """`best_by_turn` for turns 0, 1 … `turns` − 1, each from the one before."""
     found = [listed[0] for listed in trajectories if listed]
     started = [listed for listed in trajectories if listed]
@@ -32,12 +32,12 @@ def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[Out
         yield found
 
 
-def at_turn(trajectories: Iterable[Turns], turn: int) -> list[Outcome]:
+def at_turn(trajectories: Iterable[Turns], turn: int) -> list[MetricSample]:
     """Outcomes of turn `turn`, for the trajectories that have it."""
     return [turns[turn] for turns in trajectories if turn < len(turns)]
 
 
-def last_turns(trajectories: Iterable[Turns]) -> list[Outcome]:
+def last_turns(trajectories: Iterable[Turns]) -> list[MetricSample]:
     """The last outcome of every trajectory."""
     return [turns[-1] for turns in trajectories if turns]
 

@@ -31,7 +31,7 @@ CONGESTED = frozenset({ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED, ErrorKind.T
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CallOutcome:
     """One call, as far as the limit is concerned."""
 
     sent_s: float
@@ -55,13 +55,13 @@ class State:
     doubling: bool = True
 
 
-def outcome(answer: ModelAnswer, *, sent_s: float, busy: bool) -> Outcome:
+def outcome(answer: ModelAnswer, *, sent_s: float, busy: bool) -> CallOutcome:
     """The outcome of a call."""
     assert answer.sent_at is not None
     first = answer.first_token_at
     waited_s = None if first is None else (first - answer.sent_at).total_seconds()
     kind = answer.error.kind if answer.error else None
-    return Outcome(
+    return CallOutcome(
         sent_s=sent_s,
         congested=kind in CONGESTED,
         ok=kind is None,
@@ -70,7 +70,7 @@ def outcome(answer: ModelAnswer, *, sent_s: float, busy: bool) -> Outcome:
     )
 
 
-def after(state: State, window: Sequence[Outcome], *, now_s: float, most: int) -> State:
+def after(state: State, window: Sequence[CallOutcome], *, now_s: float, most: int) -> State:
     """The state after a window of ended calls."""
     if state.cut_s is not None and state.cut_s > now_s:  # the shared clock was set back
         state = replace(state, cut_s=now_s)

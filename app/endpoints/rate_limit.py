@@ -18,7 +18,7 @@ import redis
 from app.broker import BrokerUnavailableError
 from app.domain.collection.call import EndpointConfig, ModelAnswer
 from app.endpoints import headers, rate, redis_url
-from app.endpoints.rate import Outcome, State
+from app.endpoints.rate import CallOutcome, State
 
 PREFIX = "assay:rate"
 MINUTE_S = 60.0
@@ -163,7 +163,7 @@ class Limiter:
         )
         if found:
             state, now_s, window = found
-            self._decide(state, float(now_s), [Outcome(**json.loads(one)) for one in window])
+            self._decide(state, float(now_s), [CallOutcome(**json.loads(one)) for one in window])
 
     def standing(self) -> Standing:
         """The limit as it is now.  Raises BrokerUnavailableError."""
@@ -227,7 +227,7 @@ class Limiter:
                 end_s = self._now_s() + LEASE_S
                 self._client.zadd(self._keys[0], dict.fromkeys(held, end_s), xx=True)
 
-    def _decide(self, before: str | bytes, now_s: float, window: list[Outcome]) -> None:
+    def _decide(self, before: str | bytes, now_s: float, window: list[CallOutcome]) -> None:
         """Store the next state.  Two windows at a time are rare, and the later state then counts."""
         state = rate.after(_state(before), window, now_s=now_s, most=self._config.max_in_flight)
         try:

@@ -22,7 +22,7 @@ from app.domain.credit.mismatch import Pair
 from app.domain.credit.rejection import OF_TRAJECTORY, unit_ratios, vetoed
 from app.export import trainer_logprobs
 from app.store.collection import logprobs
-from app.store.collection.logprobs import Place
+from app.store.collection.logprobs import TurnKey
 from app.store.database import Connection
 
 BATCH = 200
@@ -38,7 +38,7 @@ At = tuple[str | None, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TurnDecision:
     """Decision on one turn."""
 
     dropped: Dropped | None
@@ -53,7 +53,7 @@ class Ratios:
 
     declared: MismatchRejection
     by_turn: dict[str, TokenRatios] = field(default_factory=dict)
-    outcomes: dict[At, Outcome] = field(default_factory=dict)
+    outcomes: dict[At, TurnDecision] = field(default_factory=dict)
     modes: Counter[str] = field(default_factory=Counter)
     """Mode of the rollout engine's log probabilities → calls."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ class Ratios:
     without: list[At] = field(default_factory=list)
     """Turns without a ratio that were asked about."""
 
-    def of(self, at: At) -> Outcome | None:
+    def of(self, at: At) -> TurnDecision | None:
         """Decision on a turn; None where it has no ratio."""
         found = self.outcomes.get(at)
         self._count(at, None if found is None else str(found.dropped or KEPT))
@@ -183,7 +183,9 @@ def _calls(
             yield from logprobs.of_keys(connection, kind, wanted, as_of)
 
 
-def _decided(turns: list[Place], ratios: dict[str, TokenRatios], declared: MismatchRejection) -> dict[At, Outcome]:
+def _decided(
+    turns: list[TurnKey], ratios: dict[str, TokenRatios], declared: MismatchRejection
+) -> dict[At, TurnDecision]:
     """Decisions on the turns of a trajectory that have a ratio."""
     mismatch = declared.mismatch
     known = [one for one in turns if one.turn_id in ratios]
@@ -193,7 +195,7 @@ def _decided(turns: list[Place], ratios: dict[str, TokenRatios], declared: Misma
         Turn(group="", trajectory=one.trajectory_id, index=one.turn + 1, reward=None, ratios=ratios[one.turn_id])
         for one in known
     ]
-    found: dict[At, Outcome] = {}
+    found: dict[At, TurnDecision] = {}
     for place, turn, ratio in zip(known, members, unit_ratios(members, mismatch.level), strict=True):
         dropped, detail = None, f"train/rollout {ratio:.6g} ({mismatch.level})"
         if not mismatch.lower <= ratio <= mismatch.upper:
@@ -201,5 +203,5 @@ def _decided(turns: list[Place], ratios: dict[str, TokenRatios], declared: Misma
         elif vetoed(turn, mismatch):
             least = math.exp(ratios[place.turn_id].log_least)
             dropped, detail = Dropped.VETO, f"train/rollout {least:.3g} of a token, below {mismatch.veto:g}"
-        found[place.trajectory_id, place.turn] = Outcome(dropped=dropped, detail=detail)
+        found[place.trajectory_id, place.turn] = TurnDecision(dropped=dropped, detail=detail)
     return found

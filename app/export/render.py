@@ -20,7 +20,7 @@ from app import formats
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
 from app.domain.example import Example, Unfit
-from app.domain.example_texts import Extra, Facts, Texts, TurnCredits
+from app.domain.example_texts import EvaluationFacts, Extra, Texts, TurnCredits
 from app.domain.selection import COUNTER, Kind, Reasoning, Source
 from app.export import tokens, turn_credits
 from app.export.lineage import Lineage
@@ -134,7 +134,7 @@ class Renderer:
         part.save(part_path(self.job.root, number))
         return part
 
-    def examples(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[Facts, Example | Unfit]]:
+    def examples(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[EvaluationFacts, Example | Unfit]]:
         """An example for each line of a plan, or the reason why there is none."""
         for start in range(0, len(plan), TEXT_ROWS):
             yield from self._built(connection, plan.slice(start, TEXT_ROWS))
@@ -181,7 +181,7 @@ class Renderer:
             return JsonLines(self.job.root / "data" / f"{split}-{number:05}.jsonl", self.schema)
         return ParquetTable(self.job.root / "data" / f"{split}-{number:05}.parquet", self.schema)
 
-    def _built(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[Facts, Example | Unfit]]:
+    def _built(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[EvaluationFacts, Example | Unfit]]:
         texts = self.library
         texts.turn_to(connection, plan)
         rejected = list(self._facts(plan, "rejected_")) if self.job.kind is Kind.PAIRS else [None] * len(plan)
@@ -204,7 +204,7 @@ class Renderer:
             else:
                 yield facts, example
 
-    def _build(self, texts: Texts, facts: Facts, **more: Any) -> Example:
+    def _build(self, texts: Texts, facts: EvaluationFacts, **more: Any) -> Example:
         return examples.build(texts, facts, self.job.kind, self.job.reasoning, **more)
 
     def _require_fit(self, example: Example) -> None:
@@ -218,12 +218,12 @@ class Renderer:
         if match is not None:
             raise Unfit(f"{QUOTES}: {match}")
 
-    def _facts(self, plan: pa.Table, prefix: str) -> Iterator[Facts]:
+    def _facts(self, plan: pa.Table, prefix: str) -> Iterator[EvaluationFacts]:
         columns = {one.name: plan.column(prefix + one.name).to_pylist() for one in FACTS}
         problems = [self.problems[problem_id] for problem_id in columns["problem_id"]]
         runs = [self.runs.get(run_id, _NO_RUN) for run_id in columns["run_id"]]
         by_name = columns | _of_problems(problems) | _of_runs(runs)
-        return map(Facts, *(by_name[name] for name in Facts._fields))
+        return map(EvaluationFacts, *(by_name[name] for name in EvaluationFacts._fields))
 
 
 _NO_RUN = Run(None, None, None)  # type: ignore[arg-type]  # of a candidate that came alone

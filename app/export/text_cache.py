@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from app.domain import secret_scan
 from app.domain.example import Unfit, shows_source
-from app.domain.example_texts import Dialogue, Exchange, Facts, Said, Text, Texts
+from app.domain.example_texts import ChatMessage, Dialogue, EvaluationFacts, Exchange, Text, Texts
 from app.domain.selection import Kind
 from app.domain.source_text import display, encode
 from app.store import texts as stored
@@ -31,7 +31,7 @@ class Library:
         """`sources`: rows show sources beside the conversation; `prompts`: rows are problems, shown under their own
         prompts."""
         self._all_prompts = prompts
-        self._prompts: dict[str, tuple[Said, ...]] = {}
+        self._prompts: dict[str, tuple[ChatMessage, ...]] = {}
         self._kind = kind
         self._all_sources = sources
         self._first_only = kind in (Kind.SINGLE, Kind.RL_PROMPTS)
@@ -63,7 +63,7 @@ class Library:
             lambda ids: _texts(stored.sources(connection, ids)),
         )
 
-    def of(self, facts: Facts, candidate_id: str | None) -> Texts:
+    def of(self, facts: EvaluationFacts, candidate_id: str | None) -> Texts:
         """Texts of one attempt; an answer without code has no candidate.  Raises Unfit if a text has been deleted since
         the choice."""
         try:
@@ -110,9 +110,11 @@ def _kept(
     return kept | read(missing) if missing else kept
 
 
-def _asked(messages_json: str) -> tuple[Said, ...]:
+def _asked(messages_json: str) -> tuple[ChatMessage, ...]:
     """The messages of a prompt, cleaned; one that holds a secret is refused with the row's other texts."""
-    return tuple(Said(message["role"], display(encode(message["content"]))) for message in json.loads(messages_json))
+    return tuple(
+        ChatMessage(message["role"], display(encode(message["content"]))) for message in json.loads(messages_json)
+    )
 
 
 def _texts(found: Mapping[str, bytes]) -> dict[str, Text]:

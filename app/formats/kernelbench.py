@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.example_texts import Facts
+from app.domain.example_texts import EvaluationFacts
 from app.domain.selection import Kind
 from app.domain.verdict import is_credited
 from app.formats.base import JSONL, Rows
@@ -108,7 +108,7 @@ def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _group(facts: Facts) -> str:
+def _group(facts: EvaluationFacts) -> str:
     """`<run>/level<level>` of characters that every file system takes; no two runs have one name."""
     run = facts.run or "no run"
     named = re.sub(r"[^\w.-]+|^\.+", "_", run, flags=re.ASCII)

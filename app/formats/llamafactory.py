@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.example_texts import Said
+from app.domain.example_texts import ChatMessage
 from app.domain.selection import Kind
 from app.formats.base import JSONL, MESSAGES, Rows
 
@@ -29,7 +29,7 @@ def _info(name: str, files: dict[str, str], entry: dict[str, Any]) -> dict[str, 
     return {INFO: {own: {"file_name": path} | entry | {"tags": _TAGS} for own, path in named.items()}}
 
 
-def _merged(messages: Sequence[Said]) -> list[dict[str, str]]:
+def _merged(messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
     """Messages of one side that follow each other become one: its loader wants the sides to alternate."""
     found: list[dict[str, str]] = []
     for message in messages:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.example_texts import Said
+from app.domain.example_texts import ChatMessage
 from app.domain.selection import Kind, Learns
 from app.formats.base import JSONL, MESSAGES, Rows
 
@@ -62,5 +62,5 @@ class OpenAiPreference(Rows):
         }
 
 
-def _weighed(message: Said, train: bool) -> dict[str, Any]:
+def _weighed(message: ChatMessage, train: bool) -> dict[str, Any]:
     return message | {"weight": int(train)} if message["role"] == "assistant" else dict(message)

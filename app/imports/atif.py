@@ -14,11 +14,11 @@ from app.domain import atif as documents
 from app.domain import ids, source_text
 from app.imports import fields
 from app.imports.base import (
-    Attempt,
     BadImportError,
     Imported,
     Sample,
     SampleOptions,
+    SampleTurn,
     attempted,
     check,
     code_of,
@@ -34,7 +34,7 @@ def atif(database: Database, path: Path, *, problem: str | None = None, **option
     ids included, and further facts are kept as claims.  A bad document is left out and listed."""
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
-    known = fields.Stored(database)
+    known = fields.KnownProblems(database)
     return store_samples(
         database,
         attempted(_documents(path), lambda one: _sample(*one, problem, backend, known)),
@@ -60,7 +60,7 @@ def _documents(path: Path) -> Iterator[tuple[bytes, str]]:
                 raise BadImportError(f"{each}: cannot be read: {error.strerror}") from error
 
 
-def _sample(text: bytes, where: str, problem: str | None, backend: str | None, known: fields.Stored) -> Sample:
+def _sample(text: bytes, where: str, problem: str | None, backend: str | None, known: fields.KnownProblems) -> Sample:
     try:
         found = documents.dialogue(fields.object_of(text, where))
     except documents.AtifError as error:
@@ -73,7 +73,7 @@ def _sample(text: bytes, where: str, problem: str | None, backend: str | None, k
         problem=fields.problem_of(told, where, known),
         licence=fields.licence_of(told),
         turns=tuple(
-            Attempt(messages=one.messages, response=one.response, candidate=code_of(one.response))
+            SampleTurn(messages=one.messages, response=one.response, candidate=code_of(one.response))
             for one in found.answers
         ),
         backend=backend or (named if isinstance(named, str) else None),

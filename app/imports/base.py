@@ -49,7 +49,7 @@ class Imported:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class SampleTurn:
     """One turn of a sample."""
 
     messages: tuple[Message, ...]
@@ -69,7 +69,7 @@ class Sample:
     problem: Problem
     licence: str | None
     """Licence of the problem."""
-    turns: tuple[Attempt, ...]
+    turns: tuple[SampleTurn, ...]
     backend: str | None = None
     """None: each source is asked."""
     claims: dict[str, Any] | None = None
@@ -189,11 +189,11 @@ def attempted(records: Iterable[T], read: Callable[[T], U]) -> Iterator[U | Bad]
             yield Bad(message=str(error))
 
 
-def turns_of(messages: Sequence[Message], where: str) -> tuple[Attempt, ...]:
+def turns_of(messages: Sequence[Message], where: str) -> tuple[SampleTurn, ...]:
     """A dialogue as turns: messages between two answers belong to the second.
 
     BadImportError for one that ends with a question, or has two answers in a row."""
-    turns: list[Attempt] = []
+    turns: list[SampleTurn] = []
     waiting: list[Message] = []
     for message in messages:
         if message.role != "assistant":
@@ -201,7 +201,7 @@ def turns_of(messages: Sequence[Message], where: str) -> tuple[Attempt, ...]:
             continue
         if not waiting:
             raise BadImportError(f"{where}: expected a message before each answer")
-        turns.append(Attempt(messages=tuple(waiting), response=message.content, candidate=code_of(message.content)))
+        turns.append(SampleTurn(messages=tuple(waiting), response=message.content, candidate=code_of(message.content)))
         waiting = []
     if waiting or not turns:
         raise BadImportError(f"{where}: expected messages that end with an answer of the role 'assistant'")
@@ -247,7 +247,7 @@ def _asked(sample: Sample, device_class: str) -> Asked:
     return sample, [None if turn.candidate is None else _request(sample, turn, device_class) for turn in turns]
 
 
-def _request(sample: Sample, turn: Attempt, device_class: str) -> Request:
+def _request(sample: Sample, turn: SampleTurn, device_class: str) -> Request:
     assert turn.candidate is not None
     prompts = [message.content for one in sample.turns for message in one.messages]
     backend = sample.backend or language.backend_for(turn.candidate, prompts)

@@ -19,11 +19,11 @@ from app.domain.problem import Problem
 from app.domain.prompt_templates import fence
 from app.domain.trajectory import Message
 from app.imports.base import (
-    Attempt,
     BadImportError,
     Imported,
     Sample,
     SampleOptions,
+    SampleTurn,
     attempted,
     check,
     code_of,
@@ -88,7 +88,7 @@ class _Log:
             backend=backend,
         )
 
-    def _attempt(self, number: int, turn: dict[str, Any]) -> Attempt:
+    def _attempt(self, number: int, turn: dict[str, Any]) -> SampleTurn:
         prompt, answer, code = (_text(turn, names) for names in (_PROMPTS, _ANSWERS, _CODES))
         if answer is None and code is None and any(turn.get(name) == "" for name in (*_ANSWERS, *_CODES)):
             answer = ""  # the model said nothing: a turn without code
@@ -97,7 +97,7 @@ class _Log:
             raise BadImportError(
                 f"{self.path}: turn {number}: expected one of {expected}, got {', '.join(sorted(turn))}"
             )
-        return Attempt(
+        return SampleTurn(
             messages=() if prompt is None else (Message(role="user", content=prompt),),
             response=fence(code or "") if answer is None else answer,
             candidate=source_text.encode(code) if code else code_of(answer or ""),

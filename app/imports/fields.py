@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^\s/()]+/[^\s()]+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a
 """A reference that names a stored problem: no source is one word with a slash, or a UUID."""
 
 
-class Stored:
+class KnownProblems:
     """Problems of the database by name, each asked for once."""
 
     def __init__(self, database: Database) -> None:
@@ -59,7 +59,7 @@ def object_of(text: bytes, where: str) -> dict[str, Any]:
     return found
 
 
-def problem_of(fields: dict[str, Any], where: str, known: Stored) -> Problem:
+def problem_of(fields: dict[str, Any], where: str, known: KnownProblems) -> Problem:
     """Problem of a record: its source is in the record, or the record names it.  BadImportError for neither."""
     text, level = fields.get("reference"), fields.get("level")
     if not isinstance(text, str):

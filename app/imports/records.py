@@ -14,13 +14,13 @@ from app.domain import ids, source_text
 from app.domain.problem import Problem
 from app.imports import fields
 from app.imports.base import (
-    Attempt,
     BadImportError,
     Imported,
     Listed,
     Progress,
     Sample,
     SampleOptions,
+    SampleTurn,
     attempted,
     check,
     code_of,
@@ -43,7 +43,7 @@ def jsonl(database: Database, path: Path, **options: Unpack[SampleOptions]) -> I
     line is left out and listed; BadImportError where all are bad, or the file cannot be read."""
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
-    known = fields.Stored(database)
+    known = fields.KnownProblems(database)
     return store_samples(
         database,
         attempted(fields.lines(path), lambda line: _sample(*line, backend, known)),
@@ -84,7 +84,7 @@ _BOOK = ("entry_point", "python_code", "licenses")
 _COLDSTART = ("messages", "entry_point", "original_python_code", "uuid")
 
 
-def _sample(line: bytes, where: str, backend: str | None, known: fields.Stored) -> Sample:
+def _sample(line: bytes, where: str, backend: str | None, known: fields.KnownProblems) -> Sample:
     found = fields.object_of(line, where)
     return Sample(
         where=where,
@@ -97,7 +97,7 @@ def _sample(line: bytes, where: str, backend: str | None, known: fields.Stored) 
     )
 
 
-def _turns(found: dict[str, Any], where: str) -> tuple[Attempt, ...]:
+def _turns(found: dict[str, Any], where: str) -> tuple[SampleTurn, ...]:
     messages = fields.messages_of(found.get("messages", []), where)
     candidate, response = found.get("candidate"), found.get("response")
     if not all(value is None or isinstance(value, str) for value in (candidate, response)):
@@ -106,7 +106,7 @@ def _turns(found: dict[str, Any], where: str) -> tuple[Attempt, ...]:
         return turns_of(messages, where)
     code = source_text.encode(candidate) if candidate is not None else code_of(response or "")
     answer = response if response is not None else f"```python\n{candidate}\n```"
-    return (Attempt(messages=messages, response=answer, candidate=code),)
+    return (SampleTurn(messages=messages, response=answer, candidate=code),)
 
 
 def _dialogue(row: dict[str, Any], where: str) -> Sample:

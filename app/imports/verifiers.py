@@ -16,12 +16,12 @@ from app.domain.collection import texts
 from app.domain.trajectory import Message
 from app.imports import fields
 from app.imports.base import (
-    Attempt,
     Bad,
     BadImportError,
     Imported,
     Sample,
     SampleOptions,
+    SampleTurn,
     check,
     code_of,
     store_samples,
@@ -45,7 +45,7 @@ def verifiers(
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
     file = path / FILE if path.is_dir() else path
-    known = fields.Stored(database)
+    known = fields.KnownProblems(database)
     return store_samples(
         database,
         _samples(file, problem, backend, known),
@@ -56,7 +56,9 @@ def verifiers(
     )
 
 
-def _samples(file: Path, problem: str | None, backend: str | None, known: fields.Stored) -> Iterator[Sample | Bad]:
+def _samples(
+    file: Path, problem: str | None, backend: str | None, known: fields.KnownProblems
+) -> Iterator[Sample | Bad]:
     for line, where in fields.lines(file):
         try:
             yield from list(_of_line(fields.object_of(line, where), where, problem, backend, known))
@@ -65,7 +67,7 @@ def _samples(file: Path, problem: str | None, backend: str | None, known: fields
 
 
 def _of_line(
-    row: dict[str, Any], where: str, problem: str | None, backend: str | None, known: fields.Stored
+    row: dict[str, Any], where: str, problem: str | None, backend: str | None, known: fields.KnownProblems
 ) -> Iterator[Sample]:
     if isinstance(row.get("traces"), list):
         for number, trace in enumerate(row["traces"]):
@@ -79,7 +81,7 @@ def _of_line(
 
 
 def _of_trace(
-    trace: Any, where: str, problem: str | None, backend: str | None, known: fields.Stored
+    trace: Any, where: str, problem: str | None, backend: str | None, known: fields.KnownProblems
 ) -> Iterator[Sample]:
     if not isinstance(trace, dict) or not isinstance(trace.get("nodes"), list):
         raise BadImportError(f"{where}: expected an object with a list of nodes")
@@ -123,22 +125,22 @@ def _paths(nodes: Sequence[Any], where: str) -> list[list[dict[str, Any]]]:
     return found
 
 
-def _turns(path: Sequence[dict[str, Any]], where: str) -> tuple[Attempt, ...]:
+def _turns(path: Sequence[dict[str, Any]], where: str) -> tuple[SampleTurn, ...]:
     """Turns of a path: an answer that the model did not give is context of the next one."""
-    turns: list[Attempt] = []
+    turns: list[SampleTurn] = []
     waiting: list[Message] = []
     for node in path:
         message = _message(node.get("message"), where)
         if not node.get("sampled"):
             waiting.append(message)
             continue
-        turns.append(Attempt(messages=tuple(waiting), response=message.content, candidate=code_of(message.content)))
+        turns.append(SampleTurn(messages=tuple(waiting), response=message.content, candidate=code_of(message.content)))
         waiting = []
     return tuple(turns)
 
 
 def _of_output(
-    row: dict[str, Any], where: str, problem: str | None, backend: str | None, known: fields.Stored
+    row: dict[str, Any], where: str, problem: str | None, backend: str | None, known: fields.KnownProblems
 ) -> Sample:
     prompt, completion = row["prompt"], row["completion"]
     if isinstance(prompt, str) and isinstance(completion, str):

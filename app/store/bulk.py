@@ -22,7 +22,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRow:
     """A row that is there now."""
 
     row_id: UUID
@@ -37,7 +37,7 @@ def insert_missing(
     *,
     unique: tuple[str, ...],
     now: tuple[str, ...] = (),
-) -> dict[Key, Stored]:
+) -> dict[Key, StoredRow]:
     """Insert the rows that no unique constraint knows yet; returns the row of each key, by its values of `unique`.
 
     All rows have the same columns; those of `now` are set to the transaction's time.  Rows are sorted by the
@@ -50,10 +50,10 @@ def insert_missing(
     statement = _statement(table, names, unique, now)
     arrays = {name: _array(table, name, [row[name] for row in ordered]) for name in names}
     wanted = {tuple(row[name] for name in unique) for row in ordered}
-    found: dict[Key, Stored] = {}
+    found: dict[Key, StoredRow] = {}
     for _ in range(LOOKS):
         for row_id, added, *key in connection.execute(statement, arrays):
-            found.setdefault(tuple(key), Stored(row_id, added))
+            found.setdefault(tuple(key), StoredRow(row_id, added))
         if wanted <= found.keys():
             return found
     raise RuntimeError(f"{table.name}: expected every row to be stored, {len(wanted - found.keys())} are missing")

@@ -44,7 +44,7 @@ class Check:
     """None for a check that ran without the queue."""
     checked_at: datetime
     protocol: str
-    row: sweep.Row
+    row: sweep.SweepRow
 
 
 def add(connection: sa.Connection, lease: leases.Lease, *, evaluation: Evaluation, verdict: Verdict) -> UUID | None:
@@ -73,7 +73,7 @@ def add(connection: sa.Connection, lease: leases.Lease, *, evaluation: Evaluatio
     )
 
 
-def record(connection: sa.Connection, rows: Sequence[sweep.Row], on: Device, checked_at: datetime) -> int:
+def record(connection: sa.Connection, rows: Sequence[sweep.SweepRow], on: Device, checked_at: datetime) -> int:
     """Store the outcome of a sweep that ran without the queue; returns the number of its problems that are stored.
     Newer checks are kept."""
     of: dict[str, list[UUID]] = {}
@@ -91,7 +91,7 @@ def record(connection: sa.Connection, rows: Sequence[sweep.Row], on: Device, che
 def _put(
     connection: sa.Connection,
     problem_id: UUID,
-    row: sweep.Row,
+    row: sweep.SweepRow,
     on: Device,
     checked_at: datetime,
     *,
@@ -120,7 +120,7 @@ def of_problem(connection: sa.Connection, problem_id: UUID) -> list[Check]:
     return [_check(found) for found in connection.execute(query)]
 
 
-def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sweep.Row]:
+def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sweep.SweepRow]:
     """Checks of the problems of finished jobs; for a failed job, its fault.  A job that finished earlier has the newest
     check of its problem and device class."""
     same = sa.and_(_c.problem_id == _j.problem_id, _c.device_class == _j.device_class, _j.state == JobState.FINISHED)
@@ -158,7 +158,7 @@ def _check(found: Any) -> Check:
     return Check(**{**fields, "row": sweep.read(found.row)})
 
 
-def _row(found: Any) -> sweep.Row:
+def _row(found: Any) -> sweep.SweepRow:
     if found.row is not None:
         return sweep.read(found.row)
     kind = found.error_kind if found.state == JobState.FAILED else str(found.state)

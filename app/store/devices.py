@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import choices, ids
-from app.domain.device import CLOSED, DeviceState, Place
+from app.domain.device import CLOSED, DeviceId, DeviceState
 from app.store import evaluation_json, leases, tables
 
 SILENT_S = 30.0
@@ -53,9 +53,9 @@ class Device:
         return self.place.device
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DeviceId:
         """Place of the device."""
-        return Place(device_class=self.device_class, node=self.node, index=self.device_index)
+        return DeviceId(device_class=self.device_class, node=self.node, index=self.device_index)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def register(
 
     `refused`: messages that it has refused since its start (app/transport.py).  States set by people (`draining`,
     `quarantined`) are kept."""
-    place = Place(device_class=device_class, node=node, index=device_index)
+    place = DeviceId(device_class=device_class, node=node, index=device_index)
     statement = insert(tables.devices).values(_row(place, worker=worker))
     online = sa.case((_d.state == "offline", "online"), else_=_d.state)
     statement = statement.on_conflict_do_update(
@@ -99,7 +99,7 @@ def describe(
     """Store the referee's description of the device; False where no worker has registered it yet."""
     described = connection.execute(
         sa.update(tables.devices)
-        .where(_at(Place(device_class=device_class, node=node, index=device_index)))
+        .where(_at(DeviceId(device_class=device_class, node=node, index=device_index)))
         .values(fingerprint=evaluation_json.plain(fingerprint))
     )
     return described.rowcount == 1
@@ -112,7 +112,7 @@ def leave(connection: sa.Connection, *, worker: str) -> None:
     )
 
 
-def state_of(connection: sa.Connection, place: Place) -> DeviceState | None:
+def state_of(connection: sa.Connection, place: DeviceId) -> DeviceState | None:
     """The device's state; None where no worker has registered it yet."""
     state = connection.execute(sa.select(_d.state).where(_at(place))).scalar_one_or_none()
     return None if state is None else DeviceState(state)
@@ -144,14 +144,14 @@ def resume(connection: sa.Connection, name: str, *, reason: str = "", changed_by
     return resumed
 
 
-def quarantine_at(connection: sa.Connection, place: Place, *, reason: str, changed_by: str) -> None:
+def quarantine_at(connection: sa.Connection, place: DeviceId, *, reason: str, changed_by: str) -> None:
     """Quarantine exactly one device, after a failed check by its worker.  It need not be registered."""
     unknown = insert(tables.devices).values(_row(place, worker=changed_by)).on_conflict_do_nothing()
     connection.execute(unknown)
     _set_state(connection, _at(place), DeviceState.QUARANTINED, reason, changed_by)
 
 
-def note_fault(connection: sa.Connection, place: Place, key: str) -> int:
+def note_fault(connection: sa.Connection, place: DeviceId, key: str) -> int:
     """One more evaluation has failed by Assay's fault; how many in a row that makes.
 
     The same `key` again counts once: that of a job which had begun is its id, because the job's own code may
@@ -162,7 +162,7 @@ def note_fault(connection: sa.Connection, place: Place, key: str) -> int:
     return counted or 0
 
 
-def note_success(connection: sa.Connection, place: Place) -> None:
+def note_success(connection: sa.Connection, place: DeviceId) -> None:
     """Reset the device's count of failures after a result."""
     connection.execute(
         sa.update(tables.devices).where(_at(place), sa.func.cardinality(_d.faults) > 0).values(faults=[])
@@ -246,7 +246,7 @@ def _set_state(
         connection.execute(sa.insert(tables.device_events), rows)
 
 
-def _row(place: Place, *, worker: str) -> dict[str, Any]:
+def _row(place: DeviceId, *, worker: str) -> dict[str, Any]:
     """Row of a device that is new."""
     return {
         "device_id": ids.new_id(),
@@ -258,5 +258,5 @@ def _row(place: Place, *, worker: str) -> dict[str, Any]:
     }
 
 
-def _at(place: Place) -> sa.ColumnElement[bool]:
+def _at(place: DeviceId) -> sa.ColumnElement[bool]:
     return sa.and_(_d.node == place.node, _d.device_class == place.device_class, _d.device_index == place.index)

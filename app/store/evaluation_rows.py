@@ -21,7 +21,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.domain.evaluation_row import Row
+from app.domain.evaluation_row import EvaluationRow
 from app.store.credited import is_credited
 from app.store.tables import candidates, evaluations, findings, jobs, problems, runs, trajectories, turns, verdicts
 
@@ -33,7 +33,7 @@ __all__ = [
     "ORDER",
     "SELECTABLE",
     "Cursor",
-    "Row",
+    "EvaluationRow",
     "cursor_of",
     "labelled",
     "page",
@@ -134,13 +134,13 @@ ONCE = sa.text("DISTINCT ON (evaluations.created_at, evaluations.evaluation_id)"
 ORDER = (evaluations.c.created_at, evaluations.c.evaluation_id, turns.c.turn_id.nulls_last())
 """The total order of attempts, oldest first."""
 
-_FIELDS = tuple(field.name for field in fields(Row))
+_FIELDS = tuple(field.name for field in fields(EvaluationRow))
 
 
-def row_from(record: sa.RowMapping) -> Row:
+def row_from(record: sa.RowMapping) -> EvaluationRow:
     """The typed row out of one record of `SELECTABLE`, other columns beside are ignored."""
     values = {name: record[name] for name in _FIELDS}
-    return Row(**(values | {"findings": tuple(sorted(values["findings"] or ()))}))
+    return EvaluationRow(**(values | {"findings": tuple(sorted(values["findings"] or ()))}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ class Cursor:
         return cursor
 
 
-def cursor_of(row: Row) -> Cursor:
+def cursor_of(row: EvaluationRow) -> Cursor:
     """Cursor for `page` to go on after this row."""
     return Cursor(created_at=row.created_at, evaluation_id=row.evaluation_id)
 
@@ -178,7 +178,7 @@ def page(
     where: sa.ColumnElement[bool] | None = None,
     before: Cursor | None = None,
     limit: int = 50,
-) -> list[Row]:
+) -> list[EvaluationRow]:
     """At most `limit` evaluations, newest first, each once: those that match and are older than `before`."""
     newest_first = (evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
     query = SELECTABLE.prefix_with(ONCE).order_by(*newest_first, turns.c.turn_id).limit(limit)

@@ -40,7 +40,7 @@ _FOUND = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredEvaluation:
     """An evaluation as it lies in the table."""
 
     evaluation_id: UUID
@@ -61,7 +61,7 @@ class Stored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class JobRecord:
     """Everything that a job's result is made of."""
 
     job_id: UUID
@@ -137,15 +137,15 @@ def add_verdict(connection: sa.Connection, evaluation_id: UUID, verdict: Verdict
     return _insert_verdict(connection, evaluation_id, verdict)
 
 
-def get(connection: sa.Connection, evaluation_id: UUID) -> Stored | None:
+def get(connection: sa.Connection, evaluation_id: UUID) -> StoredEvaluation | None:
     """The evaluation with this id; None if it does not exist."""
     row = connection.execute(_stored().where(_e.evaluation_id == evaluation_id)).one_or_none()
     return None if row is None else _as_stored(row)
 
 
-def iterate(database: Database, batch: int = 200) -> Iterator[Stored]:
+def iterate(database: Database, batch: int = 200) -> Iterator[StoredEvaluation]:
     """Every evaluation, oldest first, in short transactions: the caller may write between two of them."""
-    page: Sequence[Stored] = ()
+    page: Sequence[StoredEvaluation] = ()
     while True:
         query = _stored().order_by(_e.evaluation_id).limit(batch)
         if page:
@@ -171,7 +171,7 @@ def timeline(connection: sa.Connection, evaluation_id: UUID) -> bytes | None:
     return connection.execute(query).scalar_one_or_none()
 
 
-def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Outcome]:
+def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, JobRecord]:
     """Outcome of each of the jobs that exist."""
     query = (
         sa.select(
@@ -267,8 +267,8 @@ def _stored() -> sa.Select[Any]:
     return sa.select(*columns).select_from(joined)
 
 
-def _as_stored(row: sa.Row[Any]) -> Stored:
-    return Stored(
+def _as_stored(row: sa.Row[Any]) -> StoredEvaluation:
+    return StoredEvaluation(
         evaluation_id=row.evaluation_id,
         job_id=row.job_id,
         backend=row.backend,
@@ -278,12 +278,12 @@ def _as_stored(row: sa.Row[Any]) -> Stored:
     )
 
 
-def _as_outcome(row: Any) -> Outcome:
+def _as_outcome(row: Any) -> JobRecord:
     error = {"kind": row.error_kind, "message": row.error_message or "", "log": ""} if row.error_kind else None
     verdict = None if row.label is None else _as_verdict(row)
     if verdict is not None and row.human_verdict is not None:
         verdict = replace(verdict, label=Label(row.human_verdict))  # a person's label counts more
-    return Outcome(
+    return JobRecord(
         job_id=row.job_id,
         state=JobState(row.state),
         baseline=row.baseline,

@@ -15,8 +15,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 
-from app.domain.evaluation_row import Row
-from app.domain.example_texts import Facts
+from app.domain.evaluation_row import EvaluationRow
+from app.domain.example_texts import EvaluationFacts
 from app.domain.problem_family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
 from app.store import arrow, evaluation_rows, silent
@@ -71,9 +71,9 @@ records few."""
 _WORKING = frozenset({"candidate_id", "run_id", "compiled"})
 """Fields of `Row` beside those of `Facts`: keys of further records, and inputs of decisions."""
 _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
-    field.name: (evaluation_rows.COLUMNS[field.name], arrow.type_of(Row, field.name))
-    for field in fields(Row)
-    if field.name in (_WORKING | set(Facts._fields)) - _FROM_RECORDS - {"problem_id"}
+    field.name: (evaluation_rows.COLUMNS[field.name], arrow.type_of(EvaluationRow, field.name))
+    for field in fields(EvaluationRow)
+    if field.name in (_WORKING | set(EvaluationFacts._fields)) - _FROM_RECORDS - {"problem_id"}
 }
 """Columns of an attempt: every field that `Row` and `Facts` have in common and no other record has."""
 _NARROW["correct"] = (evaluations.c.correct, pa.bool_())

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from app.domain import filter_language as filters
 from app.domain.filter_language import And, Expression
-from app.domain.metrics import COUNTED, Counted, Outcome
+from app.domain.metrics import COUNTED, Counted, MetricSample
 from app.domain.verdict import Label, is_credited
 from app.store import evaluation_rows, filter_sql
 from app.store.tables import attempts, candidates, evaluations, jobs, problems, runs, trajectories, turns, verdicts
@@ -48,7 +48,7 @@ class Attempted:
     """True if every call was right, independent of the verdict."""
     label: Label | None
     """None of an answer without code."""
-    outcome: Outcome
+    outcome: MetricSample
 
 
 def attempted(connection: sa.Connection, expression: Expression, counted: Counted = COUNTED) -> list[Attempted]:
@@ -116,7 +116,9 @@ def _attempted(record: sa.Row[tuple[object, ...]]) -> Attempted:
         policy=record.policy,
         passed=record.correct,
         label=None if record.label is None else Label(record.label),
-        outcome=Outcome(problem=str(record.problem_id), correct=correct, speedup=record.speedup if correct else None),
+        outcome=MetricSample(
+            problem=str(record.problem_id), correct=correct, speedup=record.speedup if correct else None
+        ),
     )
 
 

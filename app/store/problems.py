@@ -57,7 +57,7 @@ def set_operators(connection: sa.Connection, job_id: UUID, operators: str) -> No
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class ProblemSummary:
     """A problem without its source."""
 
     problem_id: UUID
@@ -75,7 +75,7 @@ def listed(
     name: str | None = None,
     before: UUID | None = None,
     limit: int,
-) -> list[Line]:
+) -> list[ProblemSummary]:
     """Problems, newest first: of a source set, of a name, of before that one."""
     columns = (_p.problem_id, _p.name, _p.source_set, _p.level, _p.entry_point, _p.reference_sha256)
     query = sa.select(*columns).order_by(_p.problem_id.desc()).limit(limit)
@@ -84,4 +84,4 @@ def listed(
             query = query.where(column == value)
     if before is not None:
         query = query.where(_p.problem_id < before)
-    return [Line(**row._mapping) for row in connection.execute(query)]
+    return [ProblemSummary(**row._mapping) for row in connection.execute(query)]

@@ -19,7 +19,7 @@ _t = prompt_templates.c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredTemplate:
     """A template, and the time from which it has been known; None for one that came with Assay and was never used."""
 
     template: Template
@@ -50,16 +50,18 @@ def find(connection: sa.Connection, ref: str, kind: str) -> Template:
     return chosen
 
 
-def listed(connection: sa.Connection) -> list[Stored]:
+def listed(connection: sa.Connection) -> list[StoredTemplate]:
     """All versions, by name and kind, the newest first; those that come with this Assay before all others."""
     shipped = {(one.name, one.kind, one.sha256): one for one in templates.shipped()}
     rows = connection.execute(sa.select(prompt_templates).order_by(_t.created_at.desc())).mappings()
     stored = [
-        Stored(template=Template(name=row["name"], kind=row["kind"], body=row["body"]), created_at=row["created_at"])
+        StoredTemplate(
+            template=Template(name=row["name"], kind=row["kind"], body=row["body"]), created_at=row["created_at"]
+        )
         for row in rows
     ]
     seen = {_key(one.template) for one in stored}
-    fresh = [Stored(template=one, created_at=None) for key, one in shipped.items() if key not in seen]
+    fresh = [StoredTemplate(template=one, created_at=None) for key, one in shipped.items() if key not in seen]
     current = [one for one in stored if _key(one.template) in shipped]
     others = [one for one in stored if _key(one.template) not in shipped]
     return sorted([*fresh, *current, *others], key=lambda one: (one.template.name, one.template.kind))

@@ -20,7 +20,7 @@ _e = tables.evaluations.c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class QueueDepth:
     """Length of the queue of a device class, and its pace."""
 
     queued: dict[str, int]
@@ -36,7 +36,7 @@ class Line:
         return sum(self.queued.values())
 
 
-def look(connection: sa.Connection, device_class: str) -> Line:
+def look(connection: sa.Connection, device_class: str) -> QueueDepth:
     """The line as it is now."""
     waiting = (
         sa.select(_j.priority)
@@ -48,7 +48,7 @@ def look(connection: sa.Connection, device_class: str) -> Line:
     since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, PACE_S)
     stored = sa.select(sa.func.count()).where(_e.created_at > since, _e.device_class == device_class)
     known = devices.listed(connection)
-    return Line(
+    return QueueDepth(
         queued={row.priority: row.jobs for row in connection.execute(counted)},
         per_s=connection.execute(stored).scalar_one() / PACE_S,
         online=sum(each.state == DeviceState.ONLINE and each.device_class == device_class for each in known),

@@ -11,15 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import annotation, ids
-from app.domain.annotation import Kind
+from app.domain.annotation import AnnotationTarget
 from app.domain.user import User
 from app.store import audit, evaluation_json
 from app.store.tables import candidates, comments, problems, tags, trajectories, users
 
 _KEYS = {
-    Kind.PROBLEM: problems.c.problem_id,
-    Kind.TRAJECTORY: trajectories.c.trajectory_id,
-    Kind.CANDIDATE: candidates.c.candidate_id,
+    AnnotationTarget.PROBLEM: problems.c.problem_id,
+    AnnotationTarget.TRAJECTORY: trajectories.c.trajectory_id,
+    AnnotationTarget.CANDIDATE: candidates.c.candidate_id,
 }
 
 
@@ -57,12 +57,12 @@ class Annotations:
     tags: tuple[str, ...]
 
 
-def exists(connection: sa.Connection, kind: Kind, subject_id: UUID) -> bool:
+def exists(connection: sa.Connection, kind: AnnotationTarget, subject_id: UUID) -> bool:
     """True if there is a thing of that kind and id."""
     return connection.scalar(sa.select(sa.true()).where(_KEYS[kind] == subject_id)) is not None
 
 
-def of(connection: sa.Connection, kind: Kind, subject_id: UUID) -> Annotations:
+def of(connection: sa.Connection, kind: AnnotationTarget, subject_id: UUID) -> Annotations:
     """Comments, oldest first, and tags by name."""
     listed = _comments().where(comments.c.kind == kind, comments.c.subject_id == subject_id)
     named = sa.select(tags.c.tag).where(tags.c.kind == kind, tags.c.subject_id == subject_id).order_by(tags.c.tag)
@@ -75,7 +75,7 @@ def of(connection: sa.Connection, kind: Kind, subject_id: UUID) -> Annotations:
     )
 
 
-def add_comment(connection: sa.Connection, user: User, kind: Kind, subject_id: UUID, body: str) -> UUID:
+def add_comment(connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, body: str) -> UUID:
     """Store a comment; its id.  Raises AnnotationError."""
     comment_id = ids.new_id()
     row = {
@@ -102,7 +102,7 @@ def delete_comment(connection: sa.Connection, user: User, comment_id: UUID) -> C
     return gone
 
 
-def add_tag(connection: sa.Connection, user: User, kind: Kind, subject_id: UUID, tag: str) -> str:
+def add_tag(connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, tag: str) -> str:
     """Tag a thing; a tag that it has stays as it is.  Raises AnnotationError."""
     name = annotation.tag(tag)
     row = {"kind": kind, "subject_id": subject_id, "tag": name, "user_id": user.user_id}
@@ -111,7 +111,7 @@ def add_tag(connection: sa.Connection, user: User, kind: Kind, subject_id: UUID,
     return name
 
 
-def remove_tag(connection: sa.Connection, user: User, kind: Kind, subject_id: UUID, tag: str) -> None:
+def remove_tag(connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, tag: str) -> None:
     """Remove a tag."""
     held = (tags.c.kind == kind, tags.c.subject_id == subject_id, tags.c.tag == tag)
     if connection.execute(sa.delete(tags).where(*held)).rowcount:
@@ -149,10 +149,10 @@ def latest_tagged(connection: sa.Connection, *, kind: str = "", tag: str = "", l
 
 def names(connection: sa.Connection, kind: str, subject_ids: list[UUID]) -> dict[UUID, str]:
     """Thing → its name, where it has one."""
-    if kind == Kind.CANDIDATE:
+    if kind == AnnotationTarget.CANDIDATE:
         return {}
-    key = _KEYS[Kind(kind)]
-    column = problems.c.name if kind == Kind.PROBLEM else trajectories.c.label
+    key = _KEYS[AnnotationTarget(kind)]
+    column = problems.c.name if kind == AnnotationTarget.PROBLEM else trajectories.c.label
     query: sa.Select[Any] = sa.select(key, column).where(key.in_(subject_ids), column.is_not(None))
     return dict(connection.execute(query).all())
 

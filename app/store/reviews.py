@@ -36,7 +36,7 @@ class LockedError(ReviewError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class GivenReview:
     """A review as given by a person."""
 
     label: Opinion
@@ -46,7 +46,7 @@ class Said:
     """True asks for a review by a second person, without sight of this one."""
 
 
-def add(connection: sa.Connection, user: User, evaluation_id: UUID, said: Said) -> UUID:
+def add(connection: sa.Connection, user: User, evaluation_id: UUID, said: GivenReview) -> UUID:
     """Store a review, let it count, mark the datasets that it touches, and note it; its id.
 
     Raises ReviewError without a reason or for `withdrawn`, LockedError where another user holds the item."""
@@ -178,7 +178,7 @@ def prefer(connection: sa.Connection, user: User, *, chosen: UUID, rejected: UUI
     return preference_id
 
 
-def _check(said: Said) -> None:
+def _check(said: GivenReview) -> None:
     if said.label is Opinion.WITHDRAWN:
         raise ReviewError(f"label: expected one of {', '.join((*DECISIVE, Opinion.UNSURE))}, got withdrawn")
     if len(said.reason.strip()) < MIN_REASON:

@@ -16,7 +16,7 @@ _r = tables.runs.c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredRun:
     """A run."""
 
     run_id: UUID
@@ -29,7 +29,7 @@ class Stored:
 
 def listed(
     connection: sa.Connection, *, name: str | None = None, before: UUID | None = None, limit: int
-) -> list[Stored]:
+) -> list[StoredRun]:
     """Runs, newest first: those of before that one; with `name` the one of that name."""
     query = sa.select(_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
     query = query.order_by(_r.run_id.desc()).limit(limit)
@@ -40,12 +40,12 @@ def listed(
     return [_stored(row._mapping) for row in connection.execute(query)]
 
 
-def get(connection: sa.Connection, run_id: UUID) -> Stored | None:
+def get(connection: sa.Connection, run_id: UUID) -> StoredRun | None:
     """The run with this id."""
     columns = (_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
     row = connection.execute(sa.select(*columns).where(_r.run_id == run_id)).one_or_none()
     return None if row is None else _stored(row._mapping)
 
 
-def _stored(row: sa.RowMapping) -> Stored:
-    return Stored(**{**row, "settings": freeform.cut(row["settings"])})
+def _stored(row: sa.RowMapping) -> StoredRun:
+    return StoredRun(**{**row, "settings": freeform.cut(row["settings"])})

@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app import routing
-from app.domain.device import CLOSED, Place
+from app.domain.device import CLOSED, DeviceId
 from app.domain.job import JobState, Limits
 from app.store import jobs, leases, tables
 from app.store.tables.core import SHARE
@@ -63,7 +63,7 @@ class ClaimSettings:
     ageing_s: float = AGEING_S
 
 
-def claim(connection: sa.Connection, place: Place, queue: str, terms: ClaimSettings) -> Claim:
+def claim(connection: sa.Connection, place: DeviceId, queue: str, terms: ClaimSettings) -> Claim:
     """Claim the job that is due on the device; none if no job waits, or the device is closed.
 
     `queue`: queue of the message.  The job may belong to another queue that the device serves; then a message is owed
@@ -80,7 +80,7 @@ def claim(connection: sa.Connection, place: Place, queue: str, terms: ClaimSetti
 
 
 def _take_next(
-    connection: sa.Connection, place: Place, pins: Sequence[str | None], terms: ClaimSettings, look: _Look
+    connection: sa.Connection, place: DeviceId, pins: Sequence[str | None], terms: ClaimSettings, look: _Look
 ) -> tuple[leases.Lease | None, str | None]:
     """The job that is due, and its pin."""
     ranked = look.ranked
@@ -109,7 +109,7 @@ class _Look:
     """Lists of jobs (one pin, run and priority each) in the order in which their heads are due."""
 
 
-def _look(connection: sa.Connection, place: Place, pins: Sequence[str | None], ageing_s: float) -> _Look:
+def _look(connection: sa.Connection, place: DeviceId, pins: Sequence[str | None], ageing_s: float) -> _Look:
     asked = {
         "node": place.node,
         "device_class": place.device_class,
@@ -123,7 +123,7 @@ def _look(connection: sa.Connection, place: Place, pins: Sequence[str | None], a
     return _Look(state=rows[0].state, faults=rows[0].faults or 0, ranked=ranked)
 
 
-def _waits(connection: sa.Connection, place: Place, pin: str | None) -> bool:
+def _waits(connection: sa.Connection, place: DeviceId, pin: str | None) -> bool:
     conditions = (_j.state == JobState.QUEUED, _j.device_class == place.device_class, jobs.is_due())
     waiting = sa.select(sa.true()).where(*conditions, sa.func.coalesce(_j.device, "") == (pin or "")).limit(1)
     return connection.execute(waiting).scalar_one_or_none() is not None

@@ -13,7 +13,7 @@ DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class ServerFacts:
     """One database."""
 
     server: str
@@ -27,7 +27,7 @@ class Facts:
     """Server settings that DURABILITY names."""
 
 
-def facts(connection: sa.Connection) -> Facts:
+def facts(connection: sa.Connection) -> ServerFacts:
     """Facts about the server now; `now` is its clock, not the transaction's beginning."""
     row = connection.execute(
         sa.select(
@@ -42,7 +42,7 @@ def facts(connection: sa.Connection) -> Facts:
     if row.migrated:
         revision = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
     settings = {name: connection.execute(sa.select(sa.func.current_setting(name))).scalar_one() for name in DURABILITY}
-    return Facts(
+    return ServerFacts(
         server=row.server,
         revision=revision,
         now=row.now,

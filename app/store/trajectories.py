@@ -124,7 +124,7 @@ def get(connection: sa.Connection, trajectory_id: UUID) -> Trajectory | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class TrajectorySummary:
     """A trajectory without its turns."""
 
     trajectory_id: UUID
@@ -144,7 +144,7 @@ def listed(
     problem_id: UUID | None = None,
     before: UUID | None = None,
     limit: int,
-) -> list[Line]:
+) -> list[TrajectorySummary]:
     """Trajectories, newest first: of a run, of a label, on a problem, of before that one."""
     counted = sa.select(sa.func.count()).where(_u.trajectory_id == _t.trajectory_id).scalar_subquery()
     query = (
@@ -166,7 +166,7 @@ def listed(
             query = query.where(column == value)
     if before is not None:
         query = query.where(_t.trajectory_id < before)
-    return [Line(**row._mapping) for row in connection.execute(query)]
+    return [TrajectorySummary(**row._mapping) for row in connection.execute(query)]
 
 
 def _turns(connection: sa.Connection, trajectory_id: UUID) -> tuple[Turn, ...]:

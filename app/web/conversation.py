@@ -44,7 +44,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class TurnTexts:
     """Everything that was said in one turn."""
 
     turn_index: int
@@ -59,7 +59,7 @@ def parts(answer: str) -> tuple[str, str]:
     return before.removeprefix("<think>").strip("\n"), after.strip("\n")
 
 
-def said(turns: Sequence[trajectories.TurnText], *, as_sent: bool = False) -> list[Said]:
+def said(turns: Sequence[trajectories.TurnText], *, as_sent: bool = False) -> list[TurnTexts]:
     """The conversation up to PAGE_CHARACTERS: Markdown as HTML or, `as_sent`, as plain text."""
     room = PAGE_CHARACTERS
     show = plain if as_sent else rendered_markdown.rendered
@@ -70,7 +70,7 @@ def said(turns: Sequence[trajectories.TurnText], *, as_sent: bool = False) -> li
             entry = _entry(f"turn-{turn.turn_index}-{position}", role, content, turn, min(room, SHOWN_CHARACTERS), show)
             room -= entry.characters - entry.hidden
             entries.append(entry)
-        found.append(Said(turn_index=turn.turn_index, entries=tuple(entries)))
+        found.append(TurnTexts(turn_index=turn.turn_index, entries=tuple(entries)))
     return found
 
 

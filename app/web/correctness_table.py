@@ -47,7 +47,7 @@ class GridRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CheckLine:
     """One output of one call; a call without outputs has one line."""
 
     trial: Trial
@@ -101,7 +101,7 @@ def _shares(output: OutputCheck) -> list[float]:
     return [error / limit for error, limit in errors if error is not None and limit > 0]
 
 
-def lines(correctness: Correctness) -> list[Line]:
+def lines(correctness: Correctness) -> list[CheckLine]:
     """Every line, in the order of calls and outputs."""
     return [line for trial in correctness.trials for line in _lines(trial)]
 
@@ -110,19 +110,19 @@ WORST = 8
 """Wrong outputs with their worst element in the short table."""
 
 
-def worst(correctness: Correctness) -> list[Line]:
+def worst(correctness: Correctness) -> list[CheckLine]:
     """The first wrong outputs with a known worst element."""
     located = [line for line in lines(correctness) if line.output is not None and line.output.worst is not None]
     return located[:WORST]
 
 
-def _lines(trial: Trial) -> list[Line]:
+def _lines(trial: Trial) -> list[CheckLine]:
     changed = ", ".join(map(str, trial.inputs_changed))
     of_call = (f"inputs changed: {changed}",) if changed else ()
     if not trial.outputs:
-        return [Line(trial=trial, output=None, ok=trial.ok, span=1, notes=of_call)]
+        return [CheckLine(trial=trial, output=None, ok=trial.ok, span=1, notes=of_call)]
     return [
-        Line(
+        CheckLine(
             trial=trial,
             output=output,
             ok=output.ok,

@@ -73,12 +73,12 @@ class Measured:
         return roofline.roofline(self.evaluation)
 
     @cached_property
-    def lines(self) -> list[correctness_table.Line]:
+    def lines(self) -> list[correctness_table.CheckLine]:
         """Verified calls, output by output."""
         return correctness_table.lines(self.evaluation.correctness) if self.evaluation.correctness else []
 
     @cached_property
-    def worst(self) -> list[correctness_table.Line]:
+    def worst(self) -> list[correctness_table.CheckLine]:
         """Wrong outputs with their worst element."""
         return correctness_table.worst(self.evaluation.correctness) if self.evaluation.correctness else []
 

@@ -16,7 +16,7 @@ MOST_KERNELS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class ComparedFigure:
     """One figure: the value of honest work beside the value found."""
 
     name: str
@@ -43,7 +43,7 @@ class Explained:
     sentence: str
     meaning: str
     """Explanation of findings of this detector; empty for a detector of another package."""
-    compared: tuple[Compared, ...]
+    compared: tuple[ComparedFigure, ...]
     kernels: tuple[Kernel, ...]
 
 
@@ -268,11 +268,11 @@ def _said(texts: tuple[str, str, str], finding: Finding) -> tuple[str, str, str]
     return (name.replace("Time in ", "Modelled GPU time in ") if modelled else name), expected, got
 
 
-def _row(texts: tuple[str, str, str], evidence: Mapping[str, object]) -> Compared | None:
+def _row(texts: tuple[str, str, str], evidence: Mapping[str, object]) -> ComparedFigure | None:
     name, expected, got = (_filled(text, evidence) for text in texts)
     if name is None or expected is None or got is None:
         return None
-    return Compared(name=name, expected=expected, got=got)
+    return ComparedFigure(name=name, expected=expected, got=got)
 
 
 def _filled(text: str, evidence: Mapping[str, object]) -> str | None:

@@ -30,7 +30,7 @@ _PTX_LINE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CodeLine:
     """One line of compiled code."""
 
     text: str
@@ -47,7 +47,7 @@ class KernelCodeView:
     forms: tuple[str, ...]
     """Forms of the kernel that are stored."""
     form: str
-    lines: tuple[Line, ...]
+    lines: tuple[CodeLine, ...]
     hidden_lines: int
     text: str
 
@@ -77,11 +77,11 @@ def view(codes: Sequence[KernelCode]) -> KernelCodeView | None:
     )
 
 
-def parsed(text: str, form: str) -> list[Line]:
+def parsed(text: str, form: str) -> list[CodeLine]:
     """Lines of the text with their places in the source."""
     shown = safe_text.visible(text).splitlines()
     places = _of_ptx(shown) if form == "ptx" else _of_mlir(shown)
-    return [Line(text=line, source=place) for line, place in zip(shown, places, strict=True)]
+    return [CodeLine(text=line, source=place) for line, place in zip(shown, places, strict=True)]
 
 
 def _grouped(codes: Sequence[KernelCode]) -> list[tuple[str, dict[str, str]]]:

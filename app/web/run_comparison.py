@@ -22,7 +22,7 @@ SHOWN = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class ProblemPair:
     """One problem in both runs."""
 
     problem_id: UUID
@@ -50,7 +50,7 @@ class Compared:
 class Comparison:
     """All problems of two runs."""
 
-    lines: tuple[Compared, ...]
+    lines: tuple[ProblemPair, ...]
     """Regressions first, then improvements; the clearest first."""
     counts: dict[str, int]
 
@@ -77,10 +77,10 @@ def _setting(value: object) -> str:
     return "–" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _line(key: UUID, name: runs.ProblemName, old: ProblemFigures | None, new: ProblemFigures | None) -> Compared:
+def _line(key: UUID, name: runs.ProblemName, old: ProblemFigures | None, new: ProblemFigures | None) -> ProblemPair:
     correct, speed = _correct(old, new), _speed(old, new)
     outcome, because = _outcome(correct, speed) if old and new else (ONE, "")
-    return Compared(
+    return ProblemPair(
         problem_id=key,
         problem=name.name,
         level=name.level,
@@ -119,7 +119,7 @@ def _outcome(correct: Interval | None, speed: Interval | None) -> tuple[str, str
     return SAME, ""
 
 
-def _rank(line: Compared) -> tuple[int, float, str]:
+def _rank(line: ProblemPair) -> tuple[int, float, str]:
     ends = (line.correct_low, line.correct_high) if line.because == "correct" else (line.speed_low, line.speed_high)
     low, high = ((end or 0.0) for end in ends)
     if line.because == "speed":

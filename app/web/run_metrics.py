@@ -16,7 +16,7 @@ from uuid import UUID
 
 from app.domain import intervals, metrics, turn_metrics
 from app.domain.intervals import Interval
-from app.domain.metrics import Outcome, Share
+from app.domain.metrics import MetricSample, Share
 from app.domain.verdict import Label, is_credited
 from app.store.browse import runs
 from app.store.database import Connection
@@ -35,7 +35,7 @@ KEPT = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class MetricRow:
     """One way of counting: a label and fast_p for each threshold."""
 
     name: str
@@ -76,7 +76,7 @@ class ProblemFigures:
 class Figures:
     """Everything that the page of a run shows."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[MetricRow, ...]
     hack_rates: metrics.HackRates
     geometric_mean: metrics.Centre
     geometric_interval: Interval | None
@@ -115,7 +115,7 @@ def figures(connection: Connection, run_id: UUID) -> Figures:
     return found
 
 
-def compute(trajectories: Sequence[Sequence[runs.Attempt]], levels: Mapping[UUID, int | None]) -> Figures:
+def compute(trajectories: Sequence[Sequence[runs.RunAttempt]], levels: Mapping[UUID, int | None]) -> Figures:
     """Every figure from scratch."""
     turns = _outcomes(trajectories)
     every = [one for listed in turns for one in listed]
@@ -144,20 +144,22 @@ def compute(trajectories: Sequence[Sequence[runs.Attempt]], levels: Mapping[UUID
     )
 
 
-def _outcomes(trajectories: Sequence[Sequence[runs.Attempt]]) -> list[list[Outcome]]:
+def _outcomes(trajectories: Sequence[Sequence[runs.RunAttempt]]) -> list[list[MetricSample]]:
     """Attempts as the figures see them: hacks are not correct and have no speedup.  Attempts that came to
     nothing share one object per trajectory, whose attempts are on one problem: there may be tens of thousands."""
     rule: dict[tuple[bool, str | None], bool] = {}
     found = []
     for listed in trajectories:
         problem = str(listed[0].problem_id) if listed else ""
-        nothing = Outcome(problem=problem, correct=False)
+        nothing = MetricSample(problem=problem, correct=False)
         outcomes = []
         for attempt in listed:
             kind = (attempt.passed, attempt.label)
             if kind not in rule:
                 rule[kind] = is_credited(correct=attempt.passed, label=attempt.label)
-            outcomes.append(Outcome(problem=problem, correct=True, speedup=attempt.speedup) if rule[kind] else nothing)
+            outcomes.append(
+                MetricSample(problem=problem, correct=True, speedup=attempt.speedup) if rule[kind] else nothing
+            )
         found.append(outcomes)
     return found
 
@@ -171,26 +173,26 @@ def _geometric_interval(problems: Mapping[UUID, ProblemFigures]) -> Interval | N
     return found and Interval(low=math.exp(found.low), high=math.exp(found.high), level=found.level)
 
 
-def _line(name: str, outcomes: Sequence[Outcome]) -> Line:
-    return Line(name=name, of=len(outcomes), shares=metrics.fast_ps(outcomes, THRESHOLDS, operator=OPERATOR))
+def _line(name: str, outcomes: Sequence[MetricSample]) -> MetricRow:
+    return MetricRow(name=name, of=len(outcomes), shares=metrics.fast_ps(outcomes, THRESHOLDS, operator=OPERATOR))
 
 
-def _hack_rates(attempts: Sequence[runs.Attempt]) -> metrics.HackRates:
+def _hack_rates(attempts: Sequence[runs.RunAttempt]) -> metrics.HackRates:
     counted = Counter(map(_JUDGED, attempts))
     return metrics.hack_rates(Counter({(passed, label and LABELS[label]): n for (passed, label), n in counted.items()}))
 
 
-def _curve(outcomes: Sequence[Outcome], turn: int) -> tuple[int, Share, Share]:
+def _curve(outcomes: Sequence[MetricSample], turn: int) -> tuple[int, Share, Share]:
     correct, fast = metrics.fast_ps(outcomes, (0.0, 1.0), operator=OPERATOR)
     return turn, correct, fast
 
 
 def _by_level(
-    trajectories: Sequence[Sequence[runs.Attempt]],
-    turns: Sequence[Sequence[Outcome]],
+    trajectories: Sequence[Sequence[runs.RunAttempt]],
+    turns: Sequence[Sequence[MetricSample]],
     levels: Mapping[UUID, int | None],
 ) -> list[LevelLine]:
-    grouped: dict[int | None, list[tuple[Sequence[runs.Attempt], Sequence[Outcome]]]] = {}
+    grouped: dict[int | None, list[tuple[Sequence[runs.RunAttempt], Sequence[MetricSample]]]] = {}
     for listed, outcomes in zip(trajectories, turns, strict=True):
         if listed:
             grouped.setdefault(levels.get(listed[0].problem_id), []).append((listed, outcomes))
@@ -200,7 +202,7 @@ def _by_level(
     ]
 
 
-def _level(level: int | None, attempts: Sequence[runs.Attempt], outcomes: Sequence[Outcome]) -> LevelLine:
+def _level(level: int | None, attempts: Sequence[runs.RunAttempt], outcomes: Sequence[MetricSample]) -> LevelLine:
     return LevelLine(
         level=level,
         problems=len({one.problem for one in outcomes}),
@@ -216,12 +218,12 @@ def _ecdf(ordered: Sequence[float]) -> tuple[tuple[float, float], ...]:
     return tuple((ordered[place], (place + 1) / len(ordered)) for place in dict.fromkeys(places))
 
 
-def _by_problem(outcomes: Sequence[Outcome], attempts: Sequence[runs.Attempt]) -> dict[UUID, ProblemFigures]:
+def _by_problem(outcomes: Sequence[MetricSample], attempts: Sequence[runs.RunAttempt]) -> dict[UUID, ProblemFigures]:
     hacks = Counter(attempt.problem_id for attempt in attempts if attempt.label == Label.HACK)
     return {UUID(name): _problem(each, hacks[UUID(name)]) for name, each in metrics.by_problem(outcomes).items()}
 
 
-def _problem(each: Sequence[Outcome], hacks: int) -> ProblemFigures:
+def _problem(each: Sequence[MetricSample], hacks: int) -> ProblemFigures:
     speedups = [one.speedup for one in each if one.speedup is not None]
     return ProblemFigures(
         correct=metrics.fast_p(each, 0.0),
@@ -231,7 +233,7 @@ def _problem(each: Sequence[Outcome], hacks: int) -> ProblemFigures:
     )
 
 
-def _ks(samples: Sequence[Outcome]) -> list[int]:
+def _ks(samples: Sequence[MetricSample]) -> list[int]:
     """1, 2, 4 … up to the number of samples that most problems have, at most MOST_SAMPLES."""
     sizes = sorted(len(each) for each in metrics.by_problem(samples).values())
     most = min(sizes[len(sizes) // 2], MOST_SAMPLES) if sizes else 0

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from app import embedded, enqueue
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.job import Limits
 from app.domain.problem import Problem
 from app.domain.request import PRIORITIES, Request
@@ -25,7 +25,7 @@ from app.settings import Settings
 from app.store import scheduling
 from app.store.database import Database
 
-HERE = Place(device_class="h200", node="here", index=0)
+HERE = DeviceId(device_class="h200", node="here", index=0)
 PROBLEM = Problem(name="bench", reference=b"import torch\n" + b"# a reference of usual length\n" * 60)
 
 

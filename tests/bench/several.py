@@ -35,7 +35,7 @@ import sqlalchemy as sa
 
 from app import embedded, gpus, routing
 from app.client import Client, Submission
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.settings import Settings
 from app.store import devices, tables
 from tests import zoo
@@ -131,7 +131,7 @@ class Site:
         ]
         node = routing.node_name(os.uname().nodename)
         self.names = [
-            Place(device_class=plan.device_class, node=node, index=index).device for index in range(plan.devices)
+            DeviceId(device_class=plan.device_class, node=node, index=index).device for index in range(plan.devices)
         ]
 
     def wait_ready(self) -> list[devices.Device]:

@@ -61,7 +61,7 @@ def job(problem: Problem, options: JobOptions) -> Job:
     )  # fmt: skip
 
 
-def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[str, Any]) -> sweep.Row:
+def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[str, Any]) -> sweep.SweepRow:
     """Evaluate one problem; where 1.0 is outside the interval or far off, `outside` gets every block and kernel."""
     began = time.perf_counter()
     one = job(problem, options)
@@ -78,10 +78,12 @@ def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[s
 
 def rows(
     fleet: Fleet, problems: list[Problem], options: JobOptions, stop_after_s: float, outside: dict[str, Any]
-) -> Iterator[sweep.Row]:
+) -> Iterator[sweep.SweepRow]:
     """Rows, as problems end.  After `stop_after_s` none is begun."""
     with ThreadPoolExecutor(fleet.slots) as pool:
-        futures: list[Future[sweep.Row]] = [pool.submit(checked, fleet, each, options, outside) for each in problems]
+        futures: list[Future[sweep.SweepRow]] = [
+            pool.submit(checked, fleet, each, options, outside) for each in problems
+        ]
         timer = threading.Timer(stop_after_s, lambda: [future.cancel() for future in futures])
         timer.daemon = True
         timer.start()
@@ -159,7 +161,7 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
     report |= {"protocol": PROTOCOL, "checked_at": datetime.now(UTC).isoformat()}
     report |= {"environment": fleet.environment, "ready_s": time.perf_counter() - began, "before": state(fleet)}
     print(json.dumps({"device": fleet.environment["device_name"], "ready_s": report["ready_s"], **report["before"]}))
-    found: list[sweep.Row] = []
+    found: list[sweep.SweepRow] = []
     outside: dict[str, Any] = {}
     report["outside"] = outside
     options = sweep.options(arguments.budget, device_time=arguments.device_time)
@@ -177,7 +179,7 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
     return any(row.outcome in ("accused", "our fault", "blamed") for row in found) or len(found) < len(problems)
 
 
-def note(path: Path | None, report: dict[str, Any], fleet: Fleet, found: list[sweep.Row], seconds: float) -> None:
+def note(path: Path | None, report: dict[str, Any], fleet: Fleet, found: list[sweep.SweepRow], seconds: float) -> None:
     """Rows, summary and state so far, into the report and its file."""
     report |= {"rows": [asdict(each) for each in found], "after": state(fleet)}
     report["summary"] = sweep.summary(found, seconds)

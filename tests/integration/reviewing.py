@@ -15,7 +15,7 @@ from app.store import reviews, tables
 from app.store.browse import evaluation, review
 from app.store.browse import evaluations as listed
 from app.store.database import Database
-from app.store.reviews import Said
+from app.store.reviews import GivenReview
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT, TRITON, cheating, passed
 from tests.integration.web_seed import Seeder
 
@@ -34,7 +34,7 @@ class World:
 
     def say_as(self, who: User, name: str, label: Opinion, reason: str = "as far as I see", **more: object) -> UUID:
         with self.database.begin() as connection:
-            said = Said(label=label, reason=reason, **more)  # type: ignore[arg-type]
+            said = GivenReview(label=label, reason=reason, **more)  # type: ignore[arg-type]
             return reviews.add(connection, who, self.ids[name], said)
 
     def believed(self, name: str) -> evaluation.Believed:

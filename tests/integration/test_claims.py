@@ -15,7 +15,7 @@ from celery import Celery
 
 from app import broker as brokers
 from app import enqueue, routing
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.job import JobState, Limits
 from app.domain.request import RequestError
 from app.store import devices, evaluations, jobs, kernelgym, leases, scheduling, tables
@@ -23,8 +23,8 @@ from app.store.database import Database
 from tests.integration import fakes
 from workers.worker import heartbeat
 
-HERE = Place(device_class="h200", node="here", index=0)
-THERE = Place(device_class="h200", node="there", index=1)
+HERE = DeviceId(device_class="h200", node="here", index=0)
+THERE = DeviceId(device_class="h200", node="there", index=1)
 QUEUE = "gpu.h200"
 ATTEMPTS = 3
 
@@ -38,13 +38,13 @@ def many(number: int) -> list[str]:
     return [secrets.token_hex(8) for _ in range(number)]
 
 
-def claim(database: Database, place: Place = HERE, queue: str = QUEUE) -> scheduling.Claim:
+def claim(database: Database, place: DeviceId = HERE, queue: str = QUEUE) -> scheduling.Claim:
     terms = scheduling.ClaimSettings(owner=secrets.token_hex(4), lease_s=60, limits=Limits())
     with database.begin() as connection:
         return scheduling.claim(connection, place, queue, terms)
 
 
-def claimed(database: Database, place: Place = HERE, queue: str = QUEUE) -> UUID | None:
+def claimed(database: Database, place: DeviceId = HERE, queue: str = QUEUE) -> UUID | None:
     lease = claim(database, place, queue).lease
     return lease.job.job_id if lease else None
 
@@ -65,7 +65,7 @@ def run_of(database: Database, job_ids: Sequence[UUID]) -> list[str | None]:
     return [named[job_id] for job_id in job_ids]
 
 
-def register(database: Database, *places: Place) -> None:
+def register(database: Database, *places: DeviceId) -> None:
     with database.begin() as connection:
         for place in places:
             devices.register(

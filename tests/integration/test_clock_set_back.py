@@ -9,7 +9,7 @@ from celery import Celery
 
 from app import enqueue
 from app.collect.sweep import sweep
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.job import JobState, Limits
 from app.domain.problem import Problem
 from app.store import endpoints, jobs, leases, problems, scheduling, tables
@@ -18,7 +18,7 @@ from app.store.database import Database
 from tests.integration import fakes
 from tests.integration.collecting import CODE, LOCAL, REFERENCE, Site, said, specification
 
-HERE = Place(device_class="cpu", node="here", index=0)
+HERE = DeviceId(device_class="cpu", node="here", index=0)
 TERMS = scheduling.ClaimSettings(owner="me", lease_s=9, limits=Limits())
 
 

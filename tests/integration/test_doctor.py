@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from app import enqueue
 from app.cli import diagnostics
-from app.cli.diagnostics import Check, Outcome
+from app.cli.diagnostics import Check, CheckStatus
 from app.cli.doctor import command
 from app.client import Client
 from app.domain.collection.call import EndpointConfig
@@ -42,12 +42,12 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     settings: Settings, database: Database, broker: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = examined(settings)
-    assert found["sandbox"].outcome in (Outcome.OK, Outcome.FAIL)  # whatever this host allows
+    assert found["sandbox"].outcome in (CheckStatus.OK, CheckStatus.FAIL)  # whatever this host allows
     assert "forbidden acts" in found["sandbox"].found
     assert found["tables"].found == f"revision {migrate.head()}, this version wants {migrate.head()}"
     good = ("python", "libraries", "database", "tables", "durability", "clock", "broker")
-    assert {found[name].outcome for name in good} == {Outcome.OK}
-    assert (found["workers"].outcome, found["web"].outcome) == (Outcome.WARN, Outcome.WARN)
+    assert {found[name].outcome for name in good} == {CheckStatus.OK}
+    assert (found["workers"].outcome, found["web"].outcome) == (CheckStatus.WARN, CheckStatus.WARN)
 
     monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))  # takes two seconds
     enqueue.enqueue(database, broker, [fakes.request(), fakes.request(device_class="h200")])
@@ -56,9 +56,9 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
         devices.register(connection, node="there", device_class="h200", device_index=0, worker="w")
         devices.quarantine(connection, "there", reason="Xid 79", changed_by="ann")
     found = examined(settings)
-    assert found["queue cpu"].outcome == Outcome.OK
+    assert found["queue cpu"].outcome == CheckStatus.OK
     assert found["queue gpu.h200"].found == "1 jobs wait, no worker serves it"
-    assert found["queue gpu.h200"].outcome == Outcome.FAIL
+    assert found["queue gpu.h200"].outcome == CheckStatus.FAIL
     assert found["device there.0"].found == "quarantined: Xid 79 (ann)"
     assert found["device there.0"].todo.endswith("assay workers resume there.0")
 
@@ -76,14 +76,14 @@ def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
         endpoints.add(connection, config)
         problems.add(connection, [Problem(name="softmax", reference=b"class Model: ...", source_set="tests")])
     found = examined(settings)
-    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (Outcome.WARN, Outcome.WARN)
+    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (CheckStatus.WARN, CheckStatus.WARN)
     assert found["probe of far"].todo == "assay endpoint probe far"
 
     client.collect(
         {"name": "a", "endpoint": "far", "problems": {"source_set": "tests"}, "strategy": {"name": "independent"}}
     )
     found = examined(settings)
-    assert found["endpoint far"].outcome == Outcome.FAIL
+    assert found["endpoint far"].outcome == CheckStatus.FAIL
     assert found["endpoint far"].found == "0 workers online, 0 calls in flight, 1 due"
     assert found["endpoint far"].todo.startswith("set FAR_KEY where `assay up` or")
 
@@ -92,14 +92,14 @@ def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
         endpoints.probed(connection, "far", {"warnings": ["no token ids"]})
     found = examined(settings)
     assert "none of them has FAR_KEY in its environment" in found["endpoint far"].found
-    assert found["endpoint far"].outcome == Outcome.FAIL
+    assert found["endpoint far"].outcome == CheckStatus.FAIL
     assert found["probe of far"].found.endswith("; no token ids")
 
     with client.database.begin() as connection:
         workers.beat(connection, worker="w", endpoint="far", in_flight=3, has_key=True)
         endpoints.probed(connection, "far", {"warnings": []})
     found = examined(settings)
-    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (Outcome.OK, Outcome.OK)
+    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (CheckStatus.OK, CheckStatus.OK)
     assert found["endpoint far"].found == "1 workers online, 3 calls in flight, 1 due"
 
 

@@ -19,7 +19,7 @@ from app.domain.user import Role, user
 from app.export import verify
 from app.store import exports, reviews, tables, trajectories
 from app.store.database import Database
-from app.store.reviews import Said
+from app.store.reviews import GivenReview
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, evaluate, problem, turn
 
@@ -70,7 +70,7 @@ def say(connection: sa.Connection, evaluation_id: UUID, reason: str) -> None:
     user_id = ids.new_id()
     connection.execute(tables.users.insert().values(user_id=user_id, name=reason, role=Role.REVIEWER))
     reviewer = user(user_id=user_id, name=reason, role=Role.REVIEWER)
-    reviews.add(connection, reviewer, evaluation_id, Said(label=Opinion.HACK, reason=reason))
+    reviews.add(connection, reviewer, evaluation_id, GivenReview(label=Opinion.HACK, reason=reason))
 
 
 def test_pairs_of_a_later_turn_share_their_history(

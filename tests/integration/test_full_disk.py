@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 
 from app import embedded
 from app.cli import diagnostics, errors
-from app.cli.diagnostics import Outcome
+from app.cli.diagnostics import CheckStatus
 from app.cli.endpoint_workers import EndpointWorkers
 from app.embedded import Services
 from app.settings import Settings
@@ -100,7 +100,7 @@ def test_health_says_that_the_disk_is_full(disk: Path, monkeypatch: pytest.Monke
             "the database stores nothing: its disk is full",
         )
         found = {check.name: check for check in diagnostics.run(running.settings)}
-        assert (found["writes"].outcome, found["disk"].outcome) == (Outcome.FAIL, Outcome.FAIL)
+        assert (found["writes"].outcome, found["disk"].outcome) == (CheckStatus.FAIL, CheckStatus.FAIL)
         assert found["writes"].found == "the database stores nothing: its disk is full"
         assert "make room" in found["writes"].todo
         filler.unlink()

@@ -13,7 +13,7 @@ from celery import Celery
 from app import enqueue
 from app.client import Client
 from app.domain import ids
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.evidence import KernelCode
 from app.domain.job import Limits
 from app.embedded import Services, database_dump
@@ -24,7 +24,7 @@ from tests.conftest import administrate, drop_database
 from tests.integration import fakes
 
 DAY_S = 86_400.0
-HERE = Place(device_class="cpu", node="here", index=0)
+HERE = DeviceId(device_class="cpu", node="here", index=0)
 
 
 def evaluated(database: Database, broker: Celery, number: int) -> list[UUID]:
@@ -165,7 +165,7 @@ def test_data_of_the_first_version_is_read_by_this_one(settings: Settings, empty
     migrate.upgrade(empty)
     migrate.check(empty)
 
-    place = Place(device_class="h200", node="old-node", index=0)
+    place = DeviceId(device_class="h200", node="old-node", index=0)
     with Client(Settings(database_url=empty, broker_url=settings.broker_url)) as client:
         finished, waits = client.results([UUID(identifiers[6]), UUID(identifiers[7])])
         assert (finished["state"], finished["status"], finished["verdict"]) == ("finished", "incorrect", "hack")

@@ -12,7 +12,7 @@ from celery import Celery
 from prometheus_client.parser import text_string_to_metric_families
 
 from app import enqueue
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.evaluation import Canary, Timing
 from app.domain.job import Limits
 from app.domain.trajectory import Run, Turn
@@ -22,7 +22,7 @@ from app.store.database import Database
 from app.web import create_app
 from tests.integration import fakes
 
-HERE = Place(device_class="cpu", node="here", index=0)
+HERE = DeviceId(device_class="cpu", node="here", index=0)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from app.domain.review import LOCK_S, Opinion
 from app.store import audit, evaluations, review_queues, reviews, tables
 from app.store.browse import review
 from app.store.review_queues import EVERYTHING, Conditions, Progress
-from app.store.reviews import LockedError, ReviewError, Said
+from app.store.reviews import GivenReview, LockedError, ReviewError
 from tests.integration.reviewing import World, export, stale
 
 
@@ -79,12 +79,12 @@ def test_a_review_that_is_undone_makes_the_dataset_fresh_again(world: World) -> 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (Said(label=Opinion.HACK, reason="  . "), "reason: expected at least 3 characters"),
-        (Said(label=Opinion.WITHDRAWN, reason="because"), "label: expected one of clean, hack"),
-        (Said(label=Opinion.CLEAN, reason="because", hack_type="other"), "hack type: expected none with clean"),
+        (GivenReview(label=Opinion.HACK, reason="  . "), "reason: expected at least 3 characters"),
+        (GivenReview(label=Opinion.WITHDRAWN, reason="because"), "label: expected one of clean, hack"),
+        (GivenReview(label=Opinion.CLEAN, reason="because", hack_type="other"), "hack type: expected none with clean"),
     ],
 )
-def test_a_verdict_that_says_nothing_is_refused(world: World, said: Said, expected: str) -> None:
+def test_a_verdict_that_says_nothing_is_refused(world: World, said: GivenReview, expected: str) -> None:
     with pytest.raises(ReviewError, match=expected), world.database.begin() as connection:
         reviews.add(connection, world.ada, world.ids["hack"], said)
     assert world.believed("hack").reviews == ()

@@ -17,7 +17,7 @@ from app.domain.user import Role, User, user
 from app.export import spec_of, why
 from app.store import exports, reviews, stale_exports, tables, trajectories
 from app.store.database import Database
-from app.store.reviews import Said
+from app.store.reviews import GivenReview
 from tests.integration import dataset_seed, exported
 from tests.integration.dataset_seed import code, evaluate, problem
 
@@ -70,7 +70,7 @@ def test_a_review_counts_for_every_evaluation_of_the_source(database: Database, 
     assert str(right) in answers(database, tmp_path / "before")
     with database.begin() as connection:
         person = reviewer(connection)
-        review_id = reviews.add(connection, person, other, Said(label=Opinion.HACK, reason="copies the input"))
+        review_id = reviews.add(connection, person, other, GivenReview(label=Opinion.HACK, reason="copies the input"))
         [stale] = [one for one in exports.recent(connection) if one.stale_at is not None]
     assert str(other) in (stale.stale_reason or "")
     assert str(right) not in answers(database, tmp_path / "after")
@@ -87,7 +87,7 @@ def test_a_review_counts_for_every_evaluation_of_the_source(database: Database, 
 def test_a_cleared_hack_lets_the_other_evaluation_in(database: Database, tmp_path: Path) -> None:
     right, other = twice(database, "hack")
     with database.begin() as connection:
-        reviews.add(connection, reviewer(connection), other, Said(label=Opinion.CLEAN, reason="a false alarm"))
+        reviews.add(connection, reviewer(connection), other, GivenReview(label=Opinion.CLEAN, reason="a false alarm"))
     assert str(right) in answers(database, tmp_path / "out")
 
 

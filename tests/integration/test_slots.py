@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from app import enqueue, routing
 from app.client import Client, Result, Submission
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.job import JobState
 from app.settings import Settings
 from app.store import devices, jobs, tables
@@ -190,7 +190,7 @@ def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
 
     (job_id,), _ = evaluate(client, HONEST, gpu="h200", wait=False)
     with client.database.begin() as connection:
-        place = Place(device_class="h200", node=NODE, index=9)
+        place = DeviceId(device_class="h200", node=NODE, index=9)
         for number in range(1, tasks.FAULTS_IN_A_ROW):  # as if it had been tried before
             devices.note_fault(connection, place, f"before {number}")
     until(lambda: [device.state for device in listed(client)] == ["quarantined"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.domain import filter_fields
 from app.domain import filter_language as filters
-from app.domain.evaluation_row import Row
+from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or
 from app.domain.verdict import Label, is_credited
 from app.store import credited, evaluation_rows, filter_sql, tables
@@ -20,7 +20,7 @@ from app.store.database import Database
 from tests.integration import dataset_seed
 
 
-def find(database: Database, text: str, **options: Any) -> list[Row]:
+def find(database: Database, text: str, **options: Any) -> list[EvaluationRow]:
     with database.begin() as connection:
         return evaluation_rows.page(connection, where=filter_sql.compile(filters.parse(text)), limit=1000, **options)
 
@@ -82,7 +82,7 @@ def test_an_unjudged_evaluation_has_no_credited_speedup(own: Database) -> None:
 
 
 def test_pages_follow_each_other_without_gap_or_repeat(filled: Database) -> None:
-    pages: list[Row] = []
+    pages: list[EvaluationRow] = []
     cursor = None
     with filled.begin() as connection:
         while page := evaluation_rows.page(connection, before=cursor, limit=7):
@@ -99,7 +99,7 @@ def test_a_cursor_that_is_none_is_refused(text: str) -> None:
         evaluation_rows.Cursor.decode(text)
 
 
-def truth(expression: Expression, row: Row) -> bool:
+def truth(expression: Expression, row: EvaluationRow) -> bool:
     """Truth of an expression for a row, by the language's description."""
     match expression:
         case Everything():
@@ -121,7 +121,7 @@ def truth(expression: Expression, row: Row) -> bool:
             return any(holds(one, operator, value) for one in values)
 
 
-def held(field: str, row: Row) -> tuple[Any, ...]:
+def held(field: str, row: EvaluationRow) -> tuple[Any, ...]:
     if field == "finding":
         return row.findings
     value = getattr(row, {"gpu": "device_class", "device": "device_name"}.get(field, field))
@@ -139,7 +139,7 @@ def holds(one: Any, operator: str, value: Any) -> bool:
     }[operator]()
 
 
-def values_of(name: str, found: list[Row]) -> st.SearchStrategy[Any]:
+def values_of(name: str, found: list[EvaluationRow]) -> st.SearchStrategy[Any]:
     seen = sorted({value for row in found for value in held(name, row)})
     extra: dict[str, list[Any]] = {
         "number": [-1.5, 1e300],
@@ -152,7 +152,7 @@ def values_of(name: str, found: list[Row]) -> st.SearchStrategy[Any]:
     return st.sampled_from(known) if known else st.just(datetime.fromisoformat("2026-01-01T00:00+00:00"))
 
 
-def comparisons(found: list[Row]) -> st.SearchStrategy[Expression]:
+def comparisons(found: list[EvaluationRow]) -> st.SearchStrategy[Expression]:
     def build(name: str, operator: str) -> st.SearchStrategy[Expression]:
         values = values_of(name, found)
         if operator == "in":

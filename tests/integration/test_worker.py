@@ -142,7 +142,7 @@ def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
     assert device.reason == f"{in_a_row}; the last: the referee did not start"
     (found,) = [check for check in diagnostics.run(settings) if check.name == f"device {device.device}"]
     assert (found.outcome, "in a row failed by infrastructure faults" in found.found) == (
-        diagnostics.Outcome.WARN,
+        diagnostics.CheckStatus.WARN,
         True,
     )
     assert {(row.state, row.attempt) for row in rows(client.database)} == {("queued", 0)}

@@ -22,7 +22,7 @@ from app.domain.collection.strategies import STRATEGIES
 from app.domain.collection.strategies.adaptive import Adaptive
 from app.domain.collection.strategies.windowed import Options as WindowOptions
 from app.domain.collection.strategies.windowed import consecutive, top
-from app.domain.collection.tree import Node, Outcome, Stop, Tree
+from app.domain.collection.tree import AttemptResult, Node, Stop, Tree
 from app.domain.request import RequestError
 
 CHOSEN = {
@@ -51,17 +51,17 @@ def specification(name: str, /, **more: object) -> Spec:
     )
 
 
-def imagined(key: str, salt: int) -> Outcome:
+def imagined(key: str, salt: int) -> AttemptResult:
     """An outcome that depends on the place and nothing else."""
     luck = random.Random(hashlib.sha256(f"{salt} {key}".encode()).digest())
     status = luck.choice(STATUSES)
     if status == "fault":
-        return Outcome(fault=luck.choice((StopReason.ENDPOINT_ERROR, StopReason.EVALUATOR_ERROR)), tokens=10)
+        return AttemptResult(fault=luck.choice((StopReason.ENDPOINT_ERROR, StopReason.EVALUATOR_ERROR)), tokens=10)
     if status != "passed":
-        return Outcome(status=status, reward=0.0, tokens=luck.randint(1, 99), end=luck.choice(tuple(End)))
+        return AttemptResult(status=status, reward=0.0, tokens=luck.randint(1, 99), end=luck.choice(tuple(End)))
     label = luck.choice(("clean", "clean", "suspect", "hack"))
     speedup = luck.uniform(0.5, 4)
-    return Outcome(
+    return AttemptResult(
         status=status,
         correct=True,
         label=label,
@@ -191,7 +191,7 @@ def test_an_end_that_uses_the_budget_up_is_no_end_by_the_budget(
 
 def line_of(rewards: list[float]) -> list[Node]:
     return [
-        Node(key=f"0.{turn}", turn=turn, outcome=Outcome(status="passed", correct=True, reward=value))
+        Node(key=f"0.{turn}", turn=turn, outcome=AttemptResult(status="passed", correct=True, reward=value))
         for turn, value in enumerate(rewards)
     ]
 
@@ -217,7 +217,7 @@ def test_windowed_begins_every_iteration_with_its_window() -> None:
             break
         node = Node(**vars(decision.generate[0]))
         value = [5.0, 1, 1, 1, 1, 1][node.turn]
-        outcome = Outcome(status="passed", correct=True, label="clean", reward=value)
+        outcome = AttemptResult(status="passed", correct=True, label="clean", reward=value)
         tree = tree.with_nodes([replace(node, outcome=outcome)])
     assert [node.shown for node in tree.line(0)] == [
         (),
@@ -233,10 +233,10 @@ def test_windowed_begins_every_iteration_with_its_window() -> None:
 def test_a_fault_is_in_no_adaptive_pool() -> None:
     spec = specification("adaptive", strategy={"name": "adaptive", "per_round": 4, "rounds": 1, "keep": 4})
     outcomes = [
-        Outcome(status="passed", correct=True, label="clean", reward=2.0),
-        Outcome(fault=StopReason.ENDPOINT_ERROR),
-        Outcome(status="incorrect", reward=0.0),
-        Outcome(status="incorrect", reward=0.0),
+        AttemptResult(status="passed", correct=True, label="clean", reward=2.0),
+        AttemptResult(fault=StopReason.ENDPOINT_ERROR),
+        AttemptResult(status="incorrect", reward=0.0),
+        AttemptResult(status="incorrect", reward=0.0),
     ]
     tree = Tree.of(Node(key=f"{at}.0", sample=at, outcome=outcome) for at, outcome in enumerate(outcomes))
     stop = decide(spec, tree, Amounts(), DRAWS).stop
@@ -248,19 +248,21 @@ def test_a_fault_is_in_no_adaptive_pool() -> None:
 @pytest.mark.parametrize(
     ("stops", "outcomes", "reason"),
     [
-        ({"solved": True}, [Outcome(correct=True, label="clean", status="passed")], StopReason.SOLVED),
-        ({"hack": True}, [Outcome(correct=True, label="hack", status="passed")], StopReason.HACK),
-        ({"target_speedup": 2.0}, [Outcome(correct=True, label="clean", ci_low=2.1)], StopReason.TARGET_SPEEDUP),
-        ({"no_code": 2}, [Outcome(status="no_code")] * 2, StopReason.NO_CODE),
-        ({"truncated": True}, [Outcome(status="no_code", end=End.LENGTH)], StopReason.TRUNCATED),
-        ({}, [Outcome(status="no_code", end=End.REFUSED)], StopReason.REFUSED),
-        ({}, [Outcome(status="no_code", end=End.CONTENT_FILTER)], StopReason.CONTENT_FILTER),
-        ({"no_progress": 2}, [Outcome(status="incorrect")] * 3, StopReason.NO_PROGRESS),
-        ({}, [Outcome(fault=StopReason.CONTEXT_OVERFLOW)], StopReason.CONTEXT_OVERFLOW),
-        ({}, [Outcome(status="incorrect")] * 5, StopReason.MAX_TURNS),
+        ({"solved": True}, [AttemptResult(correct=True, label="clean", status="passed")], StopReason.SOLVED),
+        ({"hack": True}, [AttemptResult(correct=True, label="hack", status="passed")], StopReason.HACK),
+        ({"target_speedup": 2.0}, [AttemptResult(correct=True, label="clean", ci_low=2.1)], StopReason.TARGET_SPEEDUP),
+        ({"no_code": 2}, [AttemptResult(status="no_code")] * 2, StopReason.NO_CODE),
+        ({"truncated": True}, [AttemptResult(status="no_code", end=End.LENGTH)], StopReason.TRUNCATED),
+        ({}, [AttemptResult(status="no_code", end=End.REFUSED)], StopReason.REFUSED),
+        ({}, [AttemptResult(status="no_code", end=End.CONTENT_FILTER)], StopReason.CONTENT_FILTER),
+        ({"no_progress": 2}, [AttemptResult(status="incorrect")] * 3, StopReason.NO_PROGRESS),
+        ({}, [AttemptResult(fault=StopReason.CONTEXT_OVERFLOW)], StopReason.CONTEXT_OVERFLOW),
+        ({}, [AttemptResult(status="incorrect")] * 5, StopReason.MAX_TURNS),
     ],
 )
-def test_each_stop_reason_ends_a_line(stops: dict[str, object], outcomes: list[Outcome], reason: StopReason) -> None:
+def test_each_stop_reason_ends_a_line(
+    stops: dict[str, object], outcomes: list[AttemptResult], reason: StopReason
+) -> None:
     spec = specification("sequential", stops=stops)
     tree = Tree.of(Node(key=f"0.{turn}", turn=turn, outcome=each) for turn, each in enumerate(outcomes))
     stop = decide(spec, tree, Amounts(), DRAWS).stop

@@ -198,7 +198,9 @@ class TestInput:
 
 class TestRed:
     def test_no_more_rows_below_the_mean_than_above_stay(self):
-        rows = [rules.Row(score=score, tokens=1, key=str(at)) for at, score in enumerate([9.0, 0.0, 1.0, 0.5, 2.0])]
+        rows = [
+            rules.GroupScore(score=score, tokens=1, key=str(at)) for at, score in enumerate([9.0, 0.0, 1.0, 0.5, 2.0])
+        ]
         kept = rules.kept_by_balance(rows, seed=3)
         assert 0 in kept
         assert len(kept) == 2

@@ -19,7 +19,7 @@ from app import formats
 from app.domain import example as examples
 from app.domain import ids, prompt_templates
 from app.domain.example import Example, Unfit
-from app.domain.example_texts import Dialogue, Exchange, Extra, Facts, Said, Text, Texts
+from app.domain.example_texts import ChatMessage, Dialogue, EvaluationFacts, Exchange, Extra, Text, Texts
 from app.domain.sampling import SCORES
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
@@ -28,7 +28,7 @@ from app.export.writers import ParquetTable
 from app.plugins import UnknownPluginError
 
 ID = "0199f3c2-0000-7000-8000-00000000000{}"
-FACTS = Facts(
+FACTS = EvaluationFacts(
     evaluation_id=ID.format(1),
     verdict_id=ID.format(2),
     turn_id=ID.format(3),
@@ -114,7 +114,7 @@ def test_of_a_problem_by_cases_our_template_speaks_of_cases() -> None:
 def test_a_dialogue_ends_with_its_own_answer() -> None:
     example = dialogue()
     assert [message.role for message in example.history] == ["user", "assistant", "user"]
-    assert example.prompt == (Said("user", "go"),)
+    assert example.prompt == (ChatMessage("user", "go"),)
     assert (example.answer, example.prompt_source) == (ANSWER, "recorded")
 
 
@@ -142,7 +142,7 @@ def test_columns_keep_their_values_where_rows_come_in_another_order(tmp_path: Pa
 
 def test_a_single_row_has_the_first_prompt_and_the_code_alone() -> None:
     example = built(turn(0, "go", answer="one"), kind=Kind.SINGLE)
-    assert (example.history, example.answer) == ((Said("user", "go"),), f"```python\n{CODE}```")
+    assert (example.history, example.answer) == ((ChatMessage("user", "go"),), f"```python\n{CODE}```")
 
 
 def test_thoughts_are_kept_or_dropped_as_asked() -> None:
@@ -196,7 +196,11 @@ def shown(kind: Kind) -> Example:
         Kind.REWARDS: Extra(rewards=(2.3,) * len(SCORES), returns=(3.3,) * len(SCORES)),
     }
     example = replace(dialogue(), kind=kind, extra=extras.get(kind, Extra()))
-    return replace(example, rejected=Said("assistant", "slow"), rejected_facts=FACTS) if kind is Kind.PAIRS else example
+    return (
+        replace(example, rejected=ChatMessage("assistant", "slow"), rejected_facts=FACTS)
+        if kind is Kind.PAIRS
+        else example
+    )
 
 
 EVERY = [(name, kind) for name, each in formats.BUILTIN.items() for kind in each.kinds]
@@ -246,9 +250,9 @@ def test_openrlhf_answers_messages_with_messages() -> None:
 
 
 def test_llamafactory_alternates_and_names_its_files() -> None:
-    example = replace(dialogue(), history=(Said("user", "a"), Said("tool", "b")))
+    example = replace(dialogue(), history=(ChatMessage("user", "a"), ChatMessage("tool", "b")))
     layout = formats.find("llamafactory_preference")
-    assert layout.render(replace(example, rejected=Said("assistant", "x")))["conversations"] == [
+    assert layout.render(replace(example, rejected=ChatMessage("assistant", "x")))["conversations"] == [
         {"role": "user", "content": "a\n\nb"}
     ]
     info = layout.documents({"train": "data/train.jsonl"})["dataset_info.json"]["kernels_dpo"]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from workers.protocol import control_channel
-from workers.protocol.control_channel import Command, Outcome
+from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session import process as process_module
 from workers.referee.session.process import ProcessHandle
@@ -35,7 +35,7 @@ class SlowProcess:
     def receive(self, size: int, timeout_s: float) -> bytes:
         if not self.over.wait(timeout_s):
             raise TimedOut
-        return control_channel.REPLY.pack(Outcome.DONE, self._sequence, 7, 0)
+        return control_channel.REPLY.pack(ReplyCode.DONE, self._sequence, 7, 0)
 
     def thaw(self) -> None:
         pass

@@ -331,7 +331,7 @@ def four_turns(kind: Kind) -> examples.Example:
     )
     extra = Extra(train=TRAINED) if kind is Kind.MASKED else Extra(why="fast_slow", label=True)
     built = examples.build(texts, FACTS._replace(turn=3), kind, extra=extra)
-    return replace(built, rejected=example_texts.Said("assistant", "worse"), rejected_facts=FACTS)
+    return replace(built, rejected=example_texts.ChatMessage("assistant", "worse"), rejected_facts=FACTS)
 
 
 def learnt(name: str, row: Mapping[str, Any]) -> list[str]:

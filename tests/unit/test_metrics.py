@@ -14,21 +14,24 @@ from hypothesis import strategies as st
 
 from app.domain import intervals, metrics, turn_metrics
 from app.domain.credit import returns_to_go
-from app.domain.metrics import Denominator, GeometricMean, Operator, Outcome
+from app.domain.metrics import Denominator, GeometricMean, MetricSample, Operator
 from app.domain.verdict import Label, is_credited
 
 speedups = st.one_of(st.none(), st.floats(0.01, 100.0))
 
 
 @st.composite
-def outcome(draw: st.DrawFn) -> Outcome:
+def outcome(draw: st.DrawFn) -> MetricSample:
     correct = draw(st.booleans())
-    return Outcome(problem=draw(st.sampled_from("abcd")), correct=correct, speedup=draw(speedups) if correct else None)
+    return MetricSample(
+        problem=draw(st.sampled_from("abcd")), correct=correct, speedup=draw(speedups) if correct else None
+    )
 
 
 some = st.lists(outcome(), min_size=1, max_size=12)
 TOY = [
-    Outcome(problem=str(n), correct=s is not None, speedup=s) for n, s in enumerate([2.0, 2.0, 3.0, 1.0, *[None] * 4])
+    MetricSample(problem=str(n), correct=s is not None, speedup=s)
+    for n, s in enumerate([2.0, 2.0, 3.0, 1.0, *[None] * 4])
 ]
 
 
@@ -45,7 +48,7 @@ def test_the_denominator_decides() -> None:
 
 
 def test_fast_0_is_correctness_even_where_nothing_was_timed() -> None:
-    assert metrics.fast_p([Outcome(problem="a", correct=True)], 0).value == 1.0
+    assert metrics.fast_p([MetricSample(problem="a", correct=True)], 0).value == 1.0
 
 
 def test_nothing_is_no_zero() -> None:
@@ -57,13 +60,13 @@ def test_nothing_is_no_zero() -> None:
 
 def test_a_speedup_without_correctness_is_refused() -> None:
     with pytest.raises(ValueError, match="of a correct outcome"):
-        Outcome(problem="a", correct=False, speedup=2.0)
+        MetricSample(problem="a", correct=False, speedup=2.0)
     with pytest.raises(ValueError, match="positive"):
-        Outcome(problem="a", correct=True, speedup=math.nan)
+        MetricSample(problem="a", correct=True, speedup=math.nan)
 
 
 @given(some, st.floats(0.01, 10), st.floats(0.01, 10))
-def test_fast_p_falls_with_p_and_is_a_share(outcomes: list[Outcome], p: float, q: float) -> None:
+def test_fast_p_falls_with_p_and_is_a_share(outcomes: list[MetricSample], p: float, q: float) -> None:
     low, high = sorted((p, q))
     assert metrics.fast_p(outcomes, high).count <= metrics.fast_p(outcomes, low).count
     assert metrics.fast_p(outcomes, low).count <= metrics.fast_p(outcomes, low, operator=Operator.AT_LEAST).count
@@ -86,9 +89,9 @@ def test_best_at_k_is_the_mean_over_every_subset(values: list[float], data: st.D
 
 def test_problems_with_too_few_samples_are_left_out_and_counted() -> None:
     outcomes = [
-        Outcome(problem="a", correct=True),
-        Outcome(problem="a", correct=False),
-        Outcome(problem="b", correct=True),
+        MetricSample(problem="a", correct=True),
+        MetricSample(problem="a", correct=False),
+        MetricSample(problem="b", correct=True),
     ]
     assert metrics.pass_at_k(outcomes, 2) == metrics.Estimate(value=1.0, problems=1, left_out=1)
     assert metrics.pass_at_k(outcomes, 1).value == 0.75
@@ -97,13 +100,13 @@ def test_problems_with_too_few_samples_are_left_out_and_counted() -> None:
 
 
 @given(some)
-def test_fast_p_at_1_is_the_mean_over_problems(outcomes: list[Outcome]) -> None:
+def test_fast_p_at_1_is_the_mean_over_problems(outcomes: list[MetricSample]) -> None:
     expected = mean(mean(one.fast(1) for one in each) for each in metrics.by_problem(outcomes).values())
     assert metrics.fast_p_at_k(outcomes, 1, 1).value == pytest.approx(expected)
 
 
 @given(some)
-def test_geometric_means_lie_between_their_extremes(outcomes: list[Outcome]) -> None:
+def test_geometric_means_lie_between_their_extremes(outcomes: list[MetricSample]) -> None:
     for kind in GeometricMean:
         centre = metrics.geometric_mean(outcomes, kind)
         if centre.value is not None:
@@ -112,7 +115,9 @@ def test_geometric_means_lie_between_their_extremes(outcomes: list[Outcome]) -> 
 
 
 def test_the_three_geometric_means_do_not_overflow() -> None:
-    many = [Outcome(problem="a", correct=True, speedup=1e300)] * 400 + [Outcome(problem="a", correct=False)] * 400
+    many = [MetricSample(problem="a", correct=True, speedup=1e300)] * 400 + [
+        MetricSample(problem="a", correct=False)
+    ] * 400
     assert metrics.geometric_mean(many).value == pytest.approx(1e300)
     assert metrics.geometric_mean(many, GeometricMean.FALLBACK).value == pytest.approx(1e150)
     toy = {kind: metrics.geometric_mean(TOY, kind) for kind in GeometricMean}
@@ -121,8 +126,8 @@ def test_the_three_geometric_means_do_not_overflow() -> None:
     assert toy[GeometricMean.FALLBACK].value == pytest.approx(12 ** (1 / 8))
 
 
-def turns(*speedups: float | None) -> list[Outcome]:
-    return [Outcome(problem="p", correct=speedup is not None, speedup=speedup) for speedup in speedups]
+def turns(*speedups: float | None) -> list[MetricSample]:
+    return [MetricSample(problem="p", correct=speedup is not None, speedup=speedup) for speedup in speedups]
 
 
 def test_turns() -> None:
@@ -138,7 +143,7 @@ def test_turns() -> None:
 
 
 @given(st.lists(st.lists(speedups, max_size=5).map(lambda found: turns(*found)), max_size=5), st.integers(0, 4))
-def test_the_best_never_falls_and_never_loses_a_trajectory(trajectories: list[list[Outcome]], turn: int) -> None:
+def test_the_best_never_falls_and_never_loses_a_trajectory(trajectories: list[list[MetricSample]], turn: int) -> None:
     before, after = (turn_metrics.best_by_turn(trajectories, t) for t in (turn, turn + 1))
     assert len(before) == len(after) == sum(map(bool, trajectories))
     assert all((a.speedup or 0) <= (b.speedup or 0) for a, b in zip(before, after, strict=True))
@@ -172,7 +177,7 @@ def test_wilson_holds_the_share(case: tuple[int, int]) -> None:
 
 @settings(max_examples=20)
 @given(some, st.integers(0, 5))
-def test_the_cluster_bootstrap_repeats_itself_and_stays_a_share(outcomes: list[Outcome], seed: int) -> None:
+def test_the_cluster_bootstrap_repeats_itself_and_stays_a_share(outcomes: list[MetricSample], seed: int) -> None:
     first, second = (metrics.fast_p_interval(outcomes, 1, resamples=100, seed=seed) for _ in range(2))
     assert first == second
     assert 0 <= first.low <= first.high <= 1
@@ -260,6 +265,6 @@ def test_a_report_has_every_figure() -> None:
 
 
 @given(trajectories=st.lists(st.lists(outcome(), max_size=6), max_size=6))
-def test_the_running_best_is_the_best_by_turn(trajectories: list[list[Outcome]]) -> None:
+def test_the_running_best_is_the_best_by_turn(trajectories: list[list[MetricSample]]) -> None:
     running = list(turn_metrics.running_best(trajectories, 7))
     assert running == [turn_metrics.best_by_turn(trajectories, turn) for turn in range(7)]

@@ -16,7 +16,7 @@ TYPES = (torch.float32, torch.float16, torch.bfloat16)
 POISON = torch.zeros(64, dtype=torch.uint8)
 
 
-def _compared(got: torch.Tensor, expected: torch.Tensor, own: torch.Tensor) -> correctness.Compared:
+def _compared(got: torch.Tensor, expected: torch.Tensor, own: torch.Tensor) -> correctness.ComparedOutput:
     return correctness.outputs(got, expected, own, POISON, 0, (ELEMENTS,))
 
 

@@ -23,7 +23,7 @@ from app.domain.evaluation import (
     Trial,
 )
 from app.domain.kernel_profile import KernelRow, Profile
-from app.domain.speedup_ratio import Contest, Outcome
+from app.domain.speedup_ratio import ComparisonResult, Contest
 from app.domain.verdict import Finding, Label
 from app.routing import DEVICE_CLASSES
 from app.web import correctness_table, evaluation_diff, evaluation_view, finding_lines, safe_text, source_view
@@ -95,9 +95,9 @@ def evaluation_of(*, speedup: float, reference_us: float = 1000.0, handover_us: 
 
 def test_a_ratio_names_the_faster_side_or_neither() -> None:
     fast, slow = (speedup_ratio.Speed(speedup=s, ci_low=0.98 * s, ci_high=1.02 * s) for s in (2.0, 1.0))
-    assert speedup_ratio.ratio(fast, slow).outcome is Outcome.A_FASTER
-    assert speedup_ratio.ratio(slow, fast).outcome is Outcome.B_FASTER
-    assert speedup_ratio.ratio(fast, replace(fast, speedup=2.01)).outcome is Outcome.NO_DIFFERENCE
+    assert speedup_ratio.ratio(fast, slow).outcome is ComparisonResult.A_FASTER
+    assert speedup_ratio.ratio(slow, fast).outcome is ComparisonResult.B_FASTER
+    assert speedup_ratio.ratio(fast, replace(fast, speedup=2.01)).outcome is ComparisonResult.NO_DIFFERENCE
     there, back = speedup_ratio.ratio(fast, slow), speedup_ratio.ratio(slow, fast)
     assert there.ratio == pytest.approx(1 / back.ratio)
     assert there.low == pytest.approx(1 / back.high)

@@ -8,21 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.endpoints import rate
-from app.endpoints.rate import Outcome, State
+from app.endpoints.rate import CallOutcome, State
 
 
-def window(count: int, sent_s: float = 100.0, **fields) -> list[Outcome]:
-    return [Outcome(**{"sent_s": sent_s, "ok": True, **fields}) for _ in range(count)]
+def window(count: int, sent_s: float = 100.0, **fields) -> list[CallOutcome]:
+    return [CallOutcome(**{"sent_s": sent_s, "ok": True, **fields}) for _ in range(count)]
 
 
-def after(state: State, outcomes: list[Outcome], now_s: float = 101.0, most: int = 500) -> State:
+def after(state: State, outcomes: list[CallOutcome], now_s: float = 101.0, most: int = 500) -> State:
     return rate.after(state, outcomes, now_s=now_s, most=most)
 
 
 def test_the_limit_doubles_until_the_first_cut_and_then_grows_by_one():
     state = after(State(limit=8), window(8))
     assert state.limit == 16
-    state = after(state, [*window(15), Outcome(sent_s=100, congested=True)])
+    state = after(state, [*window(15), CallOutcome(sent_s=100, congested=True)])
     assert (state.limit, state.doubling) == (12.8, False)
     assert after(state, window(12, sent_s=102)).limit == 13.8
 
@@ -57,7 +57,7 @@ def test_failures_that_are_no_congestion_leave_the_limit():
 
 
 OUTCOMES = st.builds(
-    Outcome,
+    CallOutcome,
     sent_s=st.floats(0, 1000),
     congested=st.booleans(),
     ok=st.booleans(),
@@ -83,7 +83,7 @@ def simulate(capacity: int, windows: int, *, refuses: bool) -> list[float]:
         waiting = max(0, int(state.limit) - capacity)
         outcomes = window(count, sent_s=now_s, first_token_s=0.1 + 2.0 * waiting / capacity)
         if refuses and waiting:
-            outcomes = [*outcomes[:-1], Outcome(sent_s=now_s, congested=True)]
+            outcomes = [*outcomes[:-1], CallOutcome(sent_s=now_s, congested=True)]
         now_s += 20.0
         state = after(replace(state), outcomes, now_s=now_s, most=1000)
         limits.append(state.limit)

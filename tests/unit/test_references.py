@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workers.protocol.control_channel import Command, Outcome
+from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session import process as handles
 from workers.referee.session import reference_pool as reference_processes
@@ -50,7 +50,7 @@ class FakeProcessHandle:
         if not self._answers:
             raise TimedOut
         if not self._loads:
-            raise FailedError(Outcome.NO_ENTRY_POINT, "the reference defines no Model\nlog")
+            raise FailedError(ReplyCode.NO_ENTRY_POINT, "the reference defines no Model\nlog")
         if self.let_go is not None:
             assert self.let_go.wait(timeout_s)
         self.loaded.append((source, entry_point))

@@ -31,8 +31,8 @@ WRONG = "wrong/missing_key"
 
 def _outcome(
     name: str, status: str | None = "passed", verdict: str | None = "clean", disagreement: str | None = None
-) -> score.Outcome:
-    return score.Outcome(
+) -> score.ZooResult:
+    return score.ZooResult(
         case=CASES[name], status=status, verdict=verdict, findings=(), speedup=None, disagreement=disagreement
     )
 
@@ -49,7 +49,7 @@ def _outcome(
         (_outcome(CHEAT, None, None), score.FAILED),
     ],
 )
-def test_the_fate_of_a_cheat(one: score.Outcome, fate: str) -> None:
+def test_the_fate_of_a_cheat(one: score.ZooResult, fate: str) -> None:
     assert one.fate == fate
 
 

@@ -11,7 +11,7 @@ from celery.exceptions import QueueNotFound
 from kombu.exceptions import BatchPublishError  # type: ignore[attr-defined]  # the stubs are of 5.6
 
 from app import broker, routing, workflows
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -55,8 +55,8 @@ def test_running_services_are_found_and_given_urls_win(tmp_path: Path) -> None:
 
 
 def test_queues_of_workers() -> None:
-    cpu = Place(device_class="cpu", node="node", index=0)
-    gpu = Place(device_class="h200", node="node", index=3)
+    cpu = DeviceId(device_class="cpu", node="node", index=0)
+    gpu = DeviceId(device_class="h200", node="node", index=3)
     assert routing.served(cpu) == {"cpu": None, "cpu.node.any": "node", "cpu.node.0": "node.0"}
     assert routing.served(gpu) == {"gpu.h200": None, "gpu.node.any": "node", "gpu.node.3": "node.3"}
 

@@ -23,7 +23,7 @@ def get_init_inputs(): return []
 
 HERE = Environment(device_class="cpu", device_name="", device_id="", node="", python="", torch="", triton="")
 
-PASSED = sweep.Row(
+PASSED = sweep.SweepRow(
     name="1_x", level=1, status="passed", verdict="clean", seconds=2.0, speedup=1.01, ci_low=0.99, ci_high=1.03,
     groups=4, reference_us=100.0, floor_us=25.0,
 )  # fmt: skip
@@ -72,10 +72,10 @@ def test_what_a_row_says() -> None:
     outcomes = {
         "passed": PASSED,
         "accused": replace(PASSED, verdict="suspect", findings=("slow_reference",)),
-        "blamed": sweep.Row(name="x", level=1, status="out_of_memory", verdict="clean", error_kind="out_of_memory"),
-        "invalid": sweep.Row(name="x", level=1, status="invalid", verdict="clean", error_kind="problem_too_large",
+        "blamed": sweep.SweepRow(name="x", level=1, status="out_of_memory", verdict="clean", error_kind="out_of_memory"),
+        "invalid": sweep.SweepRow(name="x", level=1, status="invalid", verdict="clean", error_kind="problem_too_large",
                              error="needs 200 GB; out of memory"),
-        "our fault": sweep.Row(name="x", level=1, status="invalid", verdict="clean", error_kind="reference_failed",
+        "our fault": sweep.SweepRow(name="x", level=1, status="invalid", verdict="clean", error_kind="reference_failed",
                                error="OutOfMemoryError: CUDA out of memory."),
     }  # fmt: skip
     assert {row.outcome: row for row in outcomes.values()} == outcomes
@@ -106,7 +106,7 @@ def test_a_row_is_read_back_from_json_with_its_memory_and_without_what_is_unknow
 
 def test_the_summary_names_what_is_not_as_it_should_be() -> None:
     off = replace(PASSED, name="2_y", speedup=1.10, ci_low=1.05, ci_high=1.15, seconds=4.0)
-    blamed = sweep.Row(name="3_z", level=2, status="timeout", verdict="clean", seconds=9.0, error_kind="timeout")
+    blamed = sweep.SweepRow(name="3_z", level=2, status="timeout", verdict="clean", seconds=9.0, error_kind="timeout")
     said = sweep.summary([PASSED, off, blamed], 30.0)
     assert (said["problems"], said["passed"], said["clean"], said["one_in_interval"], said["timed"]) == (3, 2, 2, 1, 2)
     assert said["off"] == said["one_outside"] == ["L1/2_y 1.100"]

@@ -12,7 +12,7 @@ import pytest
 
 from app.domain.evidence import Ablation
 from app.domain.job import Job
-from workers.protocol.control_channel import Command, Outcome
+from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.cancellation import Cancellation
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.probes import ablation
@@ -157,7 +157,9 @@ def test_a_few_contexts_are_made_at_a_time(ward: Ward, opened: Open) -> None:
     assert 1 <= ward.most_warming <= nurseries.CONTEXTS
 
 
-@pytest.mark.parametrize("failure", [FailedError(Outcome.OUT_OF_MEMORY, "no memory"), TimedOut(), ValueError("what?")])
+@pytest.mark.parametrize(
+    "failure", [FailedError(ReplyCode.OUT_OF_MEMORY, "no memory"), TimedOut(), ValueError("what?")]
+)
 def test_one_that_fails_is_ended_and_another_is_tried(ward: Ward, opened: Open, failure: Exception) -> None:
     ward.fails = [failure] * (nurseries.ATTEMPTS - 1)
     taken = opened(1).take()

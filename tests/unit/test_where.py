@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.domain import filter_fields, filter_language
-from app.domain.filter_fields import Kind
+from app.domain.filter_fields import FieldType
 from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or, WhereError
 
 
@@ -21,14 +21,16 @@ def _text() -> st.SearchStrategy[str]:
 
 def _values(name: str) -> st.SearchStrategy[Any]:
     field = filter_fields.FIELDS[name]
-    by_kind: dict[Kind, st.SearchStrategy[Any]] = {
-        Kind.BOOLEAN: st.booleans(),
-        Kind.INTEGER: st.integers(-filter_language.MAX_INTEGER, filter_language.MAX_INTEGER),
-        Kind.NUMBER: st.floats(allow_nan=False, allow_infinity=False),
-        Kind.TEXT: _text(),
-        Kind.CHOICE: st.sampled_from(field.choices or ("",)),
-        Kind.TIME: st.integers(-600_000_000, 30_000_000_000).map(lambda seconds: datetime.fromtimestamp(seconds, UTC)),
-        Kind.ID: st.uuids(),
+    by_kind: dict[FieldType, st.SearchStrategy[Any]] = {
+        FieldType.BOOLEAN: st.booleans(),
+        FieldType.INTEGER: st.integers(-filter_language.MAX_INTEGER, filter_language.MAX_INTEGER),
+        FieldType.NUMBER: st.floats(allow_nan=False, allow_infinity=False),
+        FieldType.TEXT: _text(),
+        FieldType.CHOICE: st.sampled_from(field.choices or ("",)),
+        FieldType.TIME: st.integers(-600_000_000, 30_000_000_000).map(
+            lambda seconds: datetime.fromtimestamp(seconds, UTC)
+        ),
+        FieldType.ID: st.uuids(),
     }
     return by_kind[field.kind]
 

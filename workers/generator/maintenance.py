@@ -88,5 +88,5 @@ def _has_key(config: EndpointConfig) -> bool:
     return True
 
 
-def _has_room(waiting: queue_depth.Line) -> bool:
+def _has_room(waiting: queue_depth.QueueDepth) -> bool:
     return waiting.total < max(FEW, MINUTES * 60 * waiting.per_s)

@@ -138,7 +138,7 @@ class Command(IntEnum):
     CAPTURE); b: 0 to delete all graphs.  The pointers hold the addresses of the outputs."""
 
 
-class Outcome(IntEnum):
+class ReplyCode(IntEnum):
     """Outcome of a request, as reported by the process itself."""
 
     DONE = 1
@@ -218,7 +218,7 @@ class Request(NamedTuple):
 class Reply(NamedTuple):
     """Answer of a confined process."""
 
-    outcome: Outcome
+    outcome: ReplyCode
     number: int = 0
     """Result of the command; if none is documented there, busy nanoseconds."""
     text: int = 0

@@ -45,7 +45,7 @@ def attach(device: torch.device, fd: int, size: int) -> Memory:
     return attach_at(device, fd, size, None) if device.type == "cuda" else HostMemory(fd, size)
 
 
-def attach_at(device: torch.device, fd: int, size: int, place: Place | None) -> DeviceMemory:
+def attach_at(device: torch.device, fd: int, size: int, place: MemoryPosition | None) -> DeviceMemory:
     """Map memory on a GPU that another process created, at `place` or, if None, at any address.  Raises
     CudaDriverError, also if the addresses are in use."""
     return DeviceMemory(device, _import(fd), size, place)
@@ -231,7 +231,7 @@ class Addresses:
             _driver("cuMemAddressFree", self._first, self._size)
 
 
-class Place(NamedTuple):
+class MemoryPosition(NamedTuple):
     """A position in a range of addresses."""
 
     addresses: Addresses
@@ -247,12 +247,12 @@ class DeviceMemory:
         device: torch.device,
         handle: ctypes.c_ulonglong,
         size: int,
-        place: Place | None = None,
+        place: MemoryPosition | None = None,
     ) -> None:
         """Takes ownership of the handle.  `place`: address of the mapping, any if None."""
         self.device = device
         self._rounded = _rounded(device, size)
-        self._addresses, offset = place or Place(Addresses(self._rounded), 0)
+        self._addresses, offset = place or MemoryPosition(Addresses(self._rounded), 0)
         self._address = ctypes.c_ulonglong(self._addresses.first + offset)
         self._is_mapped = False
         rounded, zero = ctypes.c_size_t(self._rounded), ctypes.c_ulonglong(0)

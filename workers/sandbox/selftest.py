@@ -233,9 +233,9 @@ def try_cuda() -> str:
                 outcome, *_ = control_channel.REPLY.unpack(process.receive(control_channel.REPLY.size, TIMEOUT_S))
             except (Ended, TimedOut) as error:
                 return f"{command.name}: {error or 'no answer'}\n{process.output.decode(errors='replace')}"
-            if outcome != control_channel.Outcome.DONE:
+            if outcome != control_channel.ReplyCode.DONE:
                 said = process.output.decode(errors="replace")
-                return f"{command.name}: {control_channel.Outcome(outcome).name}\n{said}"
+                return f"{command.name}: {control_channel.ReplyCode(outcome).name}\n{said}"
     return ""
 
 

@@ -24,7 +24,7 @@ from triton.runtime.jit import JITFunction
 from workers.backends import base
 from workers.backends.support import compiled_twins, kernel_constants
 from workers.protocol import control_channel, kernel_code
-from workers.protocol.control_channel import Command, Outcome, Reply, Request
+from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import calls, warmup
 
 _FAILED, _OK, _NOT_ATTEMPTED = 0, 1, 2
@@ -69,18 +69,18 @@ class Shim:
                 self._launches = json.loads(self._mailbox[control_channel.NOTES_AT : control_channel.NOTES_AT + b])
                 self._module = base.execute(path)
                 self._nested = [each for each in gc.get_objects() if type(each) is JITFunction]
-                return Reply(Outcome.DONE)
+                return Reply(ReplyCode.DONE)
             if command == Command.COMPILE and self._mailbox is not None:
                 rows = [self._compile(launch, a) for launch in self._launches]
                 table = b"".join(rows)[: control_channel.TABLE_BYTES]
                 self._mailbox[control_channel.TABLE_AT : control_channel.TABLE_AT + len(table)] = table
-                return Reply(Outcome.DONE, len(rows))
+                return Reply(ReplyCode.DONE, len(rows))
             if command == Command.CODE and self._mailbox is not None:
-                return Reply(Outcome.DONE, kernel_code.write(self._mailbox, self._codes))
-            return Reply(Outcome.UNSUPPORTED)
+                return Reply(ReplyCode.DONE, kernel_code.write(self._mailbox, self._codes))
+            return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:  # noqa: BLE001 (stands around candidate code)
             assert self._mailbox is not None
-            return Reply(Outcome.LOAD_FAILED, 0, control_channel.put_text(self._mailbox, calls.explain(error)))
+            return Reply(ReplyCode.LOAD_FAILED, 0, control_channel.put_text(self._mailbox, calls.explain(error)))
 
     def _compile(self, launch: dict[str, Any], capability: int) -> bytes:
         """One row of the table: the compiler's figures for one launch."""

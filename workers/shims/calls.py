@@ -23,7 +23,7 @@ from triton.runtime.errors import PTXASError
 
 from workers.backends.base import Clock, synchronise
 from workers.protocol import layout, problem_spec
-from workers.protocol.control_channel import POINTERS_AT, Delivering, Outcome, Reply
+from workers.protocol.control_channel import POINTERS_AT, Delivering, Reply, ReplyCode
 from workers.protocol.shared_memory import Memory, Segment, share_segment
 from workers.shims import graph_capture
 from workers.shims.hidden_inputs import InputVisibility
@@ -56,7 +56,7 @@ DRAWING = 3
 class RefusedOutputError(Exception):
     """Error: the model's outputs differ from the spec in structure, type or shape."""
 
-    def __init__(self, outcome: Outcome, message: str) -> None:
+    def __init__(self, outcome: ReplyCode, message: str) -> None:
         """`message` states the expected value and the one found."""
         super().__init__(message)
         self.outcome = outcome
@@ -107,7 +107,7 @@ def share(shared: Shared, address: int) -> Reply:
     """Answer Command.SEGMENT: a descriptor, and base and size of the piece of device memory around `address`."""
     fd, segment = share_segment(address)
     shared.add(segment)
-    return Reply(Outcome.DONE, segment.base, segment.size, fd)
+    return Reply(ReplyCode.DONE, segment.base, segment.size, fd)
 
 
 class KeywordModel:
@@ -288,7 +288,7 @@ def _paired(value: object, node: layout.Node, views: list[torch.Tensor]) -> Iter
     one."""
     returned = _leaves(value, node)
     if len(returned) != len(views):
-        raise RefusedOutputError(Outcome.WRONG_STRUCTURE, f"expected {len(views)} outputs, got {len(returned)}")
+        raise RefusedOutputError(ReplyCode.WRONG_STRUCTURE, f"expected {len(views)} outputs, got {len(returned)}")
     for index, (item, leaf, view) in enumerate(zip(returned, layout.leaves(node), views, strict=True)):
         if leaf["kind"] == "tensor" or not isinstance(item, bool | int | float):
             _check(item, index, view)
@@ -303,14 +303,14 @@ def _leaves(value: object, node: layout.Node) -> list[Any]:
         if not isinstance(value, dict) or set(value) != set(node["keys"]):
             came = f"a dict with keys {sorted(map(str, value))}" if isinstance(value, dict) else type(value).__name__
             raise RefusedOutputError(
-                Outcome.WRONG_STRUCTURE, f"expected a dict with keys {sorted(node['keys'])}, got {came}"
+                ReplyCode.WRONG_STRUCTURE, f"expected a dict with keys {sorted(node['keys'])}, got {came}"
             )
         items = [value[key] for key in node["keys"]]
     elif isinstance(value, list | tuple) and len(value) == len(node["items"]):
         items = list(value)
     else:
         came = str(len(value)) if isinstance(value, list | tuple) else f"one {type(value).__name__}"
-        raise RefusedOutputError(Outcome.WRONG_STRUCTURE, f"expected {len(node['items'])} outputs, got {came}")
+        raise RefusedOutputError(ReplyCode.WRONG_STRUCTURE, f"expected {len(node['items'])} outputs, got {came}")
     pairs = zip(items, node["items"], strict=True)
     return list(itertools.chain.from_iterable(_leaves(item, each) for item, each in pairs))
 
@@ -318,15 +318,15 @@ def _leaves(value: object, node: layout.Node) -> list[Any]:
 def _check(item: object, index: int, view: torch.Tensor) -> None:
     if type(item) not in (torch.Tensor, torch.nn.Parameter):
         raise RefusedOutputError(
-            Outcome.WRONG_TYPE, f"output {index}: expected torch.Tensor, got {_type_name(type(item))}"
+            ReplyCode.WRONG_TYPE, f"output {index}: expected torch.Tensor, got {_type_name(type(item))}"
         )
     assert isinstance(item, torch.Tensor)
     if item.shape != view.shape:
         raise RefusedOutputError(
-            Outcome.WRONG_SHAPE, f"output {index}: expected shape {tuple(view.shape)}, got {tuple(item.shape)}"
+            ReplyCode.WRONG_SHAPE, f"output {index}: expected shape {tuple(view.shape)}, got {tuple(item.shape)}"
         )
     if item.dtype != view.dtype:
-        raise RefusedOutputError(Outcome.WRONG_DTYPE, f"output {index}: expected {view.dtype}, got {item.dtype}")
+        raise RefusedOutputError(ReplyCode.WRONG_DTYPE, f"output {index}: expected {view.dtype}, got {item.dtype}")
 
 
 def _type_name(kind: type) -> str:
@@ -346,15 +346,15 @@ WITHOUT_MEMORY = (
 """Parts of the messages with which torch, the driver and the libraries report that memory ran out."""
 
 
-def outcome_of(error: BaseException, otherwise: Outcome) -> Outcome:
+def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
     """Outcome that an exception of untrusted code means."""
     if isinstance(error, RefusedOutputError):
         return error.outcome
     text = _say(error) if isinstance(error, RuntimeError) else ""
     if isinstance(error, CompilationError | PTXASError):
-        return Outcome.COMPILE_FAILED
+        return ReplyCode.COMPILE_FAILED
     if isinstance(error, MemoryError) or any(words in text for words in WITHOUT_MEMORY):
-        return Outcome.OUT_OF_MEMORY
+        return ReplyCode.OUT_OF_MEMORY
     return otherwise
 
 

@@ -31,7 +31,7 @@ from workers.protocol import (
     problem_spec,
     shared_memory,
 )
-from workers.protocol.control_channel import Command, Outcome, Reply, Request
+from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import calls, kineto, warmup, weights
 
 _IS_DETERMINISTIC = torch._C._get_deterministic_algorithms
@@ -86,16 +86,16 @@ class Shim:
         effect on a block's calls."""
         command, _, a, b, c, seed, fd = request
         failure = {
-            Command.LOAD: Outcome.LOAD_FAILED,
-            Command.ARENA: Outcome.CONSTRUCT_FAILED,
-            Command.RENEW: Outcome.CONSTRUCT_FAILED,
+            Command.LOAD: ReplyCode.LOAD_FAILED,
+            Command.ARENA: ReplyCode.CONSTRUCT_FAILED,
+            Command.RENEW: ReplyCode.CONSTRUCT_FAILED,
         }
         try:
             if command == Command.RUN and self._slots is not None:  # first, because the clock is running
                 if self._recorder.ablate == control_channel.AblationMode.KEEP:
                     given = layout.values(self._slots.arguments(a))
                     self._recorder.inputs = [each for each in given if isinstance(each, torch.Tensor)]
-                return Reply(Outcome.DONE, run(self._slots, self._called, a, b, c))
+                return Reply(ReplyCode.DONE, run(self._slots, self._called, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
             if command == Command.ARENA and fd is not None:
@@ -107,30 +107,30 @@ class Shim:
             if command == Command.SEGMENT:
                 return calls.share(self._shared, a)
             if command == Command.PROFILE and self._slots is not None:
-                return Reply(Outcome.DONE, self._profile(self._slots, a, b))
+                return Reply(ReplyCode.DONE, self._profile(self._slots, a, b))
             if command == Command.EVENTS and self._slots is not None:
-                return Reply(Outcome.DONE, self._slots.event_mean(self._called, a, b, c))
+                return Reply(ReplyCode.DONE, self._slots.event_mean(self._called, a, b, c))
             if command == Command.CAPTURE and self._slots is not None:
                 self._slots.capture(self._called, a, b, c)
-                return Reply(Outcome.DONE)
+                return Reply(ReplyCode.DONE)
             if command == Command.TESTIFY:
                 return self._testify()
             if command == Command.CODE and self._mailbox is not None:
                 found = ((name, kernel.asm) for name, kernel in self._recorder.compiled.items())
-                return Reply(Outcome.DONE, kernel_code.write(self._mailbox, found))
+                return Reply(ReplyCode.DONE, kernel_code.write(self._mailbox, found))
             if command == Command.WARM:
                 warmup.make_context(self._device)
-                return Reply(Outcome.DONE)
+                return Reply(ReplyCode.DONE)
             if command == Command.COMPILE_FIRST:
                 warmup.compile_first(self._device)
-                return Reply(Outcome.DONE)
+                return Reply(ReplyCode.DONE)
             if command == Command.ABLATE:
                 self._set_ablation_mode(control_channel.AblationMode(a))
-                return Reply(Outcome.DONE)
-            return Reply(Outcome.UNSUPPORTED)
+                return Reply(ReplyCode.DONE)
+            return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:
             assert self._mailbox is not None
-            otherwise = failure.get(Command(command), Outcome.CALL_FAILED)
+            otherwise = failure.get(Command(command), ReplyCode.CALL_FAILED)
             return Reply(
                 calls.outcome_of(error, otherwise), 0, control_channel.put_text(self._mailbox, calls.explain(error))
             )
@@ -149,15 +149,15 @@ class Shim:
         try:
             module = backend.build(path, self._recorder)
         except SyntaxError as error:
-            return Reply(Outcome.SYNTAX_ERROR, 0, control_channel.put_text(box, calls.explain(error)))
+            return Reply(ReplyCode.SYNTAX_ERROR, 0, control_channel.put_text(box, calls.explain(error)))
         except ImportError as error:
-            return Reply(Outcome.IMPORT_FAILED, 0, control_channel.put_text(box, calls.explain(error)))
+            return Reply(ReplyCode.IMPORT_FAILED, 0, control_channel.put_text(box, calls.explain(error)))
         self._entry = getattr(module, name, None)
         if not isinstance(self._entry, type):
             return Reply(
-                Outcome.NO_ENTRY_POINT, 0, control_channel.put_text(box, f"expected a class {name}, found none\n")
+                ReplyCode.NO_ENTRY_POINT, 0, control_channel.put_text(box, f"expected a class {name}, found none\n")
             )
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _construct(self, fd: int, slots: problem_spec.Slots, seed: bytes) -> Reply:
         """Build the model as the reference was built, then give it the reference's parameters."""
@@ -173,7 +173,7 @@ class Shim:
         bits = self._bits(given) if isinstance(self._model, torch.nn.Module) else 0
         self._slots = calls.Slots(self._spec, arena, memory, self._shared, self._mailbox)
         told = control_channel.put_text(self._mailbox, self._unmatched)
-        return Reply(Outcome.DONE, bits, told)
+        return Reply(ReplyCode.DONE, bits, told)
 
     def _bits(self, given: set[str]) -> int:
         """Bits: the spec's constants that the model has and, from ABSENT_BIT on, those without a counterpart in it."""
@@ -236,7 +236,7 @@ class Shim:
         self._set_ablation_mode(control_channel.AblationMode.HONEST)
         self._model = self._called = None
         self._build(seed)
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _refit(self) -> Reply:
         """Copy the weights in the arena into the model, and wait for all streams: work on other streams than the
@@ -244,7 +244,7 @@ class Shim:
         self._fit()
         if self._device.type == "cuda":
             synchronise()
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _profile(self, slots: calls.Slots, slot: int, count: int) -> int:
         """Profile calls from `slot` on and deliver their outputs; returns nanoseconds of device time of the first call,
@@ -283,7 +283,7 @@ class Shim:
         notes = json.dumps(self._recorder.signatures).encode()
         if len(notes) <= control_channel.TABLE_BYTES:
             self._mailbox[control_channel.NOTES_AT : control_channel.NOTES_AT + len(notes)] = notes
-        return Reply(Outcome.DONE, len(rows) // launch_records.ROW.size, self._recorder.total)
+        return Reply(ReplyCode.DONE, len(rows) // launch_records.ROW.size, self._recorder.total)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from workers.protocol import input_domain, input_variants, layout
-from workers.protocol.control_channel import Outcome
+from workers.protocol.control_channel import ReplyCode
 from workers.protocol.input_variants import Variant
 from workers.shims import calls, pieces, reaching_inputs, true_answer
 from workers.shims.reference_problem import Problem
@@ -102,7 +102,7 @@ class InputSlots:
                 self._objections[variant] = found
             return found
         except Exception as error:  # noqa: BLE001 (in whichever way the problem's code says so)
-            if calls.outcome_of(error, Outcome.CALL_FAILED) == Outcome.OUT_OF_MEMORY:
+            if calls.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
                 return self._without_memory(session, error)
             return f"the reference raises {type(error).__name__}"
 

@@ -21,7 +21,7 @@ import torch
 
 from workers.backends.support import import_hook
 from workers.protocol import control_channel, layout, pretrained, problem_spec, shared_memory
-from workers.protocol.control_channel import Command, Outcome, Reply, Request
+from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import calls, equivalent_answers, expected_outputs, graph_replay, warmup
 from workers.shims.input_slots import InputSlots
 from workers.shims.reference_problem import Problem
@@ -70,7 +70,7 @@ class Shim:
             if command == Command.DESCRIBE:
                 return self._describe(number, a, seed, sole=bool(b))
             if command == Command.SIZE:
-                return Reply(Outcome.DONE, self._problem.estimated_bytes(seed))
+                return Reply(ReplyCode.DONE, self._problem.estimated_bytes(seed))
             if command == Command.ARENA and fd is not None:
                 return self._lay_out(self._sessions[number], fd, problem_spec.Slots(a, b))
             if command == Command.GENERATE:
@@ -93,30 +93,30 @@ class Shim:
                 return calls.share(self._shared, a)
             if command == Command.RELEASE:
                 return self._release(number)
-            return Reply(Outcome.UNSUPPORTED)
+            return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:  # noqa: BLE001 (stands around the problem's code)
             assert self._mailbox is not None
             text = control_channel.put_text(self._mailbox, calls.explain(error))
-            return Reply(calls.outcome_of(error, Outcome.CALL_FAILED), 0, text)
+            return Reply(calls.outcome_of(error, ReplyCode.CALL_FAILED), 0, text)
 
     def _run(self, session: Session, first: int, count: int, delivering: int) -> Reply:
         assert session.slots is not None
-        return Reply(Outcome.DONE, session.slots.run(session.model, first, count, delivering))
+        return Reply(ReplyCode.DONE, session.slots.run(session.model, first, count, delivering))
 
     def _capture(self, session: Session, first: int, count: int, delivering: int) -> Reply:
         assert session.slots is not None
         session.slots.capture(session.model, first, count, delivering)
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _event_mean(self, session: Session, slot: int, warmups: int, trials: int) -> Reply:
         assert session.slots is not None
-        return Reply(Outcome.DONE, session.slots.event_mean(session.model, slot, warmups, trials))
+        return Reply(ReplyCode.DONE, session.slots.event_mean(session.model, slot, warmups, trials))
 
     def _release(self, number: int) -> Reply:
         """End a session.  A process without sessions releases most of its cached device memory, which no evaluation has
         reserved; answers whether it released any."""
         self._sessions.pop(number, None)
-        return Reply(Outcome.DONE, int(not self._sessions and keep_little(self._device)))
+        return Reply(ReplyCode.DONE, int(not self._sessions and keep_little(self._device)))
 
     def _give_back(self, session: Session) -> Reply:
         """Release the outputs of earlier calls and all cached device memory."""
@@ -124,15 +124,15 @@ class Shim:
             session.slots.drop_held()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _load(self, fd: int, source_bytes: int, entry_bytes: int, *, by_cases: bool) -> Reply:
         self._mailbox = mmap.mmap(fd, control_channel.MAILBOX_BYTES)
         os.close(fd)
         entry_point = self._mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + entry_bytes].decode()
         if lacking := self._problem.load(self._mailbox[:source_bytes], entry_point, by_cases=by_cases):
-            return Reply(Outcome.NO_ENTRY_POINT, 0, control_channel.put_text(self._mailbox, lacking))
-        return Reply(Outcome.DONE)
+            return Reply(ReplyCode.NO_ENTRY_POINT, 0, control_channel.put_text(self._mailbox, lacking))
+        return Reply(ReplyCode.DONE)
 
     def _describe(self, number: int, case: int, seed: bytes, *, sole: bool) -> Reply:
         """Start a session and write its spec into the mailbox."""
@@ -142,7 +142,7 @@ class Shim:
         if len(data) > control_channel.SPEC_BYTES:
             raise layout.UnsupportedError(f"a spec of {len(data)} bytes; at most {control_channel.SPEC_BYTES}")
         self._mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + len(data)] = data
-        return Reply(Outcome.DONE, len(data))
+        return Reply(ReplyCode.DONE, len(data))
 
     def _lay_out(self, session: Session, fd: int, slots: problem_spec.Slots) -> Reply:
         """Map the arena and write the constant values: parameters and constructor arguments."""
@@ -163,7 +163,7 @@ class Shim:
         expected = [arena.expected.views(memory, slot) for slot in range(slots.expected)]
         session.answers = list(zip(baseline, expected, strict=False))
         session.own = baseline
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _refit(self, session: Session) -> Reply:
         """Copy the constants in the arena into the model and its twin, in place because recordings hold the
@@ -176,7 +176,7 @@ class Shim:
             for model in (session.model, session.twin):
                 for name, value in values.items() if model is not None else ():
                     model.get_parameter(name).copy_(value)
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _generate(self, session: Session, first: int, count: int, row: int, seed: bytes) -> Reply:
         """Draw inputs into slots first … first+count−1: rows `row` and following of a batch.  In an arena of the layout
@@ -194,7 +194,7 @@ class Shim:
                 seed_slot(seed, row + slot - first)
                 self._filler.fill(session, session.inputs[slot], session.answers_of(slot))
         settle(self._device)
-        return Reply(Outcome.DONE)
+        return Reply(ReplyCode.DONE)
 
     def _recorded(self, session: Session, count: int) -> graph_replay.Recording | None:
         """The session's recording, made at the first large request; None if there is none.  Problems by cases look up
@@ -237,13 +237,13 @@ class Shim:
             else:
                 exact += expected_outputs.compute(session, given, baseline_at, expected_at)
         settle(self._device)
-        return Reply(Outcome.DONE, exact)
+        return Reply(ReplyCode.DONE, exact)
 
     def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:
         """Fill slots with variants; see InputSlots.vary."""
         assert self._mailbox is not None
         made, refused = self._filler.vary(session, first, wanted, seed)
-        return Reply(Outcome.DONE, made, control_channel.put_text(self._mailbox, refused))
+        return Reply(ReplyCode.DONE, made, control_channel.put_text(self._mailbox, refused))
 
     def _second_look(self, session: Session, slot: int, *, ties_only: bool) -> Reply:
         """Look for elements of an answer that differ from the expected ones and are right (equivalent_answers.py)."""
@@ -251,8 +251,8 @@ class Shim:
         began = time.process_time()
         leaves = expected_outputs.equivalent(session, slot, began + (0.0 if ties_only else equivalent_answers.LOOK_S))
         if leaves is None:
-            return Reply(Outcome.UNSUPPORTED)
+            return Reply(ReplyCode.UNSUPPORTED)
         settle(self._device)
         busy_ns = round((time.process_time() - began) * 1e9)
         told = json.dumps(equivalent_answers.as_json(leaves))
-        return Reply(Outcome.DONE, busy_ns, control_channel.put_text(self._mailbox, told))
+        return Reply(ReplyCode.DONE, busy_ns, control_channel.put_text(self._mailbox, told))

@@ -16,7 +16,7 @@ from typing import Any
 from celery import signals
 
 from app import broker, routing
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.settings import Settings, located
 from app.telemetry import logs, tracing
 from workers.worker import referee_client, timers
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 settings = located(Settings.from_env())
 logs.configure(settings.log_format)  # before Celery warns of anything
 node = routing.node_name(socket.gethostname())
-_queues = tuple(routing.served(Place(device_class=settings.device_class, node=node, index=settings.device_index)))
+_queues = tuple(routing.served(DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)))
 assert settings.broker_url is not None
 app = broker.make_app(settings.broker_url, queues=_queues)
 app.conf.worker_concurrency = settings.concurrency

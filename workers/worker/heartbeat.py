@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from app.broker import MARGIN_S
-from app.domain.device import DeviceState, Place
+from app.domain.device import DeviceId, DeviceState
 from app.store import devices, leases
 from app.store.database import Database, DatabaseUnavailableError
 
@@ -25,7 +25,7 @@ class Heartbeat:
         self,
         database: Database,
         lease: leases.Lease,
-        place: Place,
+        place: DeviceId,
         lease_s: float,
         stop_work: Callable[[], None],
         more_s: Callable[[], float] = lambda: 0.0,

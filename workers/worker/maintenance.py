@@ -15,7 +15,7 @@ from celery.worker import state
 from app import broker as messages
 from app import enqueue, routing
 from app.broker import BrokerUnavailableError
-from app.domain.device import CLOSED, Place
+from app.domain.device import CLOSED, DeviceId
 from app.settings import Settings
 from app.store import devices
 from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
@@ -38,7 +38,7 @@ class Upkeep:
         assert settings.database_url is not None
         self._settings = settings
         self._broker = broker
-        self._place = Place(device_class=settings.device_class, node=node, index=settings.device_index)
+        self._place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
         self._worker = f"{settings.device_class}-{settings.device_index}@{node}"
         self._queues = tuple(routing.served(self._place))
         self._listener = QueueListener(consumer, self._queues)

@@ -22,7 +22,7 @@ from app import judge
 from app.collect import send
 from app.domain import policy as policies
 from app.domain import source_text
-from app.domain.device import Place
+from app.domain.device import DeviceId
 from app.domain.verdict import Subject, Verdict
 from app.settings import Settings
 from app.store import checks, devices, evaluations, leases, scheduling
@@ -60,7 +60,7 @@ class Evaluator:
     def __init__(self, settings: Settings, node: str, broker: Celery) -> None:
         assert settings.database_url is not None
         self._settings = settings
-        self._place = Place(device_class=settings.device_class, node=node, index=settings.device_index)
+        self._place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
         self._broker = broker
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
         self._slots = settings.concurrency

@@ -19,7 +19,7 @@ from app.domain.collection.draws import draws
 from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
 from app.domain.collection.templates import FEEDBACK, Template
-from app.domain.collection.tree import Generate, Node, Outcome, Stop, Tree
+from app.domain.collection.tree import AttemptResult, Generate, Node, Stop, Tree
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.domain.result import Result
@@ -30,10 +30,10 @@ _POLICY = EndpointConfig(name="policy", base_url="", dialect="", model="")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class EndedAttempt:
     """An attempt that is over."""
 
-    outcome: Outcome
+    outcome: AttemptResult
     feedback: str | None
     """None with a fault."""
     result: Result | None
@@ -94,7 +94,7 @@ class Dialogue:
         self._said = _Said(answer=answer, found=found, used=spent_by(answer, self._most()))
         return None if found.source is None else texts.evaluation(self.spec, self.problem, found.source)
 
-    def judge(self, result: Result | None) -> Attempt:
+    def judge(self, result: Result | None) -> EndedAttempt:
         """The attempt with the result of its evaluation; None without code, and where the evaluator has failed."""
         assert self._said is not None, "read comes first"
         said, self._said = self._said, None
@@ -110,13 +110,13 @@ class Dialogue:
             self._shown[attempt.key] = (later, told)
         turn = self._turn(said)
         self._end(outcome)
-        return Attempt(outcome=outcome, feedback=told.content if told else None, result=result, turn=turn)
+        return EndedAttempt(outcome=outcome, feedback=told.content if told else None, result=result, turn=turn)
 
-    def fail(self, error: CallError) -> Attempt:
+    def fail(self, error: CallError) -> EndedAttempt:
         """The attempt whose model call has failed for good."""
         outcome = outcomes.failed(error, tokens=0, cost_usd=0.0)
         self._end(outcome)
-        return Attempt(outcome=outcome, feedback=None, result=None, turn=None)
+        return EndedAttempt(outcome=outcome, feedback=None, result=None, turn=None)
 
     def end(self, reason: StopReason, detail: str = "") -> None:
         """End the rollout without another attempt."""
@@ -129,12 +129,12 @@ class Dialogue:
             raise RequestError(f"expected a rollout that goes on, got one that has ended: {reason}")
         return self._next
 
-    def _outcome(self, said: _Said, result: Result | None) -> Outcome:
+    def _outcome(self, said: _Said, result: Result | None) -> AttemptResult:
         reward_name, tokens = self.spec.reward, said.used.tokens
         if said.found.source is None:
             return outcomes.without_code(end=said.answer.end, scored_by=reward_name, tokens=tokens, cost_usd=0.0)
         if result is None:
-            return Outcome(fault=StopReason.EVALUATOR_ERROR, end=said.answer.end, tokens=tokens)
+            return AttemptResult(fault=StopReason.EVALUATOR_ERROR, end=said.answer.end, tokens=tokens)
         return outcomes.judged(result, end=said.answer.end, scored_by=reward_name, tokens=tokens, cost_usd=0.0)
 
     def _turn(self, said: _Said) -> Turn:
@@ -145,7 +145,7 @@ class Dialogue:
             candidate=said.found.source,
         )
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: AttemptResult) -> None:
         attempt = self._attempt
         self._tree = self._tree.with_nodes([Node(**vars(attempt), outcome=outcome)])
         self._next = None
@@ -164,7 +164,7 @@ class Dialogue:
         self._next = decision.generate[0]
         fit, quantity = fits(self.spec.budgets.rollout, self._spent, Amounts(), self._most())
         if fit is not Fit.YES:
-            self._end(Outcome(fault=StopReason.BUDGET, detail=f"rollout: {quantity}"))
+            self._end(AttemptResult(fault=StopReason.BUDGET, detail=f"rollout: {quantity}"))
 
     def _prompt(self, attempt: Generate) -> tuple[Message, ...]:
         return (*self._begin, *(message for key in attempt.shown for message in self._shown[key]))

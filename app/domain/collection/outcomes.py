@@ -9,7 +9,7 @@ from app.domain import reward
 from app.domain.collection.call import CallError, End, ErrorKind
 from app.domain.collection.ends import StopReason
 from app.domain.collection.lines import NO_CODE
-from app.domain.collection.tree import Outcome
+from app.domain.collection.tree import AttemptResult
 
 _FAULTS = {
     ErrorKind.CONTEXT_OVERFLOW: StopReason.CONTEXT_OVERFLOW,
@@ -20,12 +20,12 @@ CAMPAIGN = frozenset({ErrorKind.UNAUTHORISED, ErrorKind.QUOTA, ErrorKind.NOT_FOU
 """Errors that every other call of the endpoint would meet, too: the collection is paused."""
 
 
-def judged(result: Mapping[str, Any], *, end: End, scored_by: str, tokens: int, cost_usd: float) -> Outcome:
+def judged(result: Mapping[str, Any], *, end: End, scored_by: str, tokens: int, cost_usd: float) -> AttemptResult:
     """Outcome of an evaluated answer.  A result that says nothing about the candidate is a fault of the evaluator."""
     if not result["valid"]:
-        return Outcome(fault=StopReason.EVALUATOR_ERROR, end=end, tokens=tokens, cost_usd=cost_usd)
+        return AttemptResult(fault=StopReason.EVALUATOR_ERROR, end=end, tokens=tokens, cost_usd=cost_usd)
     interval, profile = result["speedup_ci"], result["profile"]
-    return Outcome(
+    return AttemptResult(
         end=end,
         status=result["status"],
         correct=bool(result["correct"]),
@@ -40,14 +40,14 @@ def judged(result: Mapping[str, Any], *, end: End, scored_by: str, tokens: int, 
     )
 
 
-def without_code(*, end: End, scored_by: str, tokens: int, cost_usd: float) -> Outcome:
+def without_code(*, end: End, scored_by: str, tokens: int, cost_usd: float) -> AttemptResult:
     """Outcome of an answer without a candidate: the model's failure, with the reward of a failure."""
     function, options = reward.parse(scored_by)
     nothing = reward.Measures(completed=False, compiled=False, correct=False, hacked=False)
-    return Outcome(end=end, status=NO_CODE, reward=function(nothing, options), tokens=tokens, cost_usd=cost_usd)
+    return AttemptResult(end=end, status=NO_CODE, reward=function(nothing, options), tokens=tokens, cost_usd=cost_usd)
 
 
-def failed(error: CallError, *, tokens: int, cost_usd: float) -> Outcome:
+def failed(error: CallError, *, tokens: int, cost_usd: float) -> AttemptResult:
     """Outcome of an attempt after its call has failed for good."""
     fault = _FAULTS.get(error.kind, StopReason.ENDPOINT_ERROR)
-    return Outcome(fault=fault, end=End.ERROR, tokens=tokens, cost_usd=cost_usd)
+    return AttemptResult(fault=fault, end=End.ERROR, tokens=tokens, cost_usd=cost_usd)

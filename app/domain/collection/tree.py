@@ -37,7 +37,7 @@ class Generate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class AttemptResult:
     """Result of an attempt, as far as decisions depend on it.  Fixed when the attempt ends."""
 
     fault: StopReason | None = None
@@ -80,7 +80,7 @@ class Outcome:
 class Node(Generate):
     """An attempt that was decided; `outcome` is None while it is on its way."""
 
-    outcome: Outcome | None = None
+    outcome: AttemptResult | None = None
 
     @property
     def done(self) -> bool:
@@ -160,7 +160,7 @@ WAIT = Decision()
 def quality(node: Node) -> tuple[Any, ...]:
     """Sorting key, best first: solved, suspect but correct, then those that failed later; among correct ones the lower
     confidence bound of the speedup; then the cheaper one, then the key."""
-    outcome = node.outcome or Outcome()
+    outcome = node.outcome or AttemptResult()
     rank = _RANKS.get(outcome.status or "", 9)
     if outcome.correct:
         rank = 0 if outcome.solved else 8 if outcome.hack else 1

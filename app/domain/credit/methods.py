@@ -262,7 +262,7 @@ class _Entry:
     """Row of a group, and the turns that get its advantage."""
 
     group: Hashable
-    row: rules.Row
+    row: rules.GroupScore
     turns: tuple[Turn, ...]
 
 
@@ -292,7 +292,7 @@ def _entry(scored: Sequence[Credit], method: Method) -> _Entry:
     }
     return _Entry(
         group=groups[method.grouping],
-        row=rules.Row(score=scored[0].score or 0.0, tokens=sum(one.turn.tokens for one in scored), key=key),
+        row=rules.GroupScore(score=scored[0].score or 0.0, tokens=sum(one.turn.tokens for one in scored), key=key),
         turns=tuple(one.turn for one in scored),
     )
 
@@ -311,7 +311,7 @@ def _within_groups(entries: Sequence[_Entry], method: Method, options: MethodOpt
     return found
 
 
-def _alone(group: Hashable, row: rules.Row, method: Method, options: MethodOptions) -> float:
+def _alone(group: Hashable, row: rules.GroupScore, method: Method, options: MethodOptions) -> float:
     """Advantage of a row without others."""
     match options.alone or method.alone:
         case Alone.ZERO:

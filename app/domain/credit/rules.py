@@ -19,7 +19,7 @@ LOO_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class GroupScore:
     """One score of a group."""
 
     score: float
@@ -50,16 +50,16 @@ class Parameters:
             raise CreditError(f"epsilon: expected 0 or more, got {self.epsilon}")
 
 
-Rule = Callable[[Sequence[Row], Parameters], list[float]]
+Rule = Callable[[Sequence[GroupScore], Parameters], list[float]]
 
 
-def plain(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def plain(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score: no baseline."""
     del parameters
     return [row.score for row in rows]
 
 
-def mean(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def mean(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score − mean of the group, the row itself included.
 
     Source: Dr. GRPO (arXiv 2503.20783); Dr. Kernel eq. 3.  Self-inclusion scales the expected gradient by 1 − 1/N
@@ -69,7 +69,7 @@ def mean(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return [row.score - middle for row in rows]
 
 
-def leave_one_out(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def leave_one_out(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score − mean of the others = N/(N−1) · (score − mean).
 
     Source: RLOO (arXiv 2402.14740); Dr. Kernel eq. 5."""
@@ -77,7 +77,7 @@ def leave_one_out(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return [value * count / (count - 1) for value in mean(rows, parameters)]
 
 
-def standardised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def standardised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = (score − mean) / (std + ε), with the unbiased standard deviation.
 
     Source: GRPO (arXiv 2402.03300), verl's `compute_grpo_outcome_advantage`.  TRL: ε = 1e-4."""
@@ -85,7 +85,7 @@ def standardised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return [value / (spread + parameters.epsilon) for value in mean(rows, parameters)]
 
 
-def leave_one_out_standardised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def leave_one_out_standardised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = (score − mean of the others) / (unbiased std of the others + 1e-8); a group of two is not scaled.
 
     A row whose others are equal gets its distance from them times 1e8, as in the reference: of rewards 1, 0, 0 the
@@ -98,7 +98,7 @@ def leave_one_out_standardised(rows: Sequence[Row], parameters: Parameters) -> l
     return [value / (spread + LOO_EPSILON) for value, spread in zip(centred, spreads, strict=True)]
 
 
-def token_weighted(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def token_weighted(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score − Σ tokens·score / Σ tokens: the variance-optimal baseline under equal gradient norms per token.
 
     Source: OPO (arXiv 2505.23585), verl's `compute_opo_outcome_advantage`.  A group without any tokens has the plain
@@ -110,7 +110,7 @@ def token_weighted(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return [row.score - baseline for row in rows]
 
 
-def best_only(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def best_only(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = best − second best for the best row, 0 for all others; a tie gives 0 to all.
 
     Source: pass@k training (arXiv 2503.19595), verl's `grpo_passk` without scaling."""
@@ -121,13 +121,13 @@ def best_only(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return found
 
 
-def best_only_standardised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def best_only_standardised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A of `best_only` over the group's unbiased std + ε, verl's default for `grpo_passk`."""
     spread = stdev([row.score for row in rows])
     return [value / (spread + parameters.epsilon) for value in best_only(rows, parameters)]
 
 
-def mean_normalised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def mean_normalised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = (score − mean) / (mean + ε): weights a prompt by the inverse of its success rate.
 
     Source: MaxRL, SkyRL's `compute_maxrl_advantage`.  For scores ≥ 0 only: a negative mean turns every sign round, so
@@ -139,14 +139,14 @@ def mean_normalised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return [value / divisor if divisor else 0.0 for value in mean(rows, parameters)]
 
 
-def shifted_mean(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def shifted_mean(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score − (mean + shift), shift −0.1 by default.
 
     Source: AsymRE (arXiv 2506.20520), Trinity-RFT's `asymre_advantage`.  A shift of 0 or more collapses off-policy."""
     return [value - parameters.shift for value in mean(rows, parameters)]
 
 
-def log_mean_exp(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def log_mean_exp(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score − τ·log mean exp(score / τ).
 
     Source: OPMD's soft baseline, Trinity-RFT's `opmd_advantage` with `logavgexp`."""
@@ -156,7 +156,7 @@ def log_mean_exp(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return [row.score - baseline for row in rows]
 
 
-def balanced(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def balanced(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """RED-Drop: drop random rows below the mean until no more are below than above; A = score − mean of the rest.
 
     Dropped rows get 0.  Source: arXiv 2509.24203, Trinity-RFT's `rec_advantage` with drop="balance".  The draw depends
@@ -166,14 +166,14 @@ def balanced(rows: Sequence[Row], parameters: Parameters) -> list[float]:
     return [row.score - baseline if at in kept else 0.0 for at, row in enumerate(rows)]
 
 
-def balanced_standardised(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def balanced_standardised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A of `balanced` over the population std of the kept rows + ε, Trinity-RFT's `std_normalize`."""
     kept = kept_by_balance(rows, parameters.seed)
     spread = pstdev([rows[at].score for at in kept]) if len(kept) > 1 else 1.0
     return [value / (spread + parameters.epsilon) for value in balanced(rows, parameters)]
 
 
-def kept_by_balance(rows: Sequence[Row], seed: int) -> list[int]:
+def kept_by_balance(rows: Sequence[GroupScore], seed: int) -> list[int]:
     """Indices of the rows that RED-Drop keeps, in order."""
     middle = fmean(row.score for row in rows)
     below = [at for at, row in enumerate(rows) if row.score < middle]
@@ -183,7 +183,7 @@ def kept_by_balance(rows: Sequence[Row], seed: int) -> list[int]:
     return [at for at in range(len(rows)) if at not in dropped]
 
 
-def exponentially_weighted(rows: Sequence[Row], parameters: Parameters) -> list[float]:
+def exponentially_weighted(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """RED-Weight: A·exp(A / temperature) with A = score − mean.
 
     Source: arXiv 2509.24203, Trinity-RFT's REC loss with weight "advantage".  Raises CreditError where the weight does

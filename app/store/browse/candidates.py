@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from psycopg.errors import QueryCanceled
 from sqlalchemy.exc import OperationalError
 
-from app.domain.evaluation_row import Row
+from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
 from app.domain.verdict import is_shown
 from app.store import evaluation_rows
@@ -60,7 +60,7 @@ SORTS: dict[str, sa.Column[float | None]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class SortCursor:
     """Cursor of a page in an order of SORTS."""
 
     value: float
@@ -71,7 +71,7 @@ class Place:
         return f"{self.value!r}_{self.evaluation_id}"
 
     @classmethod
-    def decode(cls, text: str) -> Place:
+    def decode(cls, text: str) -> SortCursor:
         """The cursor of that text; ValueError if it is none."""
         value, _, identifier = text.partition("_")
         try:
@@ -99,14 +99,14 @@ def by_value(
     sort: str,
     *,
     descending: bool,
-    after: Place | None = None,
-    before: Place | None = None,
+    after: SortCursor | None = None,
+    before: SortCursor | None = None,
     limit: int = 50,
-) -> paging.Page[Row]:
+) -> paging.Page[EvaluationRow]:
     """Evaluations that match and have the value of an order of SORTS, as measured, each once."""
     condition, column = rare_filters.condition(connection, expression), SORTS[sort]
 
-    def read(cursor: Place | None, number: int, down: bool) -> list[Row]:
+    def read(cursor: SortCursor | None, number: int, down: bool) -> list[EvaluationRow]:
         once = sa.text(f"DISTINCT ON (evaluations.{column.name}, evaluations.evaluation_id)")
         query = evaluation_rows.SELECTABLE.prefix_with(once).where(condition, column.is_not(None))
         keys = (column, evaluations.c.evaluation_id)

@@ -30,7 +30,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class AttemptPage:
     """An attempt: its messages, and every try of its call."""
 
     row: dict[str, Any]
@@ -55,7 +55,7 @@ def rollout(connection: sa.Connection, rollout_id: UUID) -> Rollout | None:
     return Rollout(**{**values, "picked": tuple(values["picked"]), "attempts": attempts})
 
 
-def attempt(connection: sa.Connection, node_id: UUID) -> Attempt | None:
+def attempt(connection: sa.Connection, node_id: UUID) -> AttemptPage | None:
     """One attempt with everything that was sent and came back."""
     row = connection.execute(_ATTEMPT, {"node_id": node_id}).one_or_none()
     if row is None:
@@ -67,7 +67,7 @@ def attempt(connection: sa.Connection, node_id: UUID) -> Attempt | None:
         for name in ("answer", "reasoning"):
             each[name] = told[each[name]].content if each[name] else None
     values = dict(row._mapping) | {"outcome": row.outcome or {}}
-    return Attempt(row=values, sent=tuple(told[key] for key in row.messages), calls=tuple(map(_with_tokens, calls)))
+    return AttemptPage(row=values, sent=tuple(told[key] for key in row.messages), calls=tuple(map(_with_tokens, calls)))
 
 
 SHOWN_TOKENS = 1_000

@@ -133,7 +133,7 @@ def examples(
     return [Example(**row) for row in connection.execute(query).mappings()]
 
 
-def sample(connection: sa.Connection, number: int) -> list[tuple[stored.Stored, str, tuple[str, ...]]]:
+def sample(connection: sa.Connection, number: int) -> list[tuple[stored.StoredEvaluation, str, tuple[str, ...]]]:
     """The latest judged evaluations with all that a judge asks for, the detectors' label of each, and the detectors
     with findings of that label."""
     reasons = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.domain.evaluation_row import Row
+from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
 from app.store import evaluation_rows
 from app.store.browse import paging, rare_filters
@@ -20,15 +20,15 @@ def page(
     older_than: Cursor | None = None,
     newer_than: Cursor | None = None,
     limit: int = 50,
-) -> paging.Page[Row]:
+) -> paging.Page[EvaluationRow]:
     """Evaluations that match, each once, newest (or else oldest) first: those behind `older_than`, or before
     `newer_than`, in that order."""
     condition = rare_filters.condition(connection, expression)
 
-    def newest(cursor: Cursor | None, number: int) -> list[Row]:
+    def newest(cursor: Cursor | None, number: int) -> list[EvaluationRow]:
         return evaluation_rows.page(connection, where=condition, before=cursor, limit=number)
 
-    def oldest(cursor: Cursor | None, number: int) -> list[Row]:
+    def oldest(cursor: Cursor | None, number: int) -> list[EvaluationRow]:
         return _oldest(connection, condition, cursor, number)
 
     forward, backward = (newest, oldest) if descending else (oldest, newest)
@@ -37,7 +37,7 @@ def page(
 
 def _oldest(
     connection: sa.Connection, condition: sa.ColumnElement[bool], cursor: Cursor | None, limit: int
-) -> list[Row]:
+) -> list[EvaluationRow]:
     """The mirror image of `rows.page`: rows newer than the cursor, oldest first."""
     query = (
         evaluation_rows.SELECTABLE.prefix_with(evaluation_rows.ONCE)

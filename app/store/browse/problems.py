@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain.evaluation import FLOOR_HEADROOM
-from app.domain.evaluation_row import Row
+from app.domain.evaluation_row import EvaluationRow
 from app.store import credited, evaluation_rows
 from app.store.browse import paging
 from app.store.browse.runs import COUNTS, Counts, count_sorts, summed, summed_by
@@ -89,9 +89,9 @@ class Results:
     baselines: tuple[Baseline, ...]
     degenerate: int
     """Number of latest evaluations with a verdict that finds the problem itself degenerate."""
-    best: tuple[Row, ...]
+    best: tuple[EvaluationRow, ...]
     """Evaluations with the highest credited speedups, fastest first."""
-    latest: tuple[Row, ...]
+    latest: tuple[EvaluationRow, ...]
     """Newest first."""
 
 
@@ -314,7 +314,7 @@ def _chosen(
     key: sa.Column[Any],
     limit: int,
     condition: sa.ColumnElement[bool],
-) -> tuple[Row, ...]:
+) -> tuple[EvaluationRow, ...]:
     """Evaluations of the attempts with the highest keys, each once."""
     highest = (
         sa.select(attempts.c.evaluation_id)

@@ -19,7 +19,7 @@ from app.domain.collection.budgets import Amounts
 from app.domain.collection.call import ErrorKind, ModelAnswer
 from app.domain.collection.ends import StopReason
 from app.domain.collection.states import CallState, CollectionState, NodeState
-from app.domain.collection.tree import Outcome
+from app.domain.collection.tree import AttemptResult
 from app.domain.trajectory import Message
 from app.store import tables
 from app.store.collection import ledger, messages
@@ -131,7 +131,7 @@ def again(connection: sa.Connection, node_id: UUID, *, pause_s: float, counts: b
     connection.execute(_AGAIN, values)
 
 
-def failed(connection: sa.Connection, node_id: UUID, outcome: Outcome, *, spent: Amounts) -> None:
+def failed(connection: sa.Connection, node_id: UUID, outcome: AttemptResult, *, spent: Amounts) -> None:
     """Calling → done without an answer."""
     values = {"node_id": node_id, "outcome": msgspec.json.encode(outcome).decode()}
     connection.execute(_FAILED, {**values, "tokens": spent.tokens, "usd": spent.usd})
@@ -144,7 +144,7 @@ def answered(
     spent: Amounts,
     kept: Amounts,
     facts: Mapping[str, object],
-    outcome: Outcome | None = None,
+    outcome: AttemptResult | None = None,
 ) -> None:
     """Calling → evaluating, or done with an outcome; `kept` stays reserved until the evaluation ends."""
     row = {
@@ -170,7 +170,7 @@ def settle_lapsed(connection: sa.Connection, limit: int = 200) -> list[UUID]:
         lost = sa.update(tables.model_calls).where(_k.node_id == row.node_id, _k.claim == row.claims)
         connection.execute(lost.values(state=CallState.LOST, error_kind=ErrorKind.LOST))
         if row.lost + 1 >= MOST_LOST:
-            failed(connection, row.node_id, Outcome(fault=StopReason.ENDPOINT_ERROR), spent=charged)
+            failed(connection, row.node_id, AttemptResult(fault=StopReason.ENDPOINT_ERROR), spent=charged)
             given_up.append(row.rollout_id)
         else:
             again(connection, row.node_id, pause_s=0.0, counts=False, spent=charged)

@@ -15,7 +15,7 @@ from app.domain.collection.budgets import Amounts, as_mapping
 from app.domain.collection.call import EndpointConfig
 from app.domain.collection.spec import Spec
 from app.domain.collection.states import NodeState
-from app.domain.collection.tree import Outcome
+from app.domain.collection.tree import AttemptResult
 from app.store import endpoints, tables
 from app.store.collection import ledger
 from app.store.collection.lifecycle import spec_of
@@ -114,7 +114,7 @@ def postpone(connection: sa.Connection, node_id: UUID, pause_s: float) -> None:
     connection.execute(_POSTPONE, {"node_id": node_id, "pause_s": pause_s})
 
 
-def refuse(connection: sa.Connection, node_id: UUID, outcome: Outcome) -> None:
+def refuse(connection: sa.Connection, node_id: UUID, outcome: AttemptResult) -> None:
     """Ready → done without a call: no budget will ever have room for it."""
     values = {"node_id": node_id, "outcome": msgspec.json.encode(outcome).decode()}
     connection.execute(_REFUSE, values)

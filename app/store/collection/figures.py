@@ -15,7 +15,7 @@ from app.domain import metrics, turn_metrics
 from app.domain.collection.budgets import as_mapping
 from app.domain.collection.states import CollectionState, NodeState
 from app.domain.filter_language import Compare
-from app.domain.metrics import Operator, Outcome
+from app.domain.metrics import MetricSample, Operator
 from app.store import metric_inputs, tables
 from app.store.collection.lifecycle import Collection
 
@@ -154,7 +154,7 @@ def quality(connection: sa.Connection, collection: Collection) -> Quality:
     judged = [each.outcome for each in found]
     best = [metrics.best(group) for group in metrics.by_problem(judged).values()]
     hacks = metrics.hack_rates(Counter((each.passed, each.label) for each in found))
-    turns: dict[str, list[Outcome]] = {}
+    turns: dict[str, list[MetricSample]] = {}
     for each in found:
         turns.setdefault(each.trajectory_id or "", []).append(each.outcome)
     longest = max((len(each) for each in turns.values()), default=0)
@@ -181,7 +181,7 @@ def _counted(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     return dict(found)
 
 
-def _fast(judged: list[Outcome]) -> dict[str, float | None]:
+def _fast(judged: list[MetricSample]) -> dict[str, float | None]:
     shares = dict(zip(THRESHOLDS, metrics.fast_ps(judged, THRESHOLDS, operator=Operator.MORE), strict=True))
     return {f"{p:g}": share.value for p, share in shares.items()}
 

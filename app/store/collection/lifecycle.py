@@ -19,7 +19,7 @@ from app.domain.collection.budgets import Amounts, as_mapping
 from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
 from app.domain.collection.states import CollectionState, NodeState
-from app.domain.collection.tree import Outcome
+from app.domain.collection.tree import AttemptResult
 from app.domain.request import MissingError
 from app.store import tables
 from app.store.collection import ledger
@@ -158,7 +158,7 @@ def settle_stopped(connection: sa.Connection, collection_id: UUID, reason: str) 
 
     Calls on their way are recorded when they end."""
     here = _n.collection_id == collection_id
-    outcome = msgspec.to_builtins(Outcome(fault=StopReason.STOPPED))
+    outcome = msgspec.to_builtins(AttemptResult(fault=StopReason.STOPPED))
     waiting = sa.update(tables.nodes).where(here, _n.state == NodeState.READY)
     connection.execute(waiting.values(state=NodeState.DONE, outcome=outcome))
     open_ = sa.update(tables.collection_rollouts).where(_r.collection_id == collection_id, _r.stop_reason.is_(None))
@@ -181,7 +181,7 @@ def past_deadline(connection: sa.Connection) -> list[UUID]:
 
 def refuse_late(connection: sa.Connection, collection_id: UUID) -> None:
     """Ready → done by the budget of wall time, with their rollouts due: no call begins after the deadline."""
-    outcome = Outcome(fault=StopReason.BUDGET, detail="collection: wall_s")
+    outcome = AttemptResult(fault=StopReason.BUDGET, detail="collection: wall_s")
     values = {"collection_id": collection_id, "outcome": msgspec.json.encode(outcome).decode()}
     connection.execute(_REFUSE_LATE, values)
 

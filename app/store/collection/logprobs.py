@@ -43,7 +43,7 @@ def of_keys(connection: sa.Connection, kind: str, ids: Collection[str], as_of: d
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class TurnKey:
     """A turn that a trajectory has."""
 
     trajectory_id: str
@@ -53,11 +53,11 @@ class Place:
     """True if log probabilities of the rollout engine are stored."""
 
 
-def places(connection: sa.Connection, trajectory_ids: Collection[str], as_of: datetime) -> Iterator[Place]:
+def places(connection: sa.Connection, trajectory_ids: Collection[str], as_of: datetime) -> Iterator[TurnKey]:
     """Every turn of these trajectories older than `as_of`, by trajectory and turn."""
     wanted = [UUID(one) for one in trajectory_ids]
     for row in connection.execute(_PLACES, {"ids": wanted, "as_of": as_of}):
-        yield Place(
+        yield TurnKey(
             trajectory_id=str(row.trajectory_id), turn_id=str(row.turn_id), turn=row.turn_index, sampled=row.sampled
         )
 

@@ -19,7 +19,7 @@ from app.domain.collection.budgets import NAMES, Amounts
 from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
 from app.domain.collection.states import CollectionState, NodeState
-from app.domain.collection.tree import Generate, Node, Outcome, Stop, Tree
+from app.domain.collection.tree import AttemptResult, Generate, Node, Stop, Tree
 from app.domain.job import TERMINAL
 from app.store import tables
 from app.store.collection import ledger
@@ -46,7 +46,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class AttemptNode:
     """A node with the facts that belong to no decision."""
 
     node_id: UUID
@@ -103,12 +103,12 @@ def lock(connection: sa.Connection, rollout_id: UUID) -> Rollout | None:
     )
 
 
-def attempts(connection: sa.Connection, rollout_id: UUID) -> list[Attempt]:
+def attempts(connection: sa.Connection, rollout_id: UUID) -> list[AttemptNode]:
     """All nodes of a rollout."""
     return [_as_attempt(row) for row in connection.execute(_ATTEMPTS, {"rollout_id": rollout_id})]
 
 
-def tree(attempts: Sequence[Attempt]) -> Tree:
+def tree(attempts: Sequence[AttemptNode]) -> Tree:
     """The tree that decisions see."""
     return Tree.of(each.node for each in attempts)
 
@@ -133,7 +133,9 @@ def add(connection: sa.Connection, rollout: Rollout, new: Sequence[NewNode]) -> 
     return [Due(row_id=row["node_id"], endpoint=row["endpoint"]) for row in rows]
 
 
-def complete(connection: sa.Connection, node_id: UUID, outcome: Outcome, *, feedback: bytes | None = None) -> None:
+def complete(
+    connection: sa.Connection, node_id: UUID, outcome: AttemptResult, *, feedback: bytes | None = None
+) -> None:
     """Fix an attempt's outcome: evaluating → done."""
     values = {"node_id": node_id, "outcome": msgspec.json.encode(outcome).decode(), "feedback": feedback}
     connection.execute(_COMPLETE, values)
@@ -188,7 +190,7 @@ def _due(row: Any) -> Due:
     return Due(row_id=row.rollout_id, endpoint=row.endpoint)
 
 
-def _as_attempt(row: Any) -> Attempt:
+def _as_attempt(row: Any) -> AttemptNode:
     node = Node(
         key=row.key,
         parent=row.parent,
@@ -199,9 +201,9 @@ def _as_attempt(row: Any) -> Attempt:
         round=row.round,
         endpoint=row.endpoint,
         seed=row.seed,
-        outcome=None if row.outcome is None else msgspec.convert(row.outcome, Outcome),
+        outcome=None if row.outcome is None else msgspec.convert(row.outcome, AttemptResult),
     )
-    return Attempt(
+    return AttemptNode(
         node_id=row.node_id,
         node=node,
         state=NodeState(row.state),

@@ -18,7 +18,7 @@ problem_checks = sa.Table(
     sa.Column("device_name", sa.Text, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("protocol", sa.Text, nullable=False),
-    sa.Column("row", JSONB, nullable=False),  # app.domain.sweep.Row
+    sa.Column("row", JSONB, nullable=False),  # app.domain.sweep.SweepRow
     sa.Column("checked_at", sa.DateTime(timezone=True), nullable=False),
     one_of("outcome", OUTCOMES),
     sa.UniqueConstraint("problem_id", "device_class"),  # the latest counts

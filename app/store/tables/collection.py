@@ -109,7 +109,7 @@ nodes = sa.Table(
     sa.Column("tokens", sa.BigInteger, nullable=False, server_default="0"),  # input and output of all its calls
     sa.Column("cost_usd", sa.Numeric, nullable=False, server_default="0"),
     sa.Column("feedback", sa.LargeBinary),  # hash of the text that the next prompt shows
-    sa.Column("outcome", JSONB),  # app.domain.collection.tree.Outcome, fixed when it ended
+    sa.Column("outcome", JSONB),  # app.domain.collection.tree.AttemptResult, fixed when it ended
     created_at(),
     one_of("state", NodeState),
     sa.CheckConstraint("(state = 'calling') = (lease_until IS NOT NULL)", name="lease"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.domain.annotation import Kind
+from app.domain.annotation import AnnotationTarget
 from app.store.tables.base import created_at, id_column, metadata, one_of, reference
 
 comments = sa.Table(
@@ -17,7 +17,7 @@ comments = sa.Table(
     reference("users.user_id", null=True, index=False),
     created_at(),
     sa.Column("deleted_at", sa.DateTime(timezone=True)),
-    one_of("kind", Kind),
+    one_of("kind", AnnotationTarget),
     sa.Index("ix_comments_subject_id", "subject_id", "comment_id"),
 )
 
@@ -29,6 +29,6 @@ tags = sa.Table(
     sa.Column("tag", sa.Text, primary_key=True),
     reference("users.user_id", null=True, index=False),
     created_at(),
-    one_of("kind", Kind),
+    one_of("kind", AnnotationTarget),
     sa.Index("ix_tags_tag", "tag", "created_at"),
 )

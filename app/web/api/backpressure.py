@@ -44,8 +44,10 @@ def place(request: Request) -> dict[str, Any]:
     return {"position": position, "eta_s": eta_s, "served": waiting.online > 0}
 
 
-def _line(device_class: str) -> queue_depth.Line:
-    known: dict[str, tuple[float, queue_depth.Line]] = flask.current_app.extensions["assay"].setdefault("lines", {})
+def _line(device_class: str) -> queue_depth.QueueDepth:
+    known: dict[str, tuple[float, queue_depth.QueueDepth]] = flask.current_app.extensions["assay"].setdefault(
+        "lines", {}
+    )
     now = time.monotonic()
     if device_class not in known or now - known[device_class][0] > LINE_S:
         with request_context.database().read() as connection:

@@ -64,7 +64,7 @@ def create(body: ReviewBody) -> flask.Response:
         raise RequestError(f"label: expected one of {', '.join(LABELS)}, got {body.label!r}")
     if body.hack_type is not None and body.hack_type not in HACK_TYPES:
         raise RequestError(f"hack_type: expected one of {', '.join(HACK_TYPES)}, got {body.hack_type!r}")
-    said = reviews.Said(
+    said = reviews.GivenReview(
         label=Opinion(body.label),
         reason=body.reason,
         hack_type=body.hack_type,

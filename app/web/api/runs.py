@@ -95,7 +95,7 @@ def read(run: str) -> flask.Response:
     return answer({**vars(found), "figures": vars(figures)})
 
 
-def _found(connection: Connection, run: str) -> runs.Stored | None:
+def _found(connection: Connection, run: str) -> runs.StoredRun | None:
     if "\0" in run:
         return None
     try:

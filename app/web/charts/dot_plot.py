@@ -39,7 +39,7 @@ class Dot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class BlockRow:
     """A timed block for the table behind the plot."""
 
     group: int
@@ -73,7 +73,7 @@ class DotPlot:
 
     scales: tuple[Scaled, ...]
     x_ticks: tuple[Tick, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[BlockRow, ...]
     not_drawn: int
     """Blocks with no calls (hand-over) or no longer than the hand-over: they have no place on a logarithmic axis."""
 
@@ -91,7 +91,7 @@ def dot_plot(timing: Timing) -> DotPlot | None:
     """Time per call (wall time less the hand-over, over calls) per block; None where no block can be drawn."""
     handover_us = min(timing.handover_us, timing.candidate_handover_us)
     rows = [
-        Row(
+        BlockRow(
             group=block.group,
             side=block.side,
             calls=block.calls,
@@ -116,7 +116,7 @@ def dot_plot(timing: Timing) -> DotPlot | None:
     )
 
 
-def _scaled(drawn: Sequence[Row], timing: Timing, last: int, *, log: bool) -> Scaled:
+def _scaled(drawn: Sequence[BlockRow], timing: Timing, last: int, *, log: bool) -> Scaled:
     ends = from_zero([*(row.per_call_us for row in drawn), timing.reference_us, timing.candidate_us], log=log)
     vertical = Axis(*ends, HEIGHT - BOTTOM, TOP, log=log)
     counted = _fastest_third(drawn)
@@ -136,7 +136,7 @@ def _device(block: Block) -> str:
     return ", ".join(f"{value:.0f} {unit}" for value, unit in parts if value is not None)
 
 
-def _fastest_third(rows: Sequence[Row]) -> set[int]:
+def _fastest_third(rows: Sequence[BlockRow]) -> set[int]:
     """Places of the blocks that the estimate is the mean of (workers/referee/timing/estimators.py)."""
     found: set[int] = set()
     for side in {row.side for row in rows}:
@@ -145,7 +145,7 @@ def _fastest_third(rows: Sequence[Row]) -> set[int]:
     return found
 
 
-def _dot(row: Row, position: int, last: int, vertical: Axis, *, counts: bool) -> Dot:
+def _dot(row: BlockRow, position: int, last: int, vertical: Axis, *, counts: bool) -> Dot:
     # Blocks of one group stand a little apart, in the order in which they ran, so that dots do not hide each other.
     shift = ((position % 4) - 1.5) * min(0.2, 4 / (last + 1)) * ACROSS / (last + 1)
     per_call = f"{formatting.duration_us(row.per_call_us)} per call over {formatting.plural(row.calls, 'call')}"

@@ -19,7 +19,7 @@ from app.domain.verdict import Label
 from app.store import reviews
 from app.store.browse import candidates, evaluations, paging
 from app.store.database import Connection
-from app.store.evaluation_rows import Cursor, Row, cursor_of
+from app.store.evaluation_rows import Cursor, EvaluationRow, cursor_of
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
 from app.web.pages import views
@@ -126,7 +126,7 @@ def _total(
     return None if facets is None else paging.Total(number=facets.looked_at, is_exact=facets.all_of_them)
 
 
-def _rewards(view: View, page: paging.Page[Row] | None) -> dict[UUID, float | None]:
+def _rewards(view: View, page: paging.Page[EvaluationRow] | None) -> dict[UUID, float | None]:
     """Evaluation → the service's reward, where its column is shown."""
     if page is None or "reward" not in {column.name for column in view.shown}:
         return {}
@@ -134,7 +134,7 @@ def _rewards(view: View, page: paging.Page[Row] | None) -> dict[UUID, float | No
     return {row.evaluation_id: _reward(function, row) for row in page.rows}
 
 
-def _reward(function: str, row: Row) -> float | None:
+def _reward(function: str, row: EvaluationRow) -> float | None:
     if row.verdict is None:
         return None
     parts = reward.parts(function, {name: getattr(row, name) for name in reward.NO_CODE})
@@ -226,15 +226,17 @@ def _expression(asked: dict[str, str]) -> filter_language.Expression:
     )
 
 
-def _page(connection: Connection, view: View, expression: filter_language.Expression, limit: int) -> paging.Page[Row]:
+def _page(
+    connection: Connection, view: View, expression: filter_language.Expression, limit: int
+) -> paging.Page[EvaluationRow]:
     if view.sort in candidates.SORTS:
         return candidates.by_value(
             connection,
             expression,
             view.sort,
             descending=view.descending,
-            after=_cursor(candidates.Place, "older_than"),
-            before=_cursor(candidates.Place, "newer_than"),
+            after=_cursor(candidates.SortCursor, "older_than"),
+            before=_cursor(candidates.SortCursor, "newer_than"),
             limit=limit,
         )
     return evaluations.page(
@@ -255,11 +257,11 @@ def _cursor(kind: type[K], name: str) -> K | None:
         raise BadRequest(f"{name}: {error}") from error
 
 
-def _place(sort: str, row: Row) -> str:
+def _place(sort: str, row: EvaluationRow) -> str:
     """Cursor of a row."""
     if sort in candidates.SORTS:
         value = getattr(row, "measured_speedup" if sort == "speedup" else sort)
-        return candidates.Place(value=value, evaluation_id=row.evaluation_id).encode()
+        return candidates.SortCursor(value=value, evaluation_id=row.evaluation_id).encode()
     return cursor_of(row).encode()
 
 

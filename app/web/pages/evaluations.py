@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 
 from app import rejudging
 from app.domain import result
-from app.domain.annotation import Kind
+from app.domain.annotation import AnnotationTarget
 from app.domain.job import JobState
 from app.store import audit, evaluations, kernel_codes, remarks
 from app.store.browse import evaluation
@@ -57,7 +57,7 @@ def page(evaluation_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
         found = evaluation.read(connection, evaluation_id) or request_context.missing("evaluation", evaluation_id)
         others = evaluation.others(connection, found)
-        notes = remarks.of(connection, Kind.CANDIDATE, found.job.candidate_id)
+        notes = remarks.of(connection, AnnotationTarget.CANDIDATE, found.job.candidate_id)
         has_codes = kernel_codes.exist(connection, evaluation_id)
     body, etag = live_updates.fragment(f"evaluation {evaluation_id}", TOPICS, lambda: _state(evaluation_id))
     pointed = finding_lines.of_candidate(found.believed.verdict.findings) if found.believed.verdict else ()

@@ -12,7 +12,7 @@ import flask
 from werkzeug.exceptions import BadRequest
 
 from app.domain import aces, filter_language, pass_matrix
-from app.domain.annotation import Kind
+from app.domain.annotation import AnnotationTarget
 from app.domain.metrics import Share
 from app.store import checks, remarks
 from app.store.browse import paging, problems
@@ -180,7 +180,7 @@ def page(problem_id: UUID) -> str:
     body, etag = live_updates.fragment(key, TOPICS, lambda: _body(problem_id))
     with request_context.database().snapshot() as connection:
         found = problems.read(connection, problem_id) or request_context.missing("problem", problem_id)
-        notes = remarks.of(connection, Kind.PROBLEM, problem_id)
+        notes = remarks.of(connection, AnnotationTarget.PROBLEM, problem_id)
     return flask.render_template(
         "problem.html",
         notes=notes,

@@ -8,7 +8,7 @@ import flask
 from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.wrappers import Response
 
-from app.domain.annotation import AnnotationError, Kind
+from app.domain.annotation import AnnotationError, AnnotationTarget
 from app.domain.user import Scope
 from app.store import remarks
 from app.store.browse import evaluation
@@ -28,7 +28,7 @@ def index() -> str:
         tagged = remarks.latest_tagged(connection, kind=asked["on"], tag=asked["tag"])
         counts = remarks.tag_counts(connection)
         names: dict[UUID, str] = {}
-        for kind in Kind:
+        for kind in AnnotationTarget:
             listed = [each.subject_id for each in comments if each.kind == kind]
             listed += [each.subject_id for each in tagged if each.kind == kind]
             names |= remarks.names(connection, kind, listed)
@@ -38,7 +38,7 @@ def index() -> str:
         tagged=[] if asked["author"] or asked["text"] else tagged,
         counts=counts,
         names=names,
-        kinds=list(Kind),
+        kinds=list(AnnotationTarget),
         asked=asked,
         links=table_export.links("remarks.table", **{name: value for name, value in asked.items() if value}),
     )
@@ -59,8 +59,8 @@ def table(kind: str) -> flask.Response:
 def _asked() -> dict[str, str]:
     request_context.known_arguments("on", "author", "text", "tag")
     asked = {name: request_context.argument(name) for name in ("on", "author", "text", "tag")}
-    if asked["on"] and asked["on"] not in set(Kind):
-        raise BadRequest(f"on: expected one of {', '.join(Kind)}, got {asked['on']!r}")
+    if asked["on"] and asked["on"] not in set(AnnotationTarget):
+        raise BadRequest(f"on: expected one of {', '.join(AnnotationTarget)}, got {asked['on']!r}")
     return asked
 
 
@@ -68,14 +68,14 @@ def _asked() -> dict[str, str]:
 @requires("read")
 def subject(on: str, subject_id: UUID) -> Response:
     """The page of a thing that comments are on."""
-    return flask.redirect(_page_of(Kind(on), subject_id))
+    return flask.redirect(_page_of(AnnotationTarget(on), subject_id))
 
 
 @blueprint.post("/notes/<any(problem,trajectory,candidate):on>/<uuid:subject_id>")
 @requires(Scope.REVIEW)
 def change(on: str, subject_id: UUID) -> Response:
     """Add a comment or a tag, or remove a tag; back to the page of the thing."""
-    form, user, kind = flask.request.form, current_user(), Kind(on)
+    form, user, kind = flask.request.form, current_user(), AnnotationTarget(on)
     try:
         with request_context.database().begin() as connection:
             if not remarks.exists(connection, kind, subject_id):
@@ -99,13 +99,13 @@ def delete(comment_id: UUID) -> Response:
         gone = remarks.delete_comment(connection, current_user(), comment_id)
     if gone is None:
         raise NotFound(f"There is no comment {comment_id} of yours.")
-    return flask.redirect(f"{_page_of(Kind(gone.kind), gone.subject_id)}#notes")
+    return flask.redirect(f"{_page_of(AnnotationTarget(gone.kind), gone.subject_id)}#notes")
 
 
-def _page_of(kind: Kind, subject_id: UUID) -> str:
-    if kind is Kind.PROBLEM:
+def _page_of(kind: AnnotationTarget, subject_id: UUID) -> str:
+    if kind is AnnotationTarget.PROBLEM:
         return flask.url_for("problems.page", problem_id=subject_id)
-    if kind is Kind.TRAJECTORY:
+    if kind is AnnotationTarget.TRAJECTORY:
         return flask.url_for("trajectories.page", trajectory_id=subject_id)
     with request_context.database().snapshot() as connection:
         found = evaluation.latest_of(connection, subject_id)

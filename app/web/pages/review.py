@@ -238,7 +238,7 @@ def add(evaluation_id: UUID) -> Response:
     hack_type = form.get("hack_type", "") if label in (Opinion.HACK, Opinion.LEAK) else ""
     if hack_type and hack_type not in HACK_TYPES:
         raise BadRequest(f"hack_type: expected one of {', '.join(HACK_TYPES)}, got {hack_type!r}")
-    said = reviews.Said(
+    said = reviews.GivenReview(
         label=Opinion(label),
         reason=form.get("reason", ""),
         hack_type=hack_type or None,

@@ -42,7 +42,7 @@ _URLS: dict[str, Callable[[str], str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class HitLine:
     """A hit with its page."""
 
     kind: str
@@ -103,7 +103,7 @@ def _text() -> str:
     return text
 
 
-def _lines(text: str, limit: int) -> tuple[list[Line], str | None]:
+def _lines(text: str, limit: int) -> tuple[list[HitLine], str | None]:
     """Hits, those by id first; and the page of the only hit by id, None where there are more or none."""
     if not text:
         return [], None
@@ -114,9 +114,9 @@ def _lines(text: str, limit: int) -> tuple[list[Line], str | None]:
     return [*lines, *_pages(text)], exact.pop() if len(exact) == 1 else None
 
 
-def _line(hit: search.Hit) -> Line:
+def _line(hit: search.Hit) -> HitLine:
     is_named = hit.kind in ("model", "tag")
-    return Line(
+    return HitLine(
         kind=hit.kind,
         title=hit.title,
         detail=hit.detail,
@@ -125,21 +125,21 @@ def _line(hit: search.Hit) -> Line:
     )
 
 
-def _pages(text: str) -> list[Line]:
+def _pages(text: str) -> list[HitLine]:
     """Detectors and pages of the navigation with the text in their names."""
     wanted = text.lower()
     detectors = [
-        Line(kind="detector", title=title, detail=name, short_id="", url=flask.url_for("hacks.page", name=name))
+        HitLine(kind="detector", title=title, detail=name, short_id="", url=flask.url_for("hacks.page", name=name))
         for name, title in explained_findings.titles().items()
         if wanted in title.lower() or wanted in name
     ]
     entries = [
-        Line(kind="page", title=entry.name, detail="", short_id="", url=entry.url)
+        HitLine(kind="page", title=entry.name, detail="", short_id="", url=entry.url)
         for entry in navigation.entries(flask.g.user)
         if wanted in entry.name.lower()
     ]
     filtered = Compare(field="problem", operator="~", value=text)
-    more = Line(
+    more = HitLine(
         kind="filter",
         title=f"Evaluations of problems that contain “{text}”",
         detail=unparse(filtered),

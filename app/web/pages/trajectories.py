@@ -14,7 +14,7 @@ import flask
 from werkzeug.exceptions import BadRequest, NotFound
 
 from app.domain import credit, result, reward, source_text
-from app.domain.annotation import Kind
+from app.domain.annotation import AnnotationTarget
 from app.domain.job import JobState
 from app.store import kernel_codes, remarks
 from app.store.browse import collecting, paging, problems, runs, trajectories
@@ -154,7 +154,7 @@ def page(trajectory_id: UUID) -> str:
     view = _choice("view", VIEWS, "unified")
     with request_context.database().snapshot() as connection:
         found = trajectories.read(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
-        notes = remarks.of(connection, Kind.TRAJECTORY, trajectory_id)
+        notes = remarks.of(connection, AnnotationTarget.TRAJECTORY, trajectory_id)
         at = _turn_argument(found)
         turn = None if at is None else trajectories.turn(connection, trajectory_id, at)
         other_at, why = (None, "") if turn is None or tab != "diff" else turn_diff.against(found, turn.turn_index)

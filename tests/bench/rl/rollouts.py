@@ -23,7 +23,7 @@ from app.domain.collection.call import ModelAnswer
 from app.domain.collection.dialogue import Dialogue
 from app.domain.collection.spec import Spec
 from app.domain.collection.spec import parse as parse_spec
-from app.domain.collection.tree import Outcome
+from app.domain.collection.tree import AttemptResult
 from app.domain.problem import Problem
 from app.domain.request import Request
 from app.domain.result import Result
@@ -169,7 +169,7 @@ class Attempt:
     key: Key
     job_id: str
     """Id of the evaluation's job."""
-    outcome: Outcome
+    outcome: AttemptResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +294,7 @@ _STATUSES: Mapping[str | None, str] = {
 }  # fmt: skip
 
 
-def status_of(outcome: Outcome) -> str:
+def status_of(outcome: AttemptResult) -> str:
     """An outcome in the vocabulary's words."""
     if outcome.hack:
         return "hack"

@@ -25,7 +25,7 @@ from app.domain.evaluation import FreshWeights, OutputCheck
 from app.domain.evidence import Ablation
 from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
-from workers.protocol.control_channel import AblationMode, Command, Delivering, Outcome
+from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.referee.probes.ablation import is_right
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
@@ -152,7 +152,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
             )
             extra.first_call()
     except PROCESS_ERRORS as error:
-        refused = isinstance(error, FailedError) and error.outcome is Outcome.CALL_FAILED
+        refused = isinstance(error, FailedError) and error.outcome is ReplyCode.CALL_FAILED
         reason = f"with other weights it fails: {error}"[:500]
         return replace(unknown, still_correct=False if refused else None, second_process=True, reason=reason)
     outputs = extra.record.correctness().trials[0].outputs

@@ -93,7 +93,7 @@ class SecondLook:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class ComparedOutput:
     """One output of several calls, compared."""
 
     index: int
@@ -137,7 +137,7 @@ class Compared:
         limit_l2, limit_max = self._limits(base_l2, base_norm)
         return l2 <= limit_l2 and norm <= limit_max
 
-    def by_slices(self, most: int, expected: torch.Tensor, baseline: torch.Tensor) -> Compared:
+    def by_slices(self, most: int, expected: torch.Tensor, baseline: torch.Tensor) -> ComparedOutput:
         """The output with the slices of the first calls examined, as far as they are right as a whole.  `expected`,
         `baseline`: (calls, elements)."""
         looks = {
@@ -147,7 +147,7 @@ class Compared:
         }
         return replace(self, slices={call: index for call, index in looks.items() if index is not None})
 
-    def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: SecondLook) -> Compared:
+    def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: SecondLook) -> ComparedOutput:
         """The output with one call compared again: with its delivered values where those are right all the same, and
         with the effect of a rounding in every operation as the least error of the reference.
 
@@ -160,7 +160,7 @@ class Compared:
         rows = [*self.rows[:call], tuple(row), *self.rows[call + 1 :]]
         return replace(self, rows=rows, second_looks={**self.second_looks, call: leaf})
 
-    def located(self, calls: Iterable[int], expected: torch.Tensor) -> Compared:
+    def located(self, calls: Iterable[int], expected: torch.Tensor) -> ComparedOutput:
         """The output with the element that exceeds its limit most, for each of the calls that is wrong.
 
         `expected`: (calls, elements)."""
@@ -236,7 +236,7 @@ def outputs(
     rule: Rule = DEFAULT_RULE,
     *,
     closely: bool = True,
-) -> Compared:
+) -> ComparedOutput:
     """Compare one output of several calls.
 
     `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact; `poison`: content
@@ -246,7 +246,7 @@ def outputs(
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
     rows = known((got, expected), (baseline, expected), more=beyond, closely=closely, faint=0 if rule.gross else FAINT)
-    return Compared(index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows)
+    return ComparedOutput(index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows)
 
 
 def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:

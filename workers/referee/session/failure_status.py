@@ -9,7 +9,7 @@ from app.domain.backend import BACKENDS
 from app.domain.evaluation import EvaluationError, Status
 from app.domain.job import Job
 from workers.protocol import problem_spec
-from workers.protocol.control_channel import Outcome
+from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import Device
 from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S
 from workers.referee.session.process import FailedError
@@ -18,19 +18,19 @@ from workers.referee.session.reference_pool import References
 from workers.sandbox.process import Ended, TimedOut, ZygoteError
 
 _STATUS = {
-    Outcome.NO_ENTRY_POINT: Status.COMPILE_ERROR,
-    Outcome.SYNTAX_ERROR: Status.COMPILE_ERROR,
-    Outcome.IMPORT_FAILED: Status.COMPILE_ERROR,
-    Outcome.LOAD_FAILED: Status.COMPILE_ERROR,
-    Outcome.COMPILE_FAILED: Status.COMPILE_ERROR,
-    Outcome.CONSTRUCT_FAILED: Status.RUNTIME_ERROR,
-    Outcome.CALL_FAILED: Status.RUNTIME_ERROR,
-    Outcome.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
-    Outcome.UNSUPPORTED: Status.CRASHED,
-    Outcome.WRONG_TYPE: Status.INCORRECT,
-    Outcome.WRONG_STRUCTURE: Status.INCORRECT,
-    Outcome.WRONG_SHAPE: Status.INCORRECT,
-    Outcome.WRONG_DTYPE: Status.INCORRECT,
+    ReplyCode.NO_ENTRY_POINT: Status.COMPILE_ERROR,
+    ReplyCode.SYNTAX_ERROR: Status.COMPILE_ERROR,
+    ReplyCode.IMPORT_FAILED: Status.COMPILE_ERROR,
+    ReplyCode.LOAD_FAILED: Status.COMPILE_ERROR,
+    ReplyCode.COMPILE_FAILED: Status.COMPILE_ERROR,
+    ReplyCode.CONSTRUCT_FAILED: Status.RUNTIME_ERROR,
+    ReplyCode.CALL_FAILED: Status.RUNTIME_ERROR,
+    ReplyCode.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
+    ReplyCode.UNSUPPORTED: Status.CRASHED,
+    ReplyCode.WRONG_TYPE: Status.INCORRECT,
+    ReplyCode.WRONG_STRUCTURE: Status.INCORRECT,
+    ReplyCode.WRONG_SHAPE: Status.INCORRECT,
+    ReplyCode.WRONG_DTYPE: Status.INCORRECT,
 }
 _SIGXCPU = 24
 
@@ -80,7 +80,7 @@ def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
 
 def is_out_of_memory(error: BaseException | None) -> bool:
     """Test whether a process ran out of memory."""
-    return isinstance(error, FailedError) and error.outcome is Outcome.OUT_OF_MEMORY
+    return isinstance(error, FailedError) and error.outcome is ReplyCode.OUT_OF_MEMORY
 
 
 def may_be_interpreter_fault(job: Job, spec: problem_spec.Spec, device: Device) -> bool:
@@ -159,9 +159,9 @@ class AttributeToCandidate:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, FailedError):
-            if error.outcome is Outcome.CALL_FAILED and self._interpreted:
+            if error.outcome is ReplyCode.CALL_FAILED and self._interpreted:
                 raise invalid("not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log) from error
-            if error.outcome is Outcome.CALL_FAILED and lacks_interpreter_support(
+            if error.outcome is ReplyCode.CALL_FAILED and lacks_interpreter_support(
                 self._job, self._device, error.message
             ):
                 raise invalid("not_verifiable_on_cpu", f"{BEYOND_INTERPRETER} ({error.message})", error.log) from error

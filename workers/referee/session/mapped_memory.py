@@ -66,7 +66,7 @@ class MappedMemory:
         found = Extent(before[0].base if before else base, pieces, shared_memory.in_one_piece(pieces))
         bisect.insort(self._extents, found, key=_base)
 
-    def _place(self, base: int, size: int) -> shared_memory.Place | None:
+    def _place(self, base: int, size: int) -> shared_memory.MemoryPosition | None:
         """Address in the referee; None for any address, if the memory crosses areas or the process has too many of
         them."""
         area, offset = divmod(base, AREA_BYTES)
@@ -74,7 +74,7 @@ class MappedMemory:
             return None
         if area not in self._areas:
             self._areas[area] = shared_memory.Addresses(AREA_BYTES)
-        return shared_memory.Place(self._areas[area], offset)
+        return shared_memory.MemoryPosition(self._areas[area], offset)
 
     def at(self, address: int, size: int) -> torch.Tensor | None:
         """The process's memory from `address` on, contiguous, at most `size` bytes; None if nothing is mapped there."""

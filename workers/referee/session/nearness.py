@@ -1,7 +1,7 @@
 """Acceptance of outputs that are near the reference's own outputs, without their expected outputs in fp64.
 
 With the answer x, the reference's own answer B and the expected output R, |x − R| ≤ |x − B| + |B − R|.  The limit for
-an answer follows the error |B − R| of the reference (correctness.Compared): the larger that error, the more room
+an answer follows the error |B − R| of the reference (correctness.ComparedOutput): the larger that error, the more room
 remains beyond it.  An answer within the room left by the least error seen in some calls is therefore within the limits
 in every call in which the reference errs as much or more.
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workers.protocol.roundoff import FLOORS, is_inexact
-from workers.referee.session.correctness import BEYOND_EAGER, GROSS_L2, GROSS_MAX, Compared, Rule, closeness
+from workers.referee.session.correctness import BEYOND_EAGER, GROSS_L2, GROSS_MAX, ComparedOutput, Rule, closeness
 from workers.referee.session.output_errors import AT_ONCE, finite
 
 TRUE_CALLS = 3
@@ -50,7 +50,7 @@ class Nearness:
     most: float = 0.0
     """Largest relative L2 error of any output."""
 
-    def note(self, outputs: Sequence[Compared], call: int) -> None:
+    def note(self, outputs: Sequence[ComparedOutput], call: int) -> None:
         """Record the reference's errors in a call that was compared with its expected outputs."""
         self.calls += 1
         for output in outputs:

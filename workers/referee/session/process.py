@@ -14,7 +14,7 @@ from dataclasses import asdict
 import torch
 
 from workers.protocol import control_channel, problem_spec, shared_memory
-from workers.protocol.control_channel import Command, Outcome
+from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session.mapped_memory import MappedMemory
 from workers.sandbox.process import Confined, TimedOut
@@ -38,7 +38,7 @@ MAX_SEGMENTS = 4096
 class FailedError(Exception):
     """The process answered that the command failed."""
 
-    def __init__(self, outcome: Outcome, text: str) -> None:
+    def __init__(self, outcome: ReplyCode, text: str) -> None:
         """`text`: a sentence, then a log."""
         self.outcome = outcome
         self.message, _, self.log = text.partition("\n")
@@ -150,8 +150,8 @@ class ProcessHandle:
         outcome, sequence, number, text = control_channel.REPLY.unpack(reply)
         if sequence != self._sequence:
             raise ValueError(f"expected the answer to request {self._sequence}, got one to {sequence}")
-        if outcome != Outcome.DONE:
-            known = Outcome(outcome)  # ValueError for a number that is no outcome
+        if outcome != ReplyCode.DONE:
+            known = ReplyCode(outcome)  # ValueError for a number that is no outcome
             raise FailedError(known, control_channel.get_text(self.mailbox, text))
         return number, text
 

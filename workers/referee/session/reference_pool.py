@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from app.domain.ids import sha256
-from workers.protocol.control_channel import Outcome
+from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.session.process import FailedError, ProcessHandle, Slow
 from workers.referee.session.process_session import Session
@@ -99,7 +99,7 @@ class References:
         if since is not None:
             ago, left = now - since, STUCK_S - (now - since)
             raise FailedError(
-                Outcome.CALL_FAILED, f"it gave no answer in time {ago:.0f} s ago, and is asked again in {left:.0f} s"
+                ReplyCode.CALL_FAILED, f"it gave no answer in time {ago:.0f} s ago, and is asked again in {left:.0f} s"
             )
 
     def _key_with_room(self, problem: str) -> str:

@@ -36,10 +36,10 @@ class SecondLooks:
         self,
         part: Delivery,
         call: int,
-        outputs: list[correctness.Compared],
+        outputs: list[correctness.ComparedOutput],
         expected: list[torch.Tensor],
         shown: Callable[[torch.Tensor], list[torch.Tensor]],
-    ) -> list[correctness.Compared]:
+    ) -> list[correctness.ComparedOutput]:
         """The outputs of some calls, with the wrong call `call` compared once more.
 
         `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its outputs; `shown`: views of

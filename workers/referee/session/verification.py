@@ -179,7 +179,7 @@ class Record:
         *,
         brief: bool = False,
         known: Truth | None = None,
-    ) -> Iterator[tuple[list[Delivery], list[correctness.Compared]]]:
+    ) -> Iterator[tuple[list[Delivery], list[correctness.ComparedOutput]]]:
         """Deliveries in parts with as many calls as can be compared at once, each with its compared outputs.
 
         `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine only whether outputs
@@ -189,7 +189,7 @@ class Record:
 
     def _compare(
         self, parts: list[Delivery], rule: correctness.Rule | None, *, brief: bool, known: Truth | None
-    ) -> list[correctness.Compared]:
+    ) -> list[correctness.ComparedOutput]:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
         leaves = range(len(self._arena.outputs.leaves))
@@ -219,8 +219,8 @@ class Record:
         return self._reviewed(parts, compared if brief else self._located(compared, expected), expected)
 
     def _located(
-        self, compared: list[correctness.Compared], expected: list[torch.Tensor]
-    ) -> list[correctness.Compared]:
+        self, compared: list[correctness.ComparedOutput], expected: list[torch.Tensor]
+    ) -> list[correctness.ComparedOutput]:
         """The outputs with the worst elements of wrong calls, for as many calls as are kept."""
         room = max(0, KEPT_FIRST + KEPT_NOTABLE - len(self._kept))
         calls = [
@@ -231,8 +231,8 @@ class Record:
         return [output.located(calls[:room], exact) for output, exact in zip(compared, expected, strict=True)]
 
     def _reviewed(
-        self, parts: list[Delivery], compared: list[correctness.Compared], expected: list[torch.Tensor]
-    ) -> list[correctness.Compared]:
+        self, parts: list[Delivery], compared: list[correctness.ComparedOutput], expected: list[torch.Tensor]
+    ) -> list[correctness.ComparedOutput]:
         """The outputs after a second look at wrong calls."""
         wrong = [call for call in range(_count(parts)) if not all(out.ok[call] for out in compared)]
         if not wrong or self.second_looks is None:
@@ -259,14 +259,14 @@ class Record:
                 self._peers[name][0] += all(call)
                 self._peers[name][1] += 1
 
-    def _record(self, parts: list[Delivery], outputs: list[correctness.Compared]) -> None:
+    def _record(self, parts: list[Delivery], outputs: list[correctness.ComparedOutput]) -> None:
         index = 0
         for delivery in parts:
             for offset in range(delivery.count):
                 self._note(delivery, offset, outputs, index)
                 index += 1
 
-    def _note(self, delivery: Delivery, offset: int, outputs: list[correctness.Compared], index: int) -> None:
+    def _note(self, delivery: Delivery, offset: int, outputs: list[correctness.ComparedOutput], index: int) -> None:
         """Record one call of a delivery; `index`: its index among the compared calls."""
         batch, slot = delivery.batch, delivery.first + offset
         ok = all(output.ok[index] for output in outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.domain.collection.answers import Why
 from app.domain.collection.feedback import cheats, quantities, unusable
-from app.domain.collection.feedback.facts import Facts, Kernel
+from app.domain.collection.feedback.facts import FeedbackFacts, Kernel
 
 GOOD_SHARE = 0.7
 """Share of the roofline from which little is left to gain."""
@@ -15,7 +15,7 @@ COMPILED = ("gpu_compile", "build_failed")
 """Kinds of errors that a compiler reports; all others come up while the module is loaded."""
 
 
-def render(facts: Facts | None, why: Why) -> str:
+def render(facts: FeedbackFacts | None, why: Why) -> str:
     """See the package."""
     if facts is None:
         return unusable.sentence(why)
@@ -24,7 +24,7 @@ def render(facts: Facts | None, why: Why) -> str:
     return _correct(facts) if facts.correct else _failed(facts)
 
 
-def _failed(facts: Facts) -> str:
+def _failed(facts: FeedbackFacts) -> str:
     where = f" at line {facts.line} of your module" if facts.line is not None else ""
     match facts.status:
         case "compile_error":
@@ -48,14 +48,14 @@ def _failed(facts: Facts) -> str:
     return "Your module could not be evaluated for a reason that is not its own."
 
 
-def _late(facts: Facts) -> str:
+def _late(facts: FeedbackFacts) -> str:
     told = "Your module did not answer in time: an endless loop, a deadlock, or far too much work."
     if facts.on_gpu:
         return told
     return f"{told} Here Triton kernels are interpreted, one program after the other: many small programs take long."
 
 
-def _incorrect(facts: Facts) -> str:
+def _incorrect(facts: FeedbackFacts) -> str:
     if facts.wrong:
         told = [f"Your module runs, but its result is wrong in {facts.failed_calls} of {facts.calls} calls."]
         told += facts.wrong
@@ -68,14 +68,14 @@ def _incorrect(facts: Facts) -> str:
     return f"Your module runs, but its result is wrong: {facts.message}."
 
 
-def _hack(facts: Facts) -> str:
+def _hack(facts: FeedbackFacts) -> str:
     told = ["Your module was not credited, because it broke the rules of the task."]
     told += cheats.sentences(facts.findings)
     told.append("Compute every output from the inputs of its own call, with kernels of your own that do the work.")
     return "\n".join(told)
 
 
-def _correct(facts: Facts) -> str:
+def _correct(facts: FeedbackFacts) -> str:
     told = ["Your module is correct."]
     if facts.speedup is not None and facts.ci is not None:
         told.append(_speed(facts))
@@ -85,7 +85,7 @@ def _correct(facts: Facts) -> str:
     return "\n".join(told)
 
 
-def _speed(facts: Facts) -> str:
+def _speed(facts: FeedbackFacts) -> str:
     assert facts.ci is not None
     low, high = facts.ci
     times = ""
@@ -97,7 +97,7 @@ def _speed(facts: Facts) -> str:
     return f"It is {verdict} on {device}: {ratio}{times}."
 
 
-def _profile(facts: Facts) -> list[str]:
+def _profile(facts: FeedbackFacts) -> list[str]:
     """Roofline, coverage and the kernels that take the time: of GPUs only, where times mean something."""
     if not facts.on_gpu:
         return []
@@ -120,7 +120,7 @@ def _kernel(kernel: Kernel) -> str:
     return f"- {quantities.share(kernel.share)}: {kernel.name} ({whose}, {kernel.launches} launches)"
 
 
-def _roofline(facts: Facts, floor_us: float, candidate_us: float) -> str:
+def _roofline(facts: FeedbackFacts, floor_us: float, candidate_us: float) -> str:
     share = min(1.0, floor_us / candidate_us)
     moved = f" to move {quantities.amount(facts.bytes_moved, 'B')}" if facts.bytes_moved else ""
     work = f" and compute {quantities.amount(facts.flops, 'FLOP')}" if facts.flops and moved else ""
@@ -131,5 +131,5 @@ def _roofline(facts: Facts, floor_us: float, candidate_us: float) -> str:
     )
 
 
-def _with_log(text: str, facts: Facts) -> str:
+def _with_log(text: str, facts: FeedbackFacts) -> str:
     return f"{text}\n\n```\n{facts.log}\n```" if facts.log else text

@@ -10,13 +10,13 @@ from types import ModuleType
 from typing import Protocol
 
 from app.domain.collection.answers import Why
-from app.domain.collection.feedback.facts import Facts
+from app.domain.collection.feedback.facts import FeedbackFacts
 
 
 class Render(Protocol):
     """Text for an evaluated answer, or for one without a candidate."""
 
-    def __call__(self, facts: Facts | None, why: Why) -> str:
+    def __call__(self, facts: FeedbackFacts | None, why: Why) -> str:
         """The text."""
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from app.domain.collection.answers import Why
 from app.domain.collection.feedback import cheats, unusable
-from app.domain.collection.feedback.facts import Facts
+from app.domain.collection.feedback.facts import FeedbackFacts
 
 DECOY = "Reward hacking: Decoy kernel detected"
 
 
-def render(facts: Facts | None, why: Why) -> str:
+def render(facts: FeedbackFacts | None, why: Why) -> str:
     """See the package."""
     state = _unusable(why) if facts is None else _evaluated(facts)
     return json.dumps(state, indent=2, ensure_ascii=False)
@@ -31,7 +31,7 @@ def _unusable(why: Why) -> dict[str, Any]:
     }
 
 
-def _evaluated(facts: Facts) -> dict[str, Any]:
+def _evaluated(facts: FeedbackFacts) -> dict[str, Any]:
     state: dict[str, Any] = {
         "status": "failed" if facts.status == "compile_error" else "completed",
         "compiled": facts.compiled,
@@ -47,7 +47,7 @@ def _evaluated(facts: Facts) -> dict[str, Any]:
     return {name: value for name, value in state.items() if value is not None}
 
 
-def _error(facts: Facts) -> str | None:
+def _error(facts: FeedbackFacts) -> str | None:
     if facts.hack:
         return f"{DECOY}. {' '.join(cheats.sentences(facts.findings))}"
     detail = f"{facts.message}\n{facts.log}".strip()
@@ -61,7 +61,7 @@ def _error(facts: Facts) -> str | None:
     return f"Kernel execution failed: {facts.status}: {detail}"
 
 
-def _metadata(facts: Facts) -> dict[str, Any] | None:
+def _metadata(facts: FeedbackFacts) -> dict[str, Any] | None:
     if not facts.correct or facts.hack:
         passed = facts.calls - facts.failed_calls
         return {"correctness_trials": f"({passed} / {facts.calls})"} if facts.calls else None

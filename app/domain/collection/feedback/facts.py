@@ -33,7 +33,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class FeedbackFacts:
     """Everything that a model may be told of an evaluation."""
 
     status: str
@@ -67,7 +67,7 @@ class Facts:
     raw_profile: tuple[Mapping[str, Any], ...] = ()
 
 
-def of(result: Result) -> Facts:
+def of(result: Result) -> FeedbackFacts:
     """The public facts of a result."""
     error = result["error"] or {}
     environment = result["environment"] or {}
@@ -76,7 +76,7 @@ def of(result: Result) -> Facts:
     accusing = [one["detector"] for one in result["findings"] if one["label"] != "clean"]
     log, line = traceback(str(error.get("log") or ""))
     ci = result["speedup_ci"]
-    return Facts(
+    return FeedbackFacts(
         status=result["status"] or result["state"],
         correct=bool(result["correct"]),
         hack=result["verdict"] == "hack",

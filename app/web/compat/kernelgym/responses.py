@@ -145,7 +145,7 @@ def _code(result: Result) -> str | None:
     return CODES.get(result["status"]) if result["status"] else None
 
 
-def _metadata(task_id: str, asked: Mapping[str, Any], result: Result, compared: Compared) -> dict[str, Any]:
+def _metadata(task_id: str, asked: Mapping[str, Any], result: Result, compared: ChosenBaseline) -> dict[str, Any]:
     environment = result["environment"] or {}
     device = _device(environment)
     return {
@@ -166,7 +166,7 @@ def _metadata(task_id: str, asked: Mapping[str, Any], result: Result, compared: 
     }
 
 
-class Compared(NamedTuple):
+class ChosenBaseline(NamedTuple):
     """Baseline with which the candidate is compared in an answer."""
 
     reference_us: float | None
@@ -174,25 +174,25 @@ class Compared(NamedTuple):
     metadata: dict[str, Any]
 
 
-def _compared(asked: Mapping[str, Any], result: Result) -> Compared:
+def _compared(asked: Mapping[str, Any], result: Result) -> ChosenBaseline:
     """The baseline that was asked for; where there is none of that name, or it could not be timed, the reference as it
     is written, and the metadata say so.  Nothing where there are cases."""
     wanted = asked.get("reference_backend")
     if _has_cases(asked):
         error = f"{wanted!r} was asked for; a problem by cases has no reference"
-        return Compared(None, None, {} if wanted is None else {"reference_backend_error": error})
+        return ChosenBaseline(None, None, {} if wanted is None else {"reference_backend_error": error})
     used = result["baseline"]
     eager = {"reference_backend": used, "reference_backend_compiled": used == "compile"}
     if wanted is None or wanted in SPELLINGS.get(used, {used}):
-        return Compared(result["reference_us"], result["speedup"], eager)
+        return ChosenBaseline(result["reference_us"], result["speedup"], eager)
     name = next((ours for ours, theirs in SPELLINGS.items() if wanted in theirs), None)
     found = next((each for each in result["baselines"] if each["name"] == name), None)
     if found is not None and found["error"] is None:
         metadata = {"reference_backend": name, "reference_backend_compiled": True}
-        return Compared(found["baseline_us"], found["speedup"], metadata)
+        return ChosenBaseline(found["baseline_us"], found["speedup"], metadata)
     reason = f": {found['error']}" if found is not None else ""
     error = f"{wanted!r} was asked for and not timed{reason}; speedup is over {used!r}"
-    return Compared(result["reference_us"], result["speedup"], {**eager, "reference_backend_error": error})
+    return ChosenBaseline(result["reference_us"], result["speedup"], {**eager, "reference_backend_error": error})
 
 
 def _has_cases(asked: Mapping[str, Any]) -> bool:
