@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from app.domain import language
+from app.domain import fences, language
 from app.domain.source_text import encode
 
 VERSION = 2
@@ -24,7 +24,6 @@ OTHER_LANGUAGE = "other_language"
 OTHER_SOURCE = "other_source"
 """The last complete block is not the evaluated source, blanks aside."""
 
-_FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)$", re.MULTILINE)
 THOUGHT_END = "</think>"
 THOUGHT_START = "<think>"
 
@@ -54,14 +53,8 @@ def _shows(response: str, source: str, entry_point: str) -> str:
 
 def last_block(text: str) -> tuple[str | None, bool]:
     """The content of the last complete fenced block, and whether every fence is closed."""
-    block: str | None = None
-    opened: re.Match[str] | None = None
-    for match in _FENCE.finditer(text):
-        if opened is None:
-            opened = match
-        elif match["fence"].startswith(opened["fence"]) and not match["info"].strip():
-            block, opened = text[opened.end() : match.start()], None
-    return block, opened is None
+    found, whole = fences.blocks(text)
+    return found[-1].text if found else None, whole
 
 
 def _models(block: str, entry_point: str) -> str:

@@ -10,15 +10,15 @@ import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.domain import code_extraction
+from app.domain import code_extraction, fences
 from app.domain.collection.call import End
+from app.domain.fences import Block
 
 LONGEST_SOURCE = 512_000
 """Characters of a candidate; the longest published kernels have 60,000."""
 PYTHON = frozenset({"", "python", "python3", "py", "triton"})
 """First words after the opening fence of a block that may hold a candidate."""
 
-_FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)$", re.MULTILINE)
 _THOUGHT_START = "<think>"
 
 
@@ -46,12 +46,6 @@ class Extracted:
     why: Why
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Block:
-    info: str
-    text: str
-
-
 def candidate_of(text: str, *, entry_point: str, end: End) -> Extracted:
     """The last complete block with the class `<entry_point>New`, else the whole answer where it is
     nothing but such a module."""
@@ -62,7 +56,7 @@ def candidate_of(text: str, *, entry_point: str, end: End) -> Extracted:
         return _none(Why.REFUSED if refused else _cut(end) or Why.EMPTY)
     if _THOUGHT_START in shown:
         return _none(Why.TRUNCATED)
-    blocks, whole = _blocks(shown)
+    blocks, whole = fences.blocks(shown)
     model = re.compile(rf"^[ \t]*class[ \t]+{re.escape(entry_point)}New\b", re.MULTILINE)
     fitting = [block for block in blocks if model.search(block.text)]
     if fitting:
@@ -72,7 +66,7 @@ def candidate_of(text: str, *, entry_point: str, end: End) -> Extracted:
     return _none(_reason(blocks, whole=whole, end=end))
 
 
-def _reason(blocks: list[_Block], *, whole: bool, end: End) -> Why:
+def _reason(blocks: list[Block], *, whole: bool, end: End) -> Why:
     if not whole:
         return Why.TRUNCATED
     if any(_language(block) in PYTHON for block in blocks):
@@ -100,21 +94,8 @@ def _cut(end: End) -> Why | None:
     return Why.TRUNCATED if end is End.LENGTH else None
 
 
-def _blocks(text: str) -> tuple[list[_Block], bool]:
-    """Complete fenced blocks, and whether every fence is closed."""
-    found: list[_Block] = []
-    opened: re.Match[str] | None = None
-    for match in _FENCE.finditer(text):
-        if opened is None:
-            opened = match
-        elif match["fence"].startswith(opened["fence"]) and not match["info"].strip():
-            found.append(_Block(info=opened["info"], text=text[opened.end() : match.start()]))
-            opened = None
-    return found, opened is None
-
-
-def _language(block: _Block) -> str:
-    return block.info.strip().lower().partition(" ")[0]
+def _language(block: Block) -> str:
+    return block.info.lower().partition(" ")[0]
 
 
 def _is_python(text: str) -> bool:
