@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from celery import Celery
 
-from app.collect import calls, report
+from app.collect import calls, control, report
 from app.domain.collection import feedback
 from app.domain.collection.call import (
     ErrorKind,
@@ -183,6 +183,21 @@ def test_a_lost_call_counts_at_its_maximum_and_is_made_again(site: Site) -> None
     assert found.spent.tokens > 100 + 70
     assert sorted(call.state for call in site.rows("model_calls")) == ["answered", "lost"]
     assert len(site.rows("turns")) == 1
+
+
+def test_a_lost_call_of_a_stopped_collection_leaves_no_attempt_behind(site: Site) -> None:
+    from app.collect.sweep import sweep
+
+    collection_id = site.start(specification(strategy={"name": "independent"}))
+    site.decide()
+    assert isinstance(calls.prepare(site.database, site.broker, "local", owner="dead", lease_s=-1), calls.Prepared)
+    control.stop(site.database, "a", "me")
+    sweep(site.database, site.broker, "local")
+    site.run()
+    assert [node.state for node in site.rows("nodes")] == ["done"]
+    found = site.collection(collection_id)
+    assert (found.state, found.reserved) == (CollectionState.STOPPED, type(found.reserved)())
+    assert not site.asked
 
 
 def test_the_answer_of_a_lost_lease_is_refused(site: Site) -> None:

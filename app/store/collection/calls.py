@@ -161,16 +161,18 @@ def answered(
 
 
 def settle_lapsed(connection: sa.Connection, limit: int = 200) -> list[UUID]:
-    """Settle calls of silent workers: the call is lost, its maximum counts as spent, and the attempt is ready again.
-    Returns the rollouts of attempts that are given up."""
+    """Settle calls of silent workers: the call is lost, its maximum counts as spent, and the attempt is ready again, or
+    done where its collection was stopped meanwhile.  Returns the rollouts of attempts that are given up."""
     given_up = []
     for row in connection.execute(_LAPSED, {"limit": limit, "future_s": FUTURE_S}).all():
         held = msgspec.convert(row.reserved or {}, Amounts)
         charged = Amounts(calls=1, tokens=held.tokens, usd=held.usd)
         lost = sa.update(tables.model_calls).where(_k.node_id == row.node_id, _k.claim == row.claims)
         connection.execute(lost.values(state=CallState.LOST, error_kind=ErrorKind.LOST))
-        if row.lost + 1 >= MOST_LOST:
-            failed(connection, row.node_id, AttemptResult(fault=StopReason.ENDPOINT_ERROR), spent=charged)
+        stopped = row.state == CollectionState.STOPPED
+        if stopped or row.lost + 1 >= MOST_LOST:
+            fault = StopReason.STOPPED if stopped else StopReason.ENDPOINT_ERROR
+            failed(connection, row.node_id, AttemptResult(fault=fault), spent=charged)
             given_up.append(row.rollout_id)
         else:
             again(connection, row.node_id, pause_s=0.0, counts=False, spent=charged)
@@ -264,10 +266,11 @@ WHERE node_id = :node_id
 )
 _LAPSED = sa.text(
     """
-SELECT node_id, rollout_id, collection_id, claims, reserved,
+SELECT n.node_id, n.rollout_id, n.collection_id, n.claims, n.reserved, c.state,
   (SELECT count(*) FROM model_calls k WHERE k.node_id = n.node_id AND k.state = 'lost') AS lost
-FROM nodes n WHERE state = 'calling' AND (lease_until < now() OR lease_until > now() + make_interval(secs => :future_s))
-ORDER BY node_id LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+FROM nodes n JOIN collections c USING (collection_id)
+WHERE n.state = 'calling' AND (lease_until < now() OR lease_until > now() + make_interval(secs => :future_s))
+ORDER BY n.node_id LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
 """
 )
 _END_FAR = sa.text(
