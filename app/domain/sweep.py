@@ -34,7 +34,7 @@ SHOWN_CHARS = 120
 OUTCOMES = ("passed", "accused", "invalid", "our fault", "blamed")
 
 OUR_FAULT = "our_fault"
-OURS = frozenset({OUR_FAULT, "no_room"})
+OURS = frozenset({OUR_FAULT, "no_room", "disturbed"})
 """Error kinds that are a fault of the evaluation, never of the problem."""
 
 TOO_LARGE = "problem_too_large"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from workers.referee.session import call_runner
+from workers.referee.session import call_runner, idle_probe
 from workers.referee.session.call_runner import IDLE_US, RESTING_S, CallRunner
 
 
@@ -18,9 +18,11 @@ class Device(CallRunner):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *takes_s: float) -> None:
         left = list(takes_s)
-        monkeypatch.setattr(call_runner, "synchronize", lambda device: time.sleep(left.pop(0) if left else 0))
-        self._flush = self._tiny = torch.zeros(1)
+        for module in (idle_probe, call_runner):
+            monkeypatch.setattr(module, "synchronize", lambda device: time.sleep(left.pop(0) if left else 0))
         self._device = torch.device("cpu")
+        self._probe = idle_probe.IdleProbe(self._device)
+        self._probe._flush = torch.zeros(1)
         self.looked: list[str] = []
         self.candidate, self.reference = self._seat("candidate"), self._seat("reference")
 
@@ -47,6 +49,6 @@ def test_it_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_without_a_device_the_candidate_stands_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device(monkeypatch)
-    device._flush = None
+    device._probe._flush = None
     assert device._before(device.candidate) is None
     assert device.looked == ["candidate"]

@@ -163,7 +163,7 @@ def _venue() -> QuietHost:
 
 def _contest(
     sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: sizing.Guess | None = None,
-    block_us: float = 2000.0,
+    block_us: float = 2000.0, *, alone: bool = True,
 ) -> Timing:  # fmt: skip
     terms = sizing.TimingBudget(budget_s=budget_s, block_us=block_us, round_bytes=1 << 31, floor_us=0.0)
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
@@ -175,7 +175,7 @@ def _contest(
         patch.setattr(blocks, "secrets", SimpleNamespace(randbelow=random.Random(0).randrange))
         patch.setattr(blocks, "time", SimpleNamespace(sleep=sides.pass_by))
         guess = guess or sizing.guess(sides, few, reference_us)  # type: ignore[arg-type]
-        timing = paired_benchmark.run(sides, _venue(), terms, guess)  # type: ignore[arg-type]
+        timing = paired_benchmark.run(sides, _venue(), terms, guess, alone=alone)  # type: ignore[arg-type]
     assert timing is not None
     return timing
 
@@ -269,6 +269,21 @@ def test_where_both_wake_late_every_time_there_is_another_contest(until_s: float
         near += 1.95 <= timing.speedup <= 2.05
     assert held >= 19
     assert near >= (19 if until_s < 1 else 0)
+
+
+class BusySides(Sides):
+    """Sides after each of whose blocks the device goes on working."""
+
+    def _block(self, side: Side, calls: int) -> Times:
+        return super()._block(side, calls)._replace(settled_ns=20_000_000)
+
+
+def test_a_pair_that_others_disturb_in_every_attempt_has_no_result_and_alone_it_has_one() -> None:
+    sides = BusySides(400, 320, slots=128, noise=random.Random(3))
+    with pytest.raises(paired_benchmark.DisturbedError):
+        _contest(sides, alone=False)
+    sides = BusySides(400, 320, slots=128, noise=random.Random(3))
+    assert _contest(sides).stop_reason
 
 
 def test_a_slow_candidate_is_decided_by_three_groups() -> None:

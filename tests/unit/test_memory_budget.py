@@ -219,11 +219,13 @@ def test_long_calls_reserve_few_slots(monkeypatch: pytest.MonkeyPatch, call_us: 
         (True, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False, True]),
         (True, invalid("reference_failed", "no memory", out_of_memory=True), [False, True]),
         (True, torch.OutOfMemoryError("no memory"), [False, True]),
+        (True, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [False, True]),
+        (False, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [False]),
         (False, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False]),
         (True, Fault(Status.CRASHED, "crashed", "signal 11"), [False]),
     ],
 )
-def test_an_evaluation_out_of_memory_among_others_is_tried_again_alone(
+def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again_alone(
     monkeypatch: pytest.MonkeyPatch, among_others: bool, ends: Exception, tries: list[bool]
 ) -> None:
     seen: list[bool] = []

@@ -38,10 +38,12 @@ POINTERS_AT = NOTES_AT + TABLE_BYTES
 POINTERS_BYTES = 64 << 10
 LAUNCHES_AT = POINTERS_AT + POINTERS_BYTES
 LAUNCHES_BYTES = 1 << 20
-MAILBOX_BYTES = LAUNCHES_AT + LAUNCHES_BYTES
+QUEUED_AT = LAUNCHES_AT + LAUNCHES_BYTES
+MAILBOX_BYTES = QUEUED_AT + 8
 """Areas of the mailbox.  Notes: recorded launches, which a candidate's process writes for the builder and the referee
 does not parse.  Pointers: addresses of the outputs of a RUN, 8 bytes each, call by call.  Launches: rows of the
-profiled call (launch_records.py)."""
+profiled call (launch_records.py).  Queued: one byte, which a process sets to 1 once the host's part of a RUN that
+copies its outputs is done, and only the device's is left."""
 
 COMPILED_ROW = struct.Struct("<128s512s2048sIiii")
 """name, signature, message, outcome (0 failed, 1 ok, 2 not attempted); registers, spilled, shared (−1: unknown)."""

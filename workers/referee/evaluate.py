@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from app.domain.backend import BACKENDS
-from app.domain.evaluation import Evaluation, Status
+from app.domain.evaluation import Evaluation, Status, Timing
 from app.domain.evidence import Testimony, Traces
 from app.domain.job import Job
 from workers.protocol import control_channel, problem_spec, shared_memory
@@ -60,14 +60,15 @@ def evaluate(
 ) -> tuple[Evaluation, Traces]:
     """The evaluation of a job and its traces; after a cancellation, the part that was measured by then.
 
-    `seed`: master seed of 32 bytes, drawn if None.  If memory runs out while other evaluations use the device, the
-    cause is unknown, and the evaluation is repeated with the device's whole memory.
+    `seed`: master seed of 32 bytes, drawn if None.  If memory runs out, or the device is never at rest, while other
+    evaluations use it, the cause is unknown, and the evaluation is repeated with the device's whole memory.
 
     Raises only for faults of the referee (ZygoteError, OSError, DeviceUnhealthyError, torch.OutOfMemoryError)."""
     cancellation = cancellation or Cancellation()
     progress, fault = _attempt(job, host, cancellation, seed, alone=False)
-    if progress.shares_memory and fault is not None and fault.out_of_memory and not cancellation.requested:
-        _log.warning("job %s: memory ran out among others, once more alone: %s", job.job_id, fault.error.message)
+    repeats = fault is not None and (fault.out_of_memory or fault.disturbed)
+    if progress.shares_memory and repeats and not cancellation.requested:
+        _log.warning("job %s: once more alone: %s", job.job_id, fault.error.message if fault else "")
         del progress, fault  # frees the tensors of this attempt for the next one
         progress, fault = _attempt(job, host, cancellation, seed, alone=True)
     if fault is not None and fault.out_of_memory:
@@ -229,12 +230,28 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
             progress.unpaired_time = unpaired.run(context.runner, quiet_host, budget, guess_us.candidate_us)
             timing = None
         else:
-            timing = paired_benchmark.run(context.runner, quiet_host, budget, guess_us)
+            timing = _timed_pair(context, quiet_host, budget, guess_us, alone=not progress.shares_memory)
     _require_correct(context)
     progress.timing = timing and context.host.reference_history.compared(context.job, timing)
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
             progress.timing = event_timing.added(progress.timing, context.runner, quiet_host)
+
+
+def _timed_pair(
+    context: EvaluationContext,
+    quiet_host: QuietHost,
+    budget: sizing.TimingBudget,
+    guess_us: sizing.Guess,
+    *,
+    alone: bool,
+) -> Timing | None:
+    """See paired_benchmark.run.  Raises Fault if other evaluations disturbed it."""
+    try:
+        return paired_benchmark.run(context.runner, quiet_host, budget, guess_us, alone=alone)
+    except paired_benchmark.DisturbedError as error:
+        message = "other evaluations used the device in every attempt to time the pair"
+        raise Fault(Status.INVALID, "disturbed", message, disturbed=True) from error
 
 
 def _timing_budget(context: EvaluationContext) -> sizing.TimingBudget:

@@ -23,7 +23,7 @@ from triton.runtime.errors import PTXASError
 
 from workers.backends.base import Clock, synchronise
 from workers.protocol import layout, problem_spec
-from workers.protocol.control_channel import POINTERS_AT, Delivering, Reply, ReplyCode
+from workers.protocol.control_channel import POINTERS_AT, QUEUED_AT, Delivering, Reply, ReplyCode
 from workers.protocol.shared_memory import Memory, Segment, share_segment
 from workers.shims import graph_capture
 from workers.shims.hidden_inputs import InputVisibility
@@ -155,12 +155,12 @@ class Slots:
         """Call `model` on `count` slots from `first` on; returns nanoseconds by this process's clock (claimed time)."""
         began = time.perf_counter_ns()
         self._held = []  # outputs of the previous block have been read
-        if delivering == Delivering.REPLAY:
-            pointers = self._graphs.play(first, count)
-        else:
-            pointers = self._call(model, first, count, delivering)
-        if count == 0 and self._touched is not None and delivering != Delivering.REPLAY:
+        replays = delivering == Delivering.REPLAY
+        pointers = self._graphs.play(first, count) if replays else self._call(model, first, count, delivering)
+        if count == 0 and self._touched is not None and not replays:
             self._touched.zero_()  # the device switches to this process's context, as it does for a call
+        if delivering == Delivering.COPY:
+            self._mailbox[QUEUED_AT] = 1
         if self._on_gpu:
             synchronise()  # if a candidate replaces this function, Block.settled_us shows the remaining work
         self._point(pointers)

@@ -236,7 +236,7 @@ class Shim:
                 expected_outputs.own(session, given, baseline_at)
             else:
                 exact += expected_outputs.compute(session, given, baseline_at, expected_at)
-        settle(self._device)
+            settle(self._device)  # no pause stops work that is queued on the device
         return Reply(ReplyCode.DONE, exact)
 
     def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import secrets
 import time
@@ -20,13 +19,10 @@ from workers.referee.session import correctness, null_answers
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, reference_side
+from workers.referee.session.idle_probe import IdleProbe
 from workers.referee.session.process_session import Session, synchronize
 from workers.referee.session.snapshot import differ
 from workers.sandbox.process import Stopwatch
-
-FLUSH_CACHES = 4
-"""Times that a GPU's second-level cache is read before every block.  Read, not written: a cache full of modified bytes
-costs the first call of a block 150 µs (H200), which belongs to no side's time per call."""
 
 LATER_S = 10.0
 """Seconds that a candidate on a GPU has after its first call, in addition to ten times its calls' time so far, and
@@ -45,6 +41,13 @@ wrong or a late output."""
 
 QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
+
+COMPUTING_CALLS = 100
+"""Time of the reference's call, as a multiple, that the device may take for the candidate's first call; at least
+LATER_S.  A kernel that does not end keeps the device from all others, and no signal stops it."""
+
+APART_S, ASIDE = 40.0, 3
+"""Seconds for which a timer that finds the device busy waits for what runs apart, and how often it does that."""
 
 IDLE_US, RESTING_S = 100.0, 0.005
 """TURN_US and SETTLING_S before a block, when no process has reason to work: an idle device answers in a fifth of
@@ -92,22 +95,31 @@ class CallRunner(Draws):
         """Seconds to read the outputs of the candidate's last timed block, while no process ran."""
         self.surveys = self._device.type == "cuda"
         """True if outputs can be read in place: memory of a process on the CPU cannot be mapped."""
-        self._flush = _flusher(self._device)
-        self._tiny = torch.zeros(1, device=self._device)
+        self._probe = IdleProbe(self._device)
         self._mutates = bool(spec.mutated_inputs)
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
+        self._computing_s = max(LATER_S, COMPUTING_CALLS * spec.call_us / 1e6) if self.surveys else None
         self.warmed = 0
         """Warm-up calls of the candidate so far."""
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the device alone.  Processes of other evaluations that run apart are paused, and their queued work is
-        done."""
+        done.  If that takes long, timers stand aside until those processes have ended their calls."""
+        for _ in range(ASIDE):
+            with self.device_lock.exclusive(self.reference.process, self.candidate.process):
+                if self._have_ended_what_is_queued():
+                    yield
+                    return
+            self.device_lock.wait_for_those_apart(APART_S)
         with self.device_lock.exclusive(self.reference.process, self.candidate.process):
-            if self.device_lock.has_paused and self._flush is not None:
-                self._answer_ns(TURN_US, QUEUED_S)
+            self._have_ended_what_is_queued()
             yield
+
+    def _have_ended_what_is_queued(self) -> bool:
+        """Wait for the work that paused processes had queued; returns whether it ended in time."""
+        return not self.device_lock.has_paused or self._probe.is_idle(TURN_US, QUEUED_S)
 
     @contextmanager
     def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
@@ -162,7 +174,7 @@ class CallRunner(Draws):
         delivering = Delivering.REPLAY if session.delivering == Delivering.REPLAY else Delivering.COPY
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
             session.process.freeze()
-            self._flush_caches()
+            self._probe.flush_caches()
             synchronize(self._device)
             times = session.timed_run(0, 0, delivering, self.time_limit_s(session, 1), self.stopwatch)
             session.process.freeze()
@@ -184,26 +196,9 @@ class CallRunner(Draws):
     def _settled_ns(self) -> int | None:
         """Nanoseconds that a tiny request to the device takes as soon as a process has reported done; remaining work of
         the process prolongs it.  None if nothing is timed."""
-        if self._flush is None or self.stopwatch is None:
+        if not self._probe.asks or self.stopwatch is None:
             return None
-        return self._answer_ns(TURN_US, SETTLING_S)
-
-    def _answer_ns(self, at_once_us: float, within_s: float) -> int:
-        """Nanoseconds until a tiny request is answered within `at_once_us`, or until `within_s` has passed.  Processes
-        take turns at the device, and a request may have to wait for another process's turn, so it is repeated."""
-        began = asked = time.perf_counter_ns()
-        while True:
-            self._tiny.zero_()
-            synchronize(self._device)
-            now = time.perf_counter_ns()
-            if now - asked < at_once_us * 1000 or now - began > within_s * 1e9:
-                return now - began
-            asked = now
-
-    def _flush_caches(self) -> None:
-        """Fill the second-level cache with other data: otherwise it would hold the inputs that were just written."""
-        if self._flush is not None:
-            torch.sum(self._flush)
+        return self._probe.answer_ns(TURN_US, SETTLING_S)
 
     def fill(self, session: Session, batch: Batch, first: int, count: int) -> int | None:
         """Put inputs into the slots of the next block, and poison its outputs.
@@ -225,10 +220,9 @@ class CallRunner(Draws):
     def _have_device_at_rest(self) -> None:
         """Wait until the device is idle, before the inputs of a timed block are written.  If something goes on working,
         candidates that seemed to compile are paused."""
-        if self._flush is None or self._answer_ns(IDLE_US, RESTING_S) < RESTING_S * 1e9:
-            return
-        if self.device_lock.pause_all(self.reference.process, self.candidate.process):
-            self._answer_ns(IDLE_US, QUEUED_S)
+        sides = (self.reference.process, self.candidate.process)
+        if not self._probe.is_idle(IDLE_US, RESTING_S) and self.device_lock.pause_all(*sides):
+            self._probe.is_idle(IDLE_US, QUEUED_S)
 
     def _before(self, session: Session) -> int | None:
         """Wait for rest between a timed block's inputs and its clock: no thread runs, and nothing runs on the device.
@@ -236,11 +230,11 @@ class CallRunner(Draws):
         No signal stops work that a process has left there, such as a stream that waits for the last byte of an input.
         Returns the nanoseconds until the device is idle, which such work prolongs; None on the CPU."""
         before_ns = None
-        if self._flush is not None:
+        if self._probe.asks:
             began = time.perf_counter_ns()
-            self._flush_caches()
+            self._probe.flush_caches()
             synchronize(self._device)
-            self._answer_ns(IDLE_US, RESTING_S)
+            self._probe.answer_ns(IDLE_US, RESTING_S)
             before_ns = time.perf_counter_ns() - began
         if session is self.candidate:
             session.process.require_frozen()
@@ -278,16 +272,17 @@ class CallRunner(Draws):
         with self.device_lock.shared():
             batch = self.draw(1)
             self.fill(self.candidate, batch, 0, 1)
-        times = self.run_apart(batch, self.deadline.allow_first(compiles=self.surveys))
+        times = self.run_apart(batch, self.deadline.allow_first(compiles=self.surveys), self._computing_s)
         self.quickest_s = times.wall_ns / 1e9
         with self.device_lock.shared():
             self._verify_patiently(self.delivery(batch, 0, 1, times, []))
 
-    def run_apart(self, batch: Batch, timeout_s: float) -> Times:
+    def run_apart(self, batch: Batch, timeout_s: float, computing_s: float | None = None) -> Times:
         """Make a call of the candidate on the first of these inputs, which are in their slots, while others may be
-        timed."""
+        timed.  `computing_s`: see Session.timed_run."""
+        at = self.slot(batch, 0, 1)
         with self.device_lock.apart(self.candidate.process):
-            return Times(*self.candidate.timed_run(self.slot(batch, 0, 1), 1, Delivering.COPY, timeout_s))
+            return Times(*self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, computing_s=computing_s))
 
     def _verify_patiently(self, delivery: Delivery) -> None:
         if not self.verify(delivery, keep=False):
@@ -376,15 +371,6 @@ class CallRunner(Draws):
         at = self.slot(delivery.batch, delivery.first, delivery.count)
         now = self.candidate.delivered(at, delivery.count, delivery.pointers).copy
         return changed(delivery.outputs, now, self.arena.outputs)
-
-
-@functools.cache
-def _flusher(device: torch.device) -> torch.Tensor | None:
-    """Memory to be read before every block in order to fill the cache; shared by all evaluations.  None on the CPU."""
-    if device.type != "cuda":
-        return None
-    cache = torch.cuda.get_device_properties(device).L2_cache_size
-    return torch.zeros(FLUSH_CACHES * cache // 4, dtype=torch.float32, device=device)
 
 
 def _thinned(leaf: torch.Tensor) -> torch.Tensor:

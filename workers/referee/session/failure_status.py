@@ -59,11 +59,22 @@ _REQUIRES_GPU = re.compile(r"""\bis_cuda\b|["']cuda["']""")
 class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
     """Reason why an evaluation ends without a speedup."""
 
-    def __init__(self, status: Status, kind: str, message: str, log: str = "", *, out_of_memory: bool = False) -> None:
-        """Fields of EvaluationError.  `out_of_memory`: memory ran out."""
+    def __init__(
+        self,
+        status: Status,
+        kind: str,
+        message: str,
+        log: str = "",
+        *,
+        out_of_memory: bool = False,
+        disturbed: bool = False,
+    ) -> None:
+        """Fields of EvaluationError.  `out_of_memory`: memory ran out; `disturbed`: others used the device during every
+        attempt to time the pair.  Among other evaluations neither is evidence against the candidate."""
         super().__init__(message)
         self.status = status
         self.out_of_memory = out_of_memory
+        self.disturbed = disturbed
         self.error = EvaluationError(kind=kind, message=message, log=log)
 
 

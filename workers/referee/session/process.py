@@ -25,6 +25,9 @@ SLOW_S = 0.05
 """Seconds from which on a request to a reference, or the wait for another evaluation's request, must not keep timers
 waiting."""
 
+LOOK_S = 0.25
+"""Seconds between looks at whether a first call has launched everything."""
+
 Slow = Callable[[Confined | None], None]
 """Called once a request has taken `SLOW_S`, at most twice: with the process, or with None if another thread's request
 is waited for."""
@@ -144,6 +147,21 @@ class ProcessHandle:
     def take(self, timeout_s: float) -> tuple[int, int]:
         """The answer to the posted request; see `ask`."""
         return self.read(self.process.receive(control_channel.REPLY.size, timeout_s))
+
+    def take_first(self, timeout_s: float, computing_s: float) -> tuple[int, int]:
+        """The answer to a posted RUN that may compile, as `take`.  Once the process says that only the device's part is
+        left, it has `computing_s` seconds.  It can withhold that, and then has `timeout_s`, as long as a compiler."""
+        spent_s = 0.0
+        is_queued = False
+        while spent_s < timeout_s:
+            if not is_queued and self.mailbox[control_channel.QUEUED_AT]:
+                is_queued, timeout_s = True, min(timeout_s, spent_s + computing_s)
+            part_s = min(LOOK_S, timeout_s - spent_s)
+            try:
+                return self.take(part_s)
+            except TimedOut:
+                spent_s += part_s
+        raise TimedOut
 
     def read(self, reply: bytes) -> tuple[int, int]:
         """Values of an answer; see `ask`."""

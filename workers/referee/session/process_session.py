@@ -136,9 +136,17 @@ class Session:
         return self._memory[: self.arena.inputs.start]
 
     def timed_run(
-        self, first: int, count: int, delivering: Delivering, timeout_s: float, stopwatch: Stopwatch | None = None
+        self,
+        first: int,
+        count: int,
+        delivering: Delivering,
+        timeout_s: float,
+        stopwatch: Stopwatch | None = None,
+        *,
+        computing_s: float | None = None,
     ) -> tuple[int, int]:
         """Run `count` calls; returns nanoseconds of wall time and of claimed time.  Exact if a stopwatch measures.
+        `computing_s`: limit for the device's part of a call that may compile; see ProcessHandle.take_first.
 
         The process is frozen before and after.  The request is already in its channel when the clock starts and the
         process is woken, so none of its threads can do work that depends on the inputs beforehand."""
@@ -150,11 +158,12 @@ class Session:
             if stopwatch is not None:
                 wall_ns, reply = handle.process.timed(stopwatch, message, control_channel.REPLY.size, timeout_s, SPIN_S)
                 return wall_ns, handle.read(reply)[0]
+            handle.mailbox[control_channel.QUEUED_AT] = 0
             handle.process.send(message)
             began = time.perf_counter_ns()
             handle.process.thaw()
-            busy_ns, _ = handle.take(timeout_s)
-            return time.perf_counter_ns() - began, busy_ns
+            answer = handle.take(timeout_s) if computing_s is None else handle.take_first(timeout_s, computing_s)
+            return time.perf_counter_ns() - began, answer[0]
 
     def pointers(self, count: int) -> list[int]:
         """Addresses of the outputs of the last run, as the process reports them: one per leaf, call by call."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from app.domain.evaluation import Timing
 from workers.referee.session.batches import Delivery
-from workers.referee.session.call_runner import CallRunner
+from workers.referee.session.call_runner import APART_S, CallRunner
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import PROBES, probe, run_group, warm_up
 from workers.referee.timing.output_mapping import survey
@@ -19,10 +19,6 @@ from workers.referee.timing.quiet_host import QuietHost
 from workers.referee.timing.samples import Measurements
 
 MAX_REPEATS = 2
-DISTURBED_S = 40.0
-"""Longest wait in seconds of a disturbed benchmark for first calls to end.  First calls of other candidates use the
-device without a lock; one that hangs is ended by its time limit."""
-
 WORTHWHILE = 2.0
 """A benchmark with a wide interval is repeated if the remaining time is at least this many times its duration."""
 
@@ -31,10 +27,17 @@ PATIENCE = 2.0
 CPU device, where the reference's fp64 twin is no faster than the reference, they are most of a benchmark."""
 
 
-def run(runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget, before: sizing.Guess) -> Timing | None:
+class DisturbedError(Exception):
+    """Other evaluations used the device in every attempt to time a pair."""
+
+
+def run(
+    runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget, before: sizing.Guess, *, alone: bool = True
+) -> Timing | None:
     """Measure until the ratio is precise, decided or out of budget.  None as soon as a timed call is wrong.
 
-    Raises DeviceUnhealthyError, and the processes' exceptions."""
+    `alone`: no other evaluation uses the device, so whatever keeps it busy is this pair's, or another program's.
+    Otherwise raises DisturbedError then.  Also raises DeviceUnhealthyError, and the processes' exceptions."""
     measurements = Measurements(
         block_us=budget.block_us, health=quiet_host.health, guess_us=(before.reference_us, before.candidate_us)
     )
@@ -61,6 +64,8 @@ def run(runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget, 
         if _is_doubtful(measurements, runner, reason, begun) and try_restart(measurements, runner):
             spent_s = 0.0
             continue
+        if measurements.disturbed and not alone:
+            raise DisturbedError
         if len(measurements.groups) >= stopping.ENOUGH_GROUPS and measurements.sharing_s >= PATIENCE * budget.budget_s:
             reason = reason or "budget"
         if reason:
@@ -136,7 +141,7 @@ def try_restart(measurements: Measurements, runner: CallRunner) -> bool:
     if measurements.repeats >= MAX_REPEATS:
         return False
     measurements.start_again()
-    runner.device_lock.wait_for_those_apart(min(DISTURBED_S, runner.deadline.left_s / 2))
+    runner.device_lock.wait_for_those_apart(min(APART_S, runner.deadline.left_s / 2))
     return True
 
 
