@@ -1,8 +1,8 @@
 """One evaluation as a flat row, for pages and datasets.
 
-A new column takes a field of `Row`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and, to be written into
-datasets, a field of `app.domain.example_texts.EvaluationFacts` and an entry in `app.formats.base.PROVENANCE`.  Everything between
-follows from these."""
+A new column takes a field of `EvaluationRow`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and, to be
+written into datasets, a field of `app.domain.example_texts.EvaluationFacts` and an entry in
+`app.formats.base.PROVENANCE`.  Everything between follows from these."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def test_a_cancelled_job_is_queued_again_by_the_same_submission(
     [
         ({"device_class": "h999"}, "unknown GPU class 'h999'; expected one of cpu, a100"),
         ({"device": "NODE"}, "expected '<node>' or '<node>.<index>'"),
-        ({"device_class": "h200", "device": "nowhere.0"}, "unknown device 'nowhere.0' of class 'h200'; there is none yet"),
+        ({"device_class": "h200", "device": "nowhere.0"}, "unknown device 'nowhere.0' of class 'h200'; there is none"),
         ({"workflow": "magic"}, "unknown workflow 'magic'; expected one of kernel_simple, kernelbench"),
         ({"workflow": "kernel_simple"}, r"expects a module that defines get_cases\(\)"),
     ],

@@ -51,7 +51,7 @@ def test_rows_without_their_values_are_left_out_and_the_summary_stands_in() -> N
     ],
 )
 def test_a_modelled_time_is_called_so(summary: str, name: str) -> None:
-    evidence = {"own_us": 0.1, "library_us": 0.1}
+    evidence: dict[str, object] = {"own_us": 0.1, "library_us": 0.1}
     found = explained_findings.explained(
         Finding(detector="library_work", version=2, label=Label.CLEAN, summary=summary, evidence=evidence)
     )

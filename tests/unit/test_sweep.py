@@ -72,12 +72,26 @@ def test_what_a_row_says() -> None:
     outcomes = {
         "passed": PASSED,
         "accused": replace(PASSED, verdict="suspect", findings=("slow_reference",)),
-        "blamed": sweep.SweepRow(name="x", level=1, status="out_of_memory", verdict="clean", error_kind="out_of_memory"),
-        "invalid": sweep.SweepRow(name="x", level=1, status="invalid", verdict="clean", error_kind="problem_too_large",
-                             error="needs 200 GB; out of memory"),
-        "our fault": sweep.SweepRow(name="x", level=1, status="invalid", verdict="clean", error_kind="reference_failed",
-                               error="OutOfMemoryError: CUDA out of memory."),
-    }  # fmt: skip
+        "blamed": sweep.SweepRow(
+            name="x", level=1, status="out_of_memory", verdict="clean", error_kind="out_of_memory"
+        ),
+        "invalid": sweep.SweepRow(
+            name="x",
+            level=1,
+            status="invalid",
+            verdict="clean",
+            error_kind="problem_too_large",
+            error="needs 200 GB; out of memory",
+        ),
+        "our fault": sweep.SweepRow(
+            name="x",
+            level=1,
+            status="invalid",
+            verdict="clean",
+            error_kind="reference_failed",
+            error="OutOfMemoryError: CUDA out of memory.",
+        ),
+    }
     assert {row.outcome: row for row in outcomes.values()} == outcomes
 
 
