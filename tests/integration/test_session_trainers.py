@@ -59,7 +59,7 @@ class Script:
         return ids, [[0.0] * len(each) for each in ids]
 
 
-def turn_trainer(folder: Path, rollouts: KernelRollouts, *, method: str = "trloo") -> Any:
+def turn_trainer(folder: Path, rollouts: KernelRollouts, *, method: str = "trloo", **more: Any) -> Any:
     from datasets import Dataset
     from trl import GRPOConfig
 
@@ -75,6 +75,7 @@ def turn_trainer(folder: Path, rollouts: KernelRollouts, *, method: str = "trloo
         args=GRPOConfig(
             output_dir=str(folder), max_steps=1, per_device_train_batch_size=3, num_generations=3,
             max_completion_length=8, logging_steps=1, report_to=[], use_cpu=True, bf16=False, scale_rewards="none",
+            **more,
         ),
     )  # fmt: skip
 
@@ -112,6 +113,27 @@ def test_trl_gives_every_turn_its_own_credit(connected: Client, tmp_path: Path) 
     assert len({each.label for each in kept}) == 3
     logged = {name: value for entry in trainer.state.log_history for name, value in entry.items()}
     assert logged["reward"] == pytest.approx((-0.1 - 0.4 - 0.6) / 3)
+
+
+@pytest.mark.usefixtures("_worker")
+def test_a_trajectory_that_trl_masks_is_in_no_group(connected: Client, tmp_path: Path) -> None:
+    pytest.importorskip("trl", minversion="1.16")
+    tokenizer = tiny_trainer.tokenizer()
+    script = Script(tokenizer, [[PASSES], [FAILS], [FAILS]])
+
+    def last_is_cut(prompts: list[list[int]], trainer: Any) -> tuple[list[list[int]], list[list[float]]]:
+        answers, logprobs = script(prompts, trainer)
+        return [*answers[:-1], answers[-1][:-1]], [*logprobs[:-1], logprobs[-1][:-1]]
+
+    rollouts = KernelRollouts([REFERENCE], {**SPEC, "strategy": {"turns": 1}}, generate=last_is_cut)
+    trainer = turn_trainer(tmp_path, rollouts, mask_truncated_completions=True)
+    seen: dict[str, Any] = {}
+    inner = trainer._compute_loss
+    trainer._compute_loss = lambda model, inputs: (seen.update(inputs), inner(model, inputs))[1]
+    trainer.train()
+    found = sorted(max(row.tolist(), key=abs) for row in seen["advantages"])
+    assert found == pytest.approx([-0.2, 0, 0.2])  # of -0.3 and -0.1, without the other -0.3
+    assert len(stored(connected)) == 3
 
 
 def test_trl_plays_with_the_models_own_answers(connected: Client, tmp_path: Path) -> None:

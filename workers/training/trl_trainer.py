@@ -18,7 +18,8 @@ from workers.training import turn_credit
 class TurnCreditTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not installed where types are checked
     """`GRPOTrainer` whose advantages are one a turn.
 
-    `method`: a name of app.domain.credit.METHODS; `options`: its options.  Raises CreditError for an unknown method."""
+    `method`: a name of app.domain.credit.METHODS; `options`: its options.  A trajectory that TRL masks
+    (`mask_truncated_completions`) has no turns and is in no group.  Raises CreditError for an unknown method."""
 
     def __init__(self, *args: Any, method: str = "trloo", options: MethodOptions | None = None, **more: Any) -> None:
         if method not in METHODS:
@@ -32,7 +33,10 @@ class TurnCreditTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not instal
         if missing:
             raise ValueError("turn_rewards: expected them of the rollout function for every row, got rows without")
         mask = output["completion_mask"] * output.get("tool_mask", 1)
-        rewards = turn_credit.at_turn_ends([one["turn_rewards"] for one in inputs], mask)
+        told = [one["turn_rewards"] for one in inputs]
+        if self.mask_truncated_completions:
+            told = [rewards if kept else [] for rewards, kept in zip(told, mask.any(dim=1).tolist(), strict=True)]
+        rewards = turn_credit.at_turn_ends(told, mask)
         first = self.accelerator.process_index * len(inputs)
         size = self.num_generations if self.model.training else self.num_generations_eval
         groups = [(first + row) // size for row in range(len(inputs))]
