@@ -265,5 +265,6 @@ def _rms(values: torch.Tensor) -> float:
 def _perturbed(
     model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], sample: int, scale: float
 ) -> list[torch.Tensor]:
-    found = rounding.perturbed(model, true_answer.widened(inputs, best), sample, scale)
+    to = torch.float32 if best is Truth.SINGLE else torch.float64
+    found = rounding.perturbed(model, true_answer.widened(inputs, best), sample, scale, to)
     return [_tensor(leaf, view) for leaf, view in zip(_values(found), got, strict=True)]

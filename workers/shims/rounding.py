@@ -113,17 +113,21 @@ SUMS = (
 """Prefixes of the names of operations that sum many terms.  If terms cancel, the error of a sum is as large as that of
 its terms, however small the sum."""
 
+QUANTISES = ("fake_quantize", "quantize")
+"""Prefixes of the names of operations that round to codes: an error of their arguments decides between two codes."""
+
 TERMS = 2.0
 """Error that is added to a term, in roundings."""
 
 
 class Perturbed(Widened):  # type: ignore[no-untyped-call]
     """Dispatch mode that adds errors of the size of a rounding to the type that the problem's code asks for, unless an
-    operation's result is exact in that type."""
+    operation's result is exact in that type.  An operation that quantises has them in its arguments, too."""
 
-    def __init__(self, generator: torch.Generator, scale: float = 1.0) -> None:
-        """`generator`: random generator on the device; `scale`: size of the errors, in roundings."""
-        super().__init__()
+    def __init__(self, generator: torch.Generator, scale: float = 1.0, to: torch.dtype = torch.float64) -> None:
+        """`generator`: random generator on the device; `scale`: size of the errors, in roundings; `to`: type to compute
+        in.  In float32 no result of float32 is known to be exact."""
+        super().__init__(to)
         self._generator = generator
         self._scale = scale
 
@@ -134,6 +138,8 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         if name.startswith(SUMS) and not func._schema.is_mutable:  # narrower types are added up in fp32
             of_terms = TERMS * min(by, self._scale * unit(torch.float32))
             args, kwargs = mapped(lambda each: self._moved(each, of_terms), (args, kwargs))
+        elif name.startswith(QUANTISES):
+            args, kwargs = mapped(lambda each: self._moved(each, by), (args, kwargs))
         result = super().compute(func, called, args, kwargs)
         if func.is_view or name.startswith(MOVES):
             return result
@@ -145,7 +151,9 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
     def _rounded(self, value: Any, called: torch.dtype, by: float) -> Any:
         if not isinstance(value, torch.Tensor) or not is_inexact(value.dtype):
             return value
-        found = torch.where(value.to(called).to(value.dtype) == value, value, self._moved(value, by))
+        found = self._moved(value, by)
+        if value.dtype != called:
+            found = torch.where(value.to(called).to(value.dtype) == value, value, found)
         found._nominal = called  # type: ignore[attr-defined]
         return found
 
@@ -168,13 +176,14 @@ def _name(func: Any) -> str:
     return name.lstrip("_")
 
 
-def perturbed(model: Any, inputs: list[Any], seed: int, scale: float) -> Any:
-    """A twin's answer with rounding errors drawn under `seed`, `scale` times as large as those of the reference."""
+def perturbed(model: Any, inputs: list[Any], seed: int, scale: float, to: torch.dtype = torch.float64) -> Any:
+    """A twin's answer with rounding errors drawn under `seed`, `scale` times as large as those of the reference.  `to`:
+    type that the twin computes in."""
     device = next(
         (each.device for each in layout.values(inputs) if isinstance(each, torch.Tensor)), torch.device("cpu")
     )
     generator = torch.Generator(device).manual_seed(seed)
-    with torch.no_grad(), NominalTypes(), Perturbed(generator, scale):
+    with torch.no_grad(), NominalTypes(), Perturbed(generator, scale, to):
         return model(*inputs)
 
 
