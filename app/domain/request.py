@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from app.domain import source_text
 from app.domain.backend import BACKENDS
 from app.domain.job import JobOptions, Priority
 from app.domain.problem import Problem
@@ -12,6 +13,10 @@ PRIORITIES = tuple(Priority)
 
 MAX_SOURCE_BYTES = 16 << 20
 """Longest source that is stored at all; storable but long sources are judged by the evaluation."""
+
+
+LONGEST_NAME = 500
+"""Characters of the name of a run, problem, source set or class."""
 
 
 class RequestError(ValueError):
@@ -28,6 +33,14 @@ class ServiceUnavailableError(RuntimeError):
 
 class MissingError(RequestError):
     """A request that names something that is not there: a stored problem, a device."""
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise RequestError for a name that cannot be stored."""
+    if source_text.printable(name) != name:
+        raise RequestError(f"{what}: expected text without NUL and lone surrogates, got {name!r:.200}")
+    if len(name) > LONGEST_NAME:
+        raise RequestError(f"{what}: expected at most {LONGEST_NAME} characters, got {len(name)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +73,8 @@ class Request:
             if len(data) > MAX_SOURCE_BYTES:
                 raise RequestError(f"{name}: expected at most {MAX_SOURCE_BYTES} bytes, got {len(data)}")
         for name in ("name", "source_set", "entry_point"):
-            if "\x00" in getattr(self.problem, name):
-                raise RequestError(f"problem {name}: expected text without NUL, got {getattr(self.problem, name)!r}")
-        if "\x00" in (self.run or ""):
-            raise RequestError(f"run: expected text without NUL, got {self.run!r}")
+            check_name(f"problem {name}", getattr(self.problem, name))
+        check_name("run", self.run or "")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,13 @@ from uuid import UUID
 from app.domain import source_text
 from app.domain.job import JobOptions
 from app.domain.problem import Problem, adhoc_name
-from app.domain.request import RequestError
+from app.domain.request import RequestError, check_name
 from app.domain.trajectory import Message, Run
 
 LONGEST = 20_000
 """Characters of the text of a detail that is no JSON."""
+BEYOND = 2**31
+"""The first number that a column of numbers does not hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,13 @@ class Place:
     """The samples of one prompt in one step."""
     sample: int | None = None
     """Number in its group, from 0."""
+
+    def __post_init__(self) -> None:
+        for name in ("run", "model", "group"):
+            check_name(name, getattr(self, name) or "")
+        for name in ("step", "sample"):
+            if not -BEYOND <= (getattr(self, name) or 0) < BEYOND:
+                raise RequestError(f"{name}: expected a number of 32 bits, got {getattr(self, name)}")
 
     def campaign(self, trainer: str, today: str | None = None) -> Run:
         """The run that it is stored in: one for every step, so that steps can be compared.  `model` unites them."""

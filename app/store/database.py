@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import InterfaceError, InternalError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.domain.request import ServiceUnavailableError
+from app.domain.request import RequestError, ServiceUnavailableError
 
 Connection: TypeAlias = sa.Connection
 """A connection, for modules that pass one on and contain no SQL."""
@@ -40,6 +40,8 @@ one made while a table was small would go on reading it whole until the table is
 _IDLE = "25P03"
 """SQLSTATE of a transaction that the server has ended for that."""
 _DISK_FULL = "53100"
+_BEYOND_LIMITS = "54"
+"""Class of SQLSTATEs of values that PostgreSQL never stores: too long for an index, too many columns."""
 
 TRUSTED_S = 1.0
 """A connection that was in use less than this long ago is looked at before it is used, in seconds: an end that the
@@ -53,6 +55,10 @@ class DatabaseUnavailableError(ServiceUnavailableError):
 
 class DiskFullError(DatabaseUnavailableError):
     """PostgreSQL's disk is full; stored data are safe, and the same call works once there is room."""
+
+
+class TooLongError(RequestError):
+    """A value that is too long to be stored: the same call never works."""
 
 
 class Database:
@@ -98,7 +104,8 @@ class Database:
     def begin(self) -> Iterator[sa.Connection]:
         """A connection in a transaction, committed at the end, rolled back by an exception.
 
-        Raises DatabaseUnavailableError where the server cannot be reached or breaks off."""
+        Raises DatabaseUnavailableError where the server cannot be reached or breaks off, and TooLongError for a value
+        that an index cannot hold."""
         with self._translated(), self.engine.begin() as connection:
             yield connection
 
@@ -128,9 +135,13 @@ class Database:
         except PoolTimeoutError as error:
             raise DatabaseUnavailableError(f"every connection to PostgreSQL is in use: {error}") from error
         except (OperationalError, InterfaceError) as error:
+            state = getattr(error.orig, "sqlstate", None) or ""
+            if state.startswith(_BEYOND_LIMITS):
+                raise TooLongError(
+                    f"expected names that an index can hold, got one that is too long: {error.orig}"
+                ) from error
             where = self.url.render_as_string(hide_password=True)
-            full = getattr(error.orig, "sqlstate", None) == _DISK_FULL
-            kind = DiskFullError if full else DatabaseUnavailableError
+            kind = DiskFullError if state == _DISK_FULL else DatabaseUnavailableError
             raise kind(f"PostgreSQL at {where}: {str(error.orig).strip()}") from error
         except InternalError as error:
             if getattr(error.orig, "sqlstate", None) != _IDLE:

@@ -2,8 +2,8 @@
 
     {"error": {"kind": "not_found", "message": "There is no job …", "details": {}}}
 
-A program is a client that asks under /v1, sends a token, or would rather have JSON than HTML.  `details` holds values
-that a program can act on: the id to come back for, the seconds to wait."""
+A program is a client that asks under /v1, sends a token or JSON, or would rather have JSON than HTML.  `details` holds
+values that a program can act on: the id to come back for, the seconds to wait."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def for_programs() -> bool:
     return (
         flask.request.path.startswith("/v1/")
         or "Authorization" in flask.request.headers
+        or flask.request.is_json
         or accepted["application/json"] > accepted["text/html"]
     )
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from celery import Celery
 
 from app import enqueue
-from app.domain.request import Request
+from app.domain.request import Request, ServiceUnavailableError
 from app.domain.trajectory import Run
 from app.enqueue import Receipt, Within
 from app.store import kernelgym
@@ -65,7 +65,8 @@ class SubmitBatcher:
         these.
 
         `tasks` gives jobs names of the KernelGYM protocol, `within` stores other rows, in the same transaction.  A bad
-        request is found out before it meets those of others."""
+        request is found out before it meets those of others; where only the tables refuse it, the others' are stored
+        without it."""
         enqueue.check(self._database, requests)
         brought = _Brought(requests=requests, tasks=tasks, runs=runs, within=within)
         with self._lock:
@@ -96,6 +97,10 @@ class SubmitBatcher:
             runs = [run for each in turn for run in each.runs]
             receipts = list(enqueue.accept(self._database, self.broker, requests, runs=runs, within=within))
         except Exception as error:  # noqa: BLE001 (raised again, by each caller)
+            if len(turn) > 1 and not isinstance(error, ServiceUnavailableError):
+                for each in turn:  # nothing is stored; the error may be one caller's
+                    self._store([each])
+                return
             for each in turn:
                 each.error, each.done = error, True
             return

@@ -12,12 +12,13 @@ import zstandard
 from celery import Celery
 
 from app import enqueue
+from app.domain.problem import Problem
 from app.domain.request import RequestError
 from app.domain.trajectory import Message, Run, Turn
 from app.domain.verdict import Verdict
 from app.settings import Settings
 from app.store import candidates, devices, evaluations, jobs, leases, problems, trajectories
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.database import Database, DatabaseUnavailableError, TooLongError
 from tests.integration import fakes
 
 ODD = "NUL \x00, lone surrogates \ud800 \udfff, 🦆, é\r\n"
@@ -93,6 +94,12 @@ def test_problems_and_candidates_are_stored_once(database: Database) -> None:
         a, b, c = candidates.add(connection, [same, cuda, same])
         assert a == c != b
         assert candidates.get(connection, b) == cuda
+
+
+def test_a_name_that_no_index_holds_is_the_senders_mistake(database: Database) -> None:
+    name = "".join(chr(0x10000 + 7919 * number % 50_000) for number in range(1_000))
+    with pytest.raises(TooLongError), database.begin() as connection:
+        problems.add(connection, [Problem(name=name, reference=b"reference")])
 
 
 def test_another_entry_point_of_the_same_reference_is_another_problem(database: Database) -> None:

@@ -45,6 +45,11 @@ def test_slime(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
     assert (answer["score"], answer["status"], answer["correct"]) == (0.0, "incorrect", False)
 
 
+def test_an_error_before_the_hook_is_json_too(site: FlaskClient) -> None:
+    answer = site.post("/compat/slime", json={})
+    assert (answer.status_code, answer.json["error"]["kind"]) == (404, "not_found")
+
+
 def test_no_score_is_an_error_that_trainers_try_again(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
     for path, body in (
         ("/compat/slime/reward", {"response": FAULT, "label": REFERENCE}),
@@ -56,9 +61,20 @@ def test_no_score_is_an_error_that_trainers_try_again(site: FlaskClient, fake_wo
         assert answer.headers["Retry-After"]
 
 
+LONG = "".join(chr(0x10000 + 7919 * number % 50_000) for number in range(6_000))
+"""Text that does not compress: an index of PostgreSQL holds a third of a page of it."""
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        ({"response": WRONG, "label": {"reference": "r", "step": 2**31}}, "step"),
+        ({"response": WRONG, "label": {"reference": "r", "sample": 10**30}}, "sample"),
+        ({"response": WRONG, "label": {"reference": "r", "run": "a\0b"}}, "run"),
+        ({"response": WRONG, "label": {"reference": "r", "model": "\ud800"}}, "model"),
+        ({"response": WRONG, "label": {"reference": "r", "run": LONG}}, "at most 500 characters"),
+        ({"response": WRONG, "label": {"reference": "r", "entry_point": LONG}}, "at most 500 characters"),
+        ({"response": WRONG, "label": {"reference": "r", "entry_point": LONG[:450]}}, "too long"),
         ({"response": WRONG}, "label"),
         ({"response": WRONG, "label": "softmax"}, "expected a UUID"),
         ({"response": WRONG, "label": "01a1fddf-d81b-712c-a9d1-55d726f93000"}, "expected one that is stored"),
