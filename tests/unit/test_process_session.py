@@ -147,3 +147,12 @@ def test_no_address_is_none_even_where_the_process_says_that_its_memory_begins_t
     session = make_session([8], 8, {0: noise(64)})
     addresses = [8 * call for call in range(8)]
     assert leaf_bytes(session, session.delivered(0, 8, addresses).copy) == expected(session, 8, addresses)
+
+
+@pytest.mark.parametrize("shape", [(1, 4096), (2, 24), (3, 17)])
+def test_rewritten_memory_stays_as_it_is(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "COMPARED_WORDS", 8)
+    memory = torch.randint(0, 256, shape, dtype=torch.uint8)
+    before = memory.clone()
+    snapshot.rewrite(memory)
+    assert torch.equal(memory, before)

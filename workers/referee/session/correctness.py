@@ -288,6 +288,8 @@ def agree(got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]
     """Per tolerance and call, the result of torch.allclose(got, baseline, rtol=tolerance, atol=tolerance), the rule of
     other evaluators."""
     got = got.to(baseline.dtype)
+    if got.is_floating_point() and got.itemsize == 1:  # types of eight bits have no arithmetic of their own
+        got, baseline = got.float(), baseline.float()
     same = [torch.isclose(got, baseline, rtol=each, atol=each).flatten(1).all(dim=1) for each in tolerances]
     found: list[list[bool]] = torch.stack(same).tolist()
     return found

@@ -53,6 +53,17 @@ def differ(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return torch.stack([torch.ne(a, b).any() for a, b in pairs]).any()
 
 
+def rewrite(memory: torch.Tensor) -> None:
+    """Read and write memory without changing it, uint8 (calls, bytes).
+
+    Streamed inputs are drawn by the reference's process into its own slot and copied into the candidate's by the
+    referee.  The process that has just written 8 GB finds them faster, although the second-level cache is full of other
+    data by then: before slots of both sides were written by the referee, all of 34 such problems of KernelBench took
+    their own copy for slower, in the median by 1 %, reductions by 5 % (H200)."""
+    for part in torch.split(in_words(memory, memory)[0], COMPARED_WORDS, dim=-1):
+        part.bitwise_or_(0)
+
+
 def in_words(target: torch.Tensor, source: torch.Tensor) -> Shared:
     """Both memories as words of eight bytes, or unchanged if their layout does not allow it: memory that is not
     contiguous is copied and compared element by element."""
