@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.protocol import layout
+from workers.referee.session import snapshot
 from workers.referee.session.mapped_memory import Extent, MappedMemory
 from workers.referee.session.process import ProcessHandle
 from workers.referee.session.process_session import SHORTEST_RUN, Session
