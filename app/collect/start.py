@@ -119,7 +119,7 @@ def _check_key(connection: Connection, config: EndpointConfig) -> None:
 
 
 def _check_request(spec: Spec, config: EndpointConfig) -> None:
-    """The endpoint's dialect can express what every call asks for."""
+    """The endpoint's dialect can express the settings of every call."""
     sampling = spec.sampling
     asked = ModelRequest(
         model=config.model, messages=(), max_tokens=1, top_k=sampling.top_k, stop=sampling.stop, extra=sampling.extra

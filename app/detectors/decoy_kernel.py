@@ -2,8 +2,8 @@
 
 Evidence: ablation, one verified call without the candidate's kernels.  Where they are replaced by no-ops and the answer
 is still right, something else computed it.  Where each is replaced by a plain copy of one argument into another of the
-same size, or by a multiple of a tensor that is no input, and the answer is still right, they only moved or scaled what
-the library had computed.  Where each is replaced by the bytes it wrote in an earlier call, for other inputs, and the
+same size, or by a multiple of a tensor that is no input, and the answer is still right, they only moved or scaled
+the library's result.  Where each is replaced by the bytes it wrote in an earlier call, for other inputs, and the
 answer is still right, it set a flag or added a zero.
 
 Not detected: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation)."""

@@ -153,7 +153,7 @@ def timing_ratio(
 
 
 def _influence(clusters: Sums) -> tuple[float, dict[str, float]] | None:
-    """The ratio, and what each cluster adds to its error."""
+    """The ratio, and each cluster's contribution to its error."""
     above, below = (math.fsum(sums[side] for sums in clusters.values()) for side in (0, 1))
     if len(clusters) < 2 or not below:
         return None

@@ -78,7 +78,7 @@ def _bounds(mismatch: Mismatch) -> str:
 
 
 _ADMITTED = {BENCHMARKS: "`include_benchmarks` (--include-benchmarks) admits them"}
-"""Stage → the setting that lets pass what it drops."""
+"""Stage → the setting that lets pass the rows that it drops."""
 
 
 def _require_rows(funnel: list[Stage]) -> None:

@@ -11,7 +11,7 @@ An episode begins with `reset(reference=…)`, or `problem_id`, with `entry_poin
 action is an answer, an observation the prompt of the next one.  A reward that an infrastructure fault took away is
 None, which trainers have to leave out.  An episode whose client goes away is stored with the turns that it has.
 
-OpenEnv's server asks no one who they are: serve it to the trainer's host alone.
+OpenEnv's server authenticates no client: serve it to the trainer's host alone.
 
 Needs openenv-core, and is imported by its users alone."""
 

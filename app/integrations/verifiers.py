@@ -45,7 +45,7 @@ class KernelTask(vf.Task[KernelData, vf.State, vf.TaskConfig]):  # type: ignore[
 
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         """Fail the rollout of which a reward is missing.  An error recorded earlier would leave it scored: verifiers
-        says at the end of a rollout whether it is good, by what was raised."""
+        says at the end of a rollout whether it is good, by the exceptions that were raised."""
         await super().finalize(trace, runtime)
         if trace.info.get("no_score"):
             raise NoScoreError(f"no score: {trace.info['stop_reason']}")

@@ -40,7 +40,7 @@ class _Unannounced(LimitedStream):
             super().on_exhausted()
 
     def readall(self) -> bytes:
-        """Same as Werkzeug's, which does not look for what follows."""
+        """Same as Werkzeug's, which does not look at the bytes that follow."""
         data = super().readall()
         if self.is_exhausted:
             self.on_exhausted()

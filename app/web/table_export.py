@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A cell; text that a spreadsheet would run is quoted for it, what has parts is JSON."""
+    """A cell; text that a spreadsheet would run is quoted for it, a value with parts is JSON."""
     plain = _plain(value)
     if isinstance(plain, dict | list):
         return json.dumps(plain, ensure_ascii=False)

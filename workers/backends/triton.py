@@ -96,7 +96,7 @@ def _choose_the_first() -> None:
 
 
 def _type_numbers() -> None:
-    """Give kernels a float as what a compiled one gets: a scalar in single precision, which has methods, and widens
+    """Give kernels a float as a compiled one gets it: a scalar in single precision, which has methods, and widens
     half precision beside it.  The interpreter gives them Python's own."""
     original = interpreter._implicit_cvt
 

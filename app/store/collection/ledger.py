@@ -70,8 +70,8 @@ RESERVED = f"""rollout AS (
     AND {" AND ".join(_fits(name, f"cap_{name}") for name in NAMES)}
   RETURNING collection_id
 )"""  # noqa: S608 (made of our constants)
-"""Named queries that hold amounts in both budgets; `reserved` has a row if both have room.  What the first one holds is
-to be rolled back if it has none."""
+"""Named queries that hold amounts in both budgets; `reserved` has a row if both have room.  The amount that the first
+one holds is to be rolled back if it has none."""
 _SETTLE = sa.text(
     f"""
 WITH rollout AS (

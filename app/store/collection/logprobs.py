@@ -75,7 +75,7 @@ def _sampled(row: sa.Row[Any]) -> Sampled:
 
 
 KINDS = {"call": "k.model_call_id", "turn": "t.turn_id", "trajectory": "t.trajectory_id"}
-"""Name of what an id is of, and its column."""
+"""Kind of object that an id names, and its column."""
 
 _SELECT = """
 SELECT k.model_call_id, t.trajectory_id, t.turn_id, t.turn_index, k.logprobs, k.logprobs_mode

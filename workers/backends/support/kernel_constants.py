@@ -1,7 +1,7 @@
 """Constants of an interpreted launch as JSON, and back for the compiler: numbers, texts, Triton's element types,
 functions under `jit`, and tuples of these.
 
-What is none of them is left out, and the launch is not compiled: a compiler that is given a text in place of an object
+Any other object is left out, and the launch is not compiled: a compiler that is given a text in place of an object
 would refuse a kernel for it."""
 
 from __future__ import annotations
