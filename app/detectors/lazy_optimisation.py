@@ -15,7 +15,7 @@ Where honest work is one small epilogue after a large product (0.03), the label 
 product is the library's.
 
 The initial content of an output is no computation: a kernel that writes a diagonal among zeros, or a few elements of a
-copy, leaves the fill or the copy to the library as the reference does.  So much of the library's fills and plain copies as
+copy, leaves the fill or the copy to the library as the reference does.  So much of the library's fills and copies as
 one pass over the outputs takes, to read and to write, is not held against a candidate either.
 
 A candidate that does unnecessary work in kernels of its own has a larger share, and pays for it in its speedup.

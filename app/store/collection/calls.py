@@ -232,8 +232,8 @@ _ANSWERED = (
     .where(_n.node_id == sa.bindparam("of_node"))
     .values(tokens=_n.tokens + sa.bindparam("spent_tokens"), cost_usd=_n.cost_usd + sa.bindparam("spent_usd"))
 )
-"""Statements with parameters for the remaining columns.  Statements that are made once take a tenth of the time of those
-that are made with their values."""
+"""Statements with parameters for the remaining columns.  Statements that are made once take a tenth of the time of
+those that are made with their values."""
 _EXTEND = sa.text(
     """
 UPDATE nodes SET lease_until = now() + make_interval(secs => :lease_s)
