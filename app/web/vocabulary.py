@@ -104,6 +104,7 @@ HEADINGS = MappingProxyType(
         "Last heartbeat": "Time since the worker last reported.",
         "Last used": "Time since a request used the token.",
         "Locked by": "Reviewer who holds the item.",
+        "Made from": "Earlier attempt that this one continues.",
         "Max": "Largest value or length.",
         "Mean": "Mean value or length.",
         "Mean contribution": "Mean of this part over all turns; the parts add up to the reward.",

@@ -43,6 +43,20 @@ def test_an_attempt_shows_ids_and_escapes_its_answer(collected):
     assert "5 (-0.5000) 6 (-1.0000) 7 (-2.0000)" in page
 
 
+def test_a_rollout_is_a_tree_whose_attempts_lead_to_each_other(collected):
+    site, web = collected
+    nodes = sorted(site.rows("nodes"), key=lambda node: node.turn)
+    page = web.get(f"/rollouts/{nodes[0].rollout_id}").text
+    drawing = page.partition('<svg class="tree"')[2].partition("</svg>")[0]
+    assert [f"/attempts/{node.node_id}" in drawing for node in nodes] == [True] * 3
+    assert drawing.count("<path ") == 2  # one attempt after another
+    assert "shield" not in page.partition("no code")[0], "nothing is called clean without code"
+    middle = web.get(f"/attempts/{nodes[1].node_id}").text
+    for other in (nodes[0], nodes[2]):
+        assert f'/attempts/{other.node_id}">{other.key}</a>' in middle
+    assert f"/rollouts/{nodes[0].rollout_id}" in middle
+
+
 def test_a_turn_tells_of_its_call(collected):
     site, web = collected
     last = max(site.rows("nodes"), key=lambda node: node.turn)

@@ -36,6 +36,10 @@ class AttemptPage:
     row: dict[str, Any]
     sent: tuple[Message, ...]
     calls: tuple[dict[str, Any], ...]
+    before: tuple[dict[str, Any], ...]
+    """Attempts that it was made from or saw."""
+    after: tuple[dict[str, Any], ...]
+    """Attempts made from it."""
 
 
 def rollouts(connection: sa.Connection, collection_id: UUID, *, limit: int) -> list[dict[str, Any]]:
@@ -67,7 +71,16 @@ def attempt(connection: sa.Connection, node_id: UUID) -> AttemptPage | None:
         for name in ("answer", "reasoning"):
             each[name] = told[each[name]].content if each[name] else None
     values = dict(row._mapping) | {"outcome": row.outcome or {}}
-    return AttemptPage(row=values, sent=tuple(told[key] for key in row.messages), calls=tuple(map(_with_tokens, calls)))
+    earlier = [key for key in (row.parent, *row.shown) if key is not None]
+    asked = {"rollout_id": row.rollout_id, "key": row.key, "before": earlier}
+    related = [dict(each._mapping) | {"outcome": each.outcome or {}} for each in connection.execute(_RELATED, asked)]
+    return AttemptPage(
+        row=values,
+        sent=tuple(told[key] for key in row.messages),
+        calls=tuple(map(_with_tokens, calls)),
+        before=tuple(each for each in related if each["key"] in earlier),
+        after=tuple(each for each in related if each["parent"] == row.key),
+    )
 
 
 SHOWN_TOKENS = 1_000
@@ -121,7 +134,7 @@ WHERE r.rollout_id = :rollout_id
 _TREE = sa.text(
     """
 SELECT n.node_id, n.key, n.parent, n.shown, n.operator, n.turn, n.endpoint, n.state, n.outcome, n.tokens, n.cost_usd,
-  n.extraction, n.ending, t.trajectory_id, e.evaluation_id
+  n.extraction, n.ending, t.trajectory_id, t.turn_index, e.evaluation_id
 FROM nodes n LEFT JOIN turns t USING (turn_id) LEFT JOIN evaluations e ON e.job_id = n.job_id
 WHERE n.rollout_id = :rollout_id ORDER BY n.created_at, string_to_array(n.key, '.')::int[]
 """
@@ -129,9 +142,19 @@ WHERE n.rollout_id = :rollout_id ORDER BY n.created_at, string_to_array(n.key, '
 _ATTEMPT = sa.text(
     """
 SELECT n.node_id, n.key, n.rollout_id, n.collection_id, n.operator, n.endpoint, n.seed, n.state, n.outcome,
-  n.messages, n.extraction, p.name AS problem, r.sample
+  n.parent, n.shown, n.tokens, n.cost_usd, n.messages, n.extraction, p.problem_id, p.name AS problem, r.sample,
+  r.picked, runs.name AS collection, t.trajectory_id, t.turn_index, e.evaluation_id
 FROM nodes n JOIN collection_rollouts r USING (rollout_id) JOIN problems p USING (problem_id)
+  JOIN collections c ON c.collection_id = n.collection_id JOIN runs ON runs.run_id = c.run_id
+  LEFT JOIN turns t USING (turn_id) LEFT JOIN evaluations e ON e.job_id = n.job_id
 WHERE n.node_id = :node_id
+"""
+)
+_RELATED = sa.text(
+    """
+SELECT n.node_id, n.key, n.parent, n.shown, n.operator, n.state, n.outcome FROM nodes n
+WHERE n.rollout_id = :rollout_id AND (n.parent = :key OR n.key = ANY(CAST(:before AS text[])))
+ORDER BY n.created_at, string_to_array(n.key, '.')::int[]
 """
 )
 _CALLS = sa.text("SELECT * FROM model_calls WHERE node_id = :node_id ORDER BY claim")

@@ -14,12 +14,15 @@ from app.domain.request import MissingError
 from app.domain.user import Scope
 from app.store.browse import collecting, paging
 from app.store.collection import lifecycle
-from app.web import live_updates, request_context, table_export
+from app.web import conversation, live_updates, request_context, table_export
+from app.web.charts import attempt_tree
 from app.web.identity import current_user, requires
 from app.web.pages import views
 from app.web.table_view import Column, Listing
 
 TOPICS = ("jobs", "evaluations")
+MEASURABLE_S = 0.05
+"""Seconds between the first and the last token from which on their number a second says something."""
 ROLLOUTS = 200
 """Rollouts listed on a collection's page."""
 
@@ -114,8 +117,12 @@ def change(collection_id: UUID, action: str) -> Response:
 @requires("read")
 def rollout(rollout_id: UUID) -> str:
     """The tree of one rollout."""
+    found = request_context.found("rollout", rollout_id, collecting.rollout)
     return flask.render_template(
-        "rollout.html", rollout=request_context.found("rollout", rollout_id, collecting.rollout)
+        "rollout.html",
+        rollout=found,
+        tree=attempt_tree.tree(found.attempts, found.picked),
+        ids={each["key"]: each["node_id"] for each in found.attempts},
     )
 
 
@@ -123,7 +130,32 @@ def rollout(rollout_id: UUID) -> str:
 @requires("read")
 def attempt(node_id: UUID) -> str:
     """One attempt: every try of its call, request and response exactly."""
-    return flask.render_template("attempt.html", attempt=request_context.found("attempt", node_id, collecting.attempt))
+    found = request_context.found("attempt", node_id, collecting.attempt)
+    return flask.render_template(
+        "attempt.html",
+        attempt=found,
+        sent=[conversation.message(f"sent-{place}", each.role, each.content) for place, each in enumerate(found.sent)],
+        answers={call["claim"]: _answer(call) for call in found.calls if call["answer"] is not None},
+        pace={call["claim"]: _pace(call) for call in found.calls},
+    )
+
+
+def _answer(call: dict[str, Any]) -> conversation.Entry:
+    """The answer rendered; reasoning that came apart from it is before it."""
+    apart = "" if call["reasoning"] is None else f"<think>{call['reasoning']}</think>\n"
+    return conversation.message(f"answer-{call['claim']}", "assistant", apart + call["answer"])
+
+
+def _pace(call: dict[str, Any]) -> dict[str, float | None]:
+    """Seconds to the first token and to the last, and tokens a second between them."""
+    sent, first, last = call["sent_at"], call["first_token_at"], call["last_at"]
+    seconds = (last - first).total_seconds() if first and last else 0.0
+    tokens = call["output_tokens"] if seconds > MEASURABLE_S else None
+    return {
+        "first_s": (first - sent).total_seconds() if sent and first else None,
+        "all_s": (last - sent).total_seconds() if sent and last else None,
+        "tokens_a_second": tokens / seconds if tokens else None,
+    }
 
 
 def _key(collection_id: UUID) -> str:
