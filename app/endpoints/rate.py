@@ -26,7 +26,13 @@ SLOW_FLOOR_S = 0.25
 SAMPLES = 8
 """Fewer first tokens than this in a window say nothing."""
 DRIFT = 1.02
-"""The base rises by this a window, so that a server that became slower for good is believed."""
+"""The base rises by this a window at most, where first tokens are a little late."""
+UNMOVED = 0.9
+"""A cut has not helped where first tokens take more than this share of their time before it.  Calls that queue wait for
+at most CUT times as long."""
+USELESS = 2
+"""Cuts in a row without help after which late first tokens are believed: prompts are longer, or the server is slower.
+The first window after a steep growth shows the queue of a lower limit, so that one such cut proves nothing."""
 CONGESTED = frozenset({ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED, ErrorKind.TIMEOUT_START})
 
 
@@ -53,6 +59,10 @@ class State:
     cut_s: float | None = None
     """Time of the last cut; None before the first."""
     doubling: bool = True
+    slow_s: float | None = None
+    """Median of first tokens' times that caused the last cut; None where it had another cause, or has helped."""
+    useless: int = 0
+    """Cuts in a row that have not helped."""
 
 
 def outcome(answer: ModelAnswer, *, sent_s: float, busy: bool) -> CallOutcome:
@@ -78,10 +88,12 @@ def after(state: State, window: Sequence[CallOutcome], *, now_s: float, most: in
     current = [one for one in window if state.cut_s is None or one.sent_s >= state.cut_s]
     medians = [one.first_token_s for one in current if one.first_token_s is not None]
     median = statistics.median(medians) if len(medians) >= SAMPLES else None
-    slow = _slow(state, median)
-    if slow or any(one.congested for one in current):
+    if any(one.congested for one in current):
         return _cut(state, now_s)
-    state = _with_base(state, median)
+    if median is not None and _slow(state, median):
+        return _slower(state, median, now_s, most)
+    if median is not None:
+        state = replace(_with_base(state, median), slow_s=None, useless=0)
     if _held(state, median) or not any(one.ok and one.busy for one in current):
         return state
     successes = sum(one.ok for one in current)
@@ -92,7 +104,20 @@ def after(state: State, window: Sequence[CallOutcome], *, now_s: float, most: in
 def _cut(state: State, now_s: float) -> State:
     if state.cut_s is not None and now_s - state.cut_s < COOL_S:
         return state
-    return replace(state, limit=max(1.0, state.limit * CUT), cut_s=now_s, doubling=False)
+    return replace(state, limit=max(1.0, state.limit * CUT), cut_s=now_s, doubling=False, slow_s=None, useless=0)
+
+
+def _slower(state: State, median: float, now_s: float, most: int) -> State:
+    """The state after a window with late first tokens: a cut, or a higher base and the limit of before the cuts."""
+    cut = _cut(state, now_s)
+    if cut is state:
+        return state
+    helped = state.slow_s is None or median <= UNMOVED * state.slow_s
+    useless = 0 if helped else state.useless + 1
+    if useless < USELESS:
+        return replace(cut, slow_s=median, useless=useless)
+    limit = min(float(most), state.limit / CUT**USELESS)
+    return replace(state, base_s=median, limit=limit, slow_s=None, useless=0)
 
 
 def _slow(state: State, median: float | None) -> bool:
@@ -109,8 +134,6 @@ def _beyond(state: State, median: float | None, factor: float) -> bool:
     return median > max(factor * state.base_s, state.base_s + SLOW_FLOOR_S)
 
 
-def _with_base(state: State, median: float | None) -> State:
-    if median is None:
-        return state
+def _with_base(state: State, median: float) -> State:
     base_s = median if state.base_s is None else min(median, state.base_s * DRIFT)
     return replace(state, base_s=base_s)

@@ -74,14 +74,16 @@ def test_the_limit_stays_in_its_bounds(windows, most):
         assert 1 <= state.limit <= most
 
 
-def simulate(capacity: int, windows: int, *, refuses: bool) -> list[float]:
+def simulate(capacity: int, windows: int, *, refuses: bool, late: float = 0.1) -> list[float]:
     """Limits over time at a server with so many places and 2 s a call.  It refuses what is beyond
-    them, or lets it wait, which the times to the first token show."""
+    them, or lets it wait, which the times to the first token show.  `late`: time to the first token of a call that does
+    not wait, from the middle on; 0.1 s before."""
     state, limits, now_s = State(), [], 0.0
-    for _ in range(windows):
+    for number in range(windows):
         count = max(rate.SAMPLES, int(state.limit))
         waiting = max(0, int(state.limit) - capacity)
-        outcomes = window(count, sent_s=now_s, first_token_s=0.1 + 2.0 * waiting / capacity)
+        least_s = late if number > windows / 2 else 0.1
+        outcomes = window(count, sent_s=now_s, first_token_s=least_s + 2.0 * waiting / capacity)
         if refuses and waiting:
             outcomes = [*outcomes[:-1], CallOutcome(sent_s=now_s, congested=True)]
         now_s += 20.0
@@ -100,6 +102,19 @@ def test_the_limit_finds_the_capacity_of_a_server_that_queues():
     settled = simulate(60, 60, refuses=False)[20:]
     assert min(settled) >= 45
     assert max(settled) <= 80
+
+
+def test_first_tokens_of_longer_prompts_are_no_queue():
+    """Turn three of a dialogue has ten times the prompt of turn one: no cut makes its first token faster."""
+    settled = simulate(60, 120, refuses=False, late=1.0)[80:]
+    assert min(settled) >= 45
+    assert max(settled) <= 120
+
+
+def test_a_window_without_times_forgets_no_cut():
+    state = State(limit=10, base_s=0.1, cut_s=0.0, doubling=False, slow_s=1.0, useless=1)
+    assert after(state, window(3, first_token_s=1.0)).useless == 1
+    assert after(state, window(8, first_token_s=0.1)).useless == 0
 
 
 def test_a_cut_of_before_the_clock_was_set_back_does_not_count_for_ever():
