@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from app.store.database import CONNECT_TIMEOUT_S, Database, DatabaseUnavailableError
 
 CHANNEL = "assay_jobs"
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def announcement(job_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[None]:
@@ -41,12 +43,13 @@ class Notices:
         self.close()
 
     def wait(self, timeout_s: float) -> set[UUID]:
-        """Jobs announced as over within `timeout_s` seconds: returns with the first of them.
+        """Jobs announced as over within `timeout_s` seconds: returns with the first notice.  One that names no job, as
+        any role of the database may send, is passed over.
 
         Raises DatabaseUnavailableError."""
         try:
             heard = self._listening().notifies(timeout=timeout_s, stop_after=1)
-            return {UUID(notice.payload) for notice in heard}
+            return {UUID(notice.payload) for notice in heard if _ID.fullmatch(notice.payload)}
         except psycopg.OperationalError as error:
             self.close()
             raise DatabaseUnavailableError(f"PostgreSQL stopped notifying: {error}") from error

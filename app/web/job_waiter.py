@@ -83,9 +83,8 @@ class Watch:
                 ended.put(None)
             for job_id in chosen:
                 self._waiters[job_id].add(ended)
-            if self._thread is None and not self._closed.is_set():
-                self._thread = threading.Thread(target=self._listen, name="waiting", daemon=True)
-                self._thread.start()
+            if self._thread is None:
+                self._start()
         try:
             yield ended
         finally:
@@ -109,6 +108,26 @@ class Watch:
         thread = self._thread
         if thread is not None:
             thread.join()
+
+    def _start(self) -> None:
+        """Start the thread that listens.  The caller holds the lock."""
+        if not self._closed.is_set():
+            self._thread = threading.Thread(target=self._work, name="waiting", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        """Listen; another thread goes on after an unexpected error, which ends this one and is logged."""
+        expected = False
+        try:
+            self._listen()
+            expected = True
+        finally:
+            if not expected:
+                self._closed.wait(RETRY_S)
+                with self._lock:
+                    self._thread = None
+                    if self._waiters:
+                        self._start()
 
     def _listen(self) -> None:
         """Listen until LINGER_S after the last waiting thread."""

@@ -78,11 +78,9 @@ class Feed:
         end, seen = time.monotonic() + STREAM_S, -1
         with self._changed:
             self._streams += 1
-            if not self._listening:
-                self._listening = True
-                threading.Thread(target=self._listen, name="live", daemon=True).start()
         try:
             while time.monotonic() < end and not self._stopping:
+                self._ensure_listener()
                 now = self._await(topics, seen)
                 yield f"data: {now}\n\n" if now != seen else ": nothing new\n\n"
                 seen = now
@@ -90,6 +88,13 @@ class Feed:
         finally:
             with self._changed:
                 self._streams -= 1
+
+    def _ensure_listener(self) -> None:
+        """Start the thread that listens, unless it runs: an unexpected error may have ended it."""
+        with self._changed:
+            if not self._listening:
+                self._listening = True
+                threading.Thread(target=self._listen, name="live", daemon=True).start()
 
     def _await(self, topics: tuple[str, ...], seen: int) -> int:
         with self._changed:
@@ -112,6 +117,10 @@ class Feed:
                     for topic in change_notifications.TOPICS if heard is None else heard & self._versions.keys():
                         self._versions[topic] += 1
                     self._changed.notify_all()
+        except BaseException:
+            with self._changed:
+                self._listening = False
+            raise
         finally:
             changes.close()
 

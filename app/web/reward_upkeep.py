@@ -43,12 +43,17 @@ class Upkeep:
         threading.Thread(target=self._work, name="rewards", daemon=True).start()
 
     def _work(self) -> None:
-        while (asked := self._next()) is not None:
-            row, reward = asked
-            try:
-                compute(self._database, row, reward)
-            except DatabaseUnavailableError as error:
-                _log.warning("%s", error)
+        try:
+            while (asked := self._next()) is not None:
+                row, reward = asked
+                try:
+                    compute(self._database, row, reward)
+                except DatabaseUnavailableError as error:
+                    _log.warning("%s", error)
+        except BaseException:  # the next request starts another thread
+            with self._lock:
+                self._is_running = False
+            raise
 
     def _next(self) -> tuple[RunRow, str] | None:
         with self._lock:
