@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,3 +163,26 @@ def test_a_worker_waits_longer_for_redis_than_a_sender() -> None:
     worker, sender = (broker.make_app("redis://127.0.0.1:1/0", queues=each) for each in (["gpu.node.0"], []))
     waits = [app.conf.broker_transport_options["socket_timeout"] for app in (worker, sender)]
     assert waits == [broker.CONSUMER_SILENCE_S, broker.SENDER_SILENCE_S]
+
+
+ENDS = {
+    "worker": """
+from workers.worker.maintenance import Upkeep
+upkeep = object.__new__(Upkeep)
+upkeep._sign_of_life = lambda: {}["unexpected"]
+upkeep._run()
+""",
+    "generator": """
+from types import SimpleNamespace
+from workers.generator.maintenance import Maintenance
+Maintenance(SimpleNamespace(), "endpoint", None, None)._repeat(lambda: {}["unexpected"], 1.0)
+""",
+}
+
+
+@pytest.mark.parametrize("program", ENDS.values(), ids=list(ENDS))
+def test_a_worker_ends_with_an_error_of_its_upkeep_that_was_not_expected(program: str) -> None:
+    """Its supervisor starts another, which signs its device on and sends lost messages."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == os.EX_TEMPFAIL, done.stderr
+    assert "KeyError: 'unexpected'" in done.stderr

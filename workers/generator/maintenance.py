@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 
@@ -50,6 +51,17 @@ class Maintenance:
             _log.warning("leaving without a word: %s", error)
 
     def _repeat(self, act: Callable[[], None], period_s: float) -> None:
+        """Act until the worker stops.  An unexpected error ends the worker: without extended leases its calls would be
+        made, and paid, twice."""
+        try:
+            self._keep_up(act, period_s)
+        except Exception:
+            if self._over.is_set():
+                raise  # a worker that stops closes connections under it
+            _log.critical("unexpected error: ending, to be started again", exc_info=True)
+            os._exit(os.EX_TEMPFAIL)
+
+    def _keep_up(self, act: Callable[[], None], period_s: float) -> None:
         while True:
             try:
                 act()

@@ -63,6 +63,15 @@ class Upkeep:
         self._database.dispose()
 
     def _run(self) -> None:
+        """Keep up.  An unexpected error ends the worker: without this thread its device would count as silent, and lost
+        messages would stay lost, while it went on with the jobs that it hears of."""
+        try:
+            self._keep_up()
+        except Exception:  # noqa: BLE001 (it is logged, and the process ends)
+            _log.critical("unexpected error: ending, to be started again", exc_info=True)
+            os._exit(os.EX_TEMPFAIL)
+
+    def _keep_up(self) -> None:
         while True:
             try:
                 self._sign_of_life()
