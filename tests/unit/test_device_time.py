@@ -123,7 +123,7 @@ def _mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     def window(handle: Any, address: int, size: int) -> torch.Tensor:
         return torch.frombuffer((ctypes.c_ubyte * min(size, 512)).from_address(address), dtype=torch.uint8)
 
-    monkeypatch.setattr(ProcessHandle, "window", window)
+    monkeypatch.setattr(ProcessHandle, "mapped", window)
 
 
 class Contest:

@@ -52,7 +52,7 @@ def expected(session: Session, calls: int, addresses: list[int]) -> list[list[in
     found = []
     for index, address in enumerate(addresses):
         here = range(address, address + layout.size_of(leaves[index % len(leaves)])) if address else []
-        shown = [session.handle.window(at, 1) for at in here]
+        shown = [session.handle.mapped(at, 1) for at in here]
         if any(byte is None for byte in shown):
             raise ValueError(address)
         found.append([int(byte) for byte in shown if byte is not None] if address else slots[index])

@@ -62,7 +62,7 @@ class FakeProcessHandle:
         self.forgotten.append(session)
         return int(self._gives_back), 0
 
-    def close_windows(self) -> None:
+    def unmap_segments(self) -> None:
         self.windows = 0
 
     def rest(self) -> None:

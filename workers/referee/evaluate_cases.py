@@ -192,13 +192,13 @@ def _decisive_ablation(found: Sequence[Evaluation]) -> Ablation | None:
     return next(against, seen[0] if seen else None)
 
 
-def _testimony(words: Sequence[Testimony]) -> Testimony:
+def _testimony(found: Sequence[Testimony]) -> Testimony:
     return Testimony(
-        launches=sum(each.launches for each in words),
-        launches_alone=sum(each.launches_alone for each in words),
-        output_types=tuple(dict.fromkeys(name for each in words for name in each.output_types)),
-        stdout="".join(dict.fromkeys(each.stdout for each in words)),
-        libraries=tuple(dict.fromkeys(name for each in words for name in each.libraries)),
+        launches=sum(each.launches for each in found),
+        launches_alone=sum(each.launches_alone for each in found),
+        output_types=tuple(dict.fromkeys(name for each in found for name in each.output_types)),
+        stdout="".join(dict.fromkeys(each.stdout for each in found)),
+        libraries=tuple(dict.fromkeys(name for each in found for name in each.libraries)),
     )
 
 

@@ -308,7 +308,7 @@ class Draws:
             return
         with reference_side():
             self.reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
-        self.reference.handle.close_windows()  # a mapping keeps its memory
+        self.reference.handle.unmap_segments()  # a mapping keeps its memory
         self.gave_back = True
 
     def _next_seed(self) -> bytes:

@@ -203,12 +203,12 @@ class ProcessHandle:
         self.mailbox[control_channel.NOTES_AT : control_channel.NOTES_AT + len(notes)] = notes
         self.ask(Command.LOAD, timeout_s, a=len(source), b=len(notes), fd=self._mailbox_fd)
 
-    def open_window(self, address: int, timeout_s: float) -> None:
+    def map_segment(self, address: int, timeout_s: float) -> None:
         """Map the piece of the process's device memory around `address`, unless it is mapped.
 
         The process reports base and size.  A false report shows other bytes of the same process, which then are its
         answer.  Raises ValueError if nothing can be mapped."""
-        if self.window(address, 1) is not None:
+        if self.mapped(address, 1) is not None:
             return
         with self.lock:
             self.post(Command.SEGMENT, 0, address, 0, 0)
@@ -226,12 +226,12 @@ class ProcessHandle:
         finally:
             os.close(fd)
 
-    def window(self, address: int, size: int) -> torch.Tensor | None:
+    def mapped(self, address: int, size: int) -> torch.Tensor | None:
         """The process's memory from `address` on, contiguous, at most `size` bytes; None if it is not mapped."""
         return self._mapped.at(address, size)
 
-    def close_windows(self) -> None:
-        """Unmap everything that `open_window` mapped."""
+    def unmap_segments(self) -> None:
+        """Unmap everything that `map_segment` mapped."""
         self._mapped.clear()
 
     def rest(self) -> None:
@@ -243,4 +243,4 @@ class ProcessHandle:
         self.process.kill(wait_s=wait_s)
         os.close(self._mailbox_fd)
         self.mailbox.close()
-        self.close_windows()
+        self.unmap_segments()

@@ -207,7 +207,7 @@ class Session:
         with self.handle.lock:
             given_back, _ = self.ask(Command.RELEASE, timeout_s)
             if given_back:
-                self.handle.close_windows()
+                self.handle.unmap_segments()
 
 
 def _runs(handle: ProcessHandle, addresses: list[int], size: int) -> Iterator[tuple[int, int, torch.Tensor | None]]:
@@ -216,7 +216,7 @@ def _runs(handle: ProcessHandle, addresses: list[int], size: int) -> Iterator[tu
     begin = 0
     while begin < len(addresses):
         address, end, step = addresses[begin], *_equally_spaced(addresses, begin)
-        shown = handle.window(address, MAX_SEGMENT_BYTES) if address and end - begin >= SHORTEST_RUN else None
+        shown = handle.mapped(address, MAX_SEGMENT_BYTES) if address and end - begin >= SHORTEST_RUN else None
         if shown is not None:
             end = min(end, begin + max(1, (len(shown) - size) // step + 1))
         if shown is not None and end - begin >= SHORTEST_RUN:
@@ -241,7 +241,7 @@ def _pieces(handle: ProcessHandle, target: torch.Tensor, address: int) -> list[S
     """Pairs of target and source memory that copy the process's content from `address` on into `target`."""
     pieces, done = [], 0
     while done < len(target):
-        source = handle.window(address + done, len(target) - done)
+        source = handle.mapped(address + done, len(target) - done)
         if source is None:
             raise ValueError(f"an output lies at {address + done:#x}, where nothing was shared")
         pieces.append((target[done : done + len(source)], source))

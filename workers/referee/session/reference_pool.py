@@ -168,10 +168,10 @@ class References:
             if not handle.lock.acquire(blocking=False):
                 continue  # the thread that is asking it sees its end
             try:
-                there = handle.process.is_running
+                is_running = handle.process.is_running
             finally:
                 handle.lock.release()
-            if not there:
+            if not is_running:
                 self._drop(handle)
 
     def _drop(self, handle: ProcessHandle) -> None:

@@ -45,7 +45,7 @@ class WarmPool:
         self._ready: queue.Queue[ProcessHandle | Exception] = queue.Queue()
         self._wanted = threading.Semaphore(spares)
         self._context = threading.Semaphore(CONTEXTS)
-        self._served: queue.Queue[ProcessHandle | None] = queue.Queue()
+        self._killed: queue.Queue[ProcessHandle | None] = queue.Queue()
         self._unreaped = 0
         self._over = threading.Event()
         self._changing = threading.Lock()
@@ -83,8 +83,8 @@ class WarmPool:
             over = self._over.is_set()
             if not over:
                 self._unreaped += 1
-                self._served.put(handle)
-        if over:  # the burying thread is gone
+                self._killed.put(handle)
+        if over:  # the reaping thread has ended
             handle.close()
 
     def _prepare_forever(self) -> None:
@@ -109,7 +109,7 @@ class WarmPool:
                 break
             try:
                 handle = self._spawn()
-            except (ZygoteError, OSError) as error:  # an ended thread would mean one process fewer for ever
+            except (ZygoteError, OSError) as error:  # without this thread the pool would keep one process fewer
                 reason = error
                 continue
             try:
@@ -125,33 +125,33 @@ class WarmPool:
 
     def _reap(self) -> None:
         """Tear down all killed processes together: they die side by side, and wait for the device once."""
-        while dead := self._dead():
+        while killed := self._next_killed():
             until = time.monotonic() + END_TIMEOUT_S
-            for handle in dead:
+            for handle in killed:
                 handle.process.kill(wait_s=max(0.0, until - time.monotonic()))
             with self._device_lock.shared():  # unmapping memory stops the device for a moment
-                for handle in dead:
+                for handle in killed:
                     self._device_lock.step_aside()
                     handle.close()
             with self._changing:
-                self._unreaped -= len(dead)
+                self._unreaped -= len(killed)
 
-    def _dead(self) -> list[ProcessHandle]:
+    def _next_killed(self) -> list[ProcessHandle]:
         """Killed processes, at least one; none after the end."""
-        dead: list[ProcessHandle] = []
-        while not dead or not self._served.empty():
-            handle = self._served.get()
+        killed: list[ProcessHandle] = []
+        while not killed or not self._killed.empty():
+            handle = self._killed.get()
             if handle is None:
-                self._served.put(None)  # ends the next call; the processes before it are torn down first
+                self._killed.put(None)  # ends the next call; the processes before it are torn down first
                 break
-            dead.append(handle)
-        return dead
+            killed.append(handle)
+        return killed
 
     def close(self) -> None:
         """End all warm processes.  One that is being prepared dies with the zygote."""
         with self._changing:
             self._over.set()
-            self._served.put(None)
+            self._killed.put(None)
         for _ in self._threads:
             self._wanted.release()
         while not self._ready.empty():

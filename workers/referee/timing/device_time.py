@@ -173,7 +173,7 @@ def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
     with runner.device_lock.shared():
         batch = replace(runner.draw(max(each.most for each in graphs.values())), at=0)
         runner.candidate.ask(Command.ABLATE, runner.time_limit_s(runner.candidate, 1), a=AblationMode.HONEST)
-    runner.candidate.handle.close_windows()
+    runner.candidate.handle.unmap_segments()
     delivering = Delivering.CAPTURE
     addresses = _capture(runner, runner.candidate, batch, graphs[CANDIDATE], delivering)
     with runner.device_lock.shared():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,11 +90,4 @@ def middle(values: Sequence[float]) -> Interval:
         raise ValueError(f"expected at least {LEAST_VALUES} values, got {len(values)}")
     ordered = sorted(values)
     below = math.floor((len(ordered) - TWO_SIDED_95 * math.sqrt(len(ordered))) / 2)
-    return Interval(centre=median(ordered), low=ordered[below], high=ordered[-1 - below])
-
-
-def median(values: Sequence[float]) -> float:
-    """Median; the mean of the two middle values where their number is even."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return Interval(centre=statistics.median(ordered), low=ordered[below], high=ordered[-1 - below])

@@ -83,8 +83,8 @@ def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> 
             while at < end:
                 runner.step_aside()
                 with session.handle.lock:
-                    session.handle.open_window(at, runner.time_limit_s(session, 1))
-                    shown = session.handle.window(at, end - at)
+                    session.handle.map_segment(at, runner.time_limit_s(session, 1))
+                    shown = session.handle.mapped(at, end - at)
                 at += len(shown) if shown is not None else end
     except FailedError:  # memory that cannot be shared: a candidate's own allocation
         return False

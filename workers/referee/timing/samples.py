@@ -15,6 +15,7 @@ The fastest third of each side's blocks gives the time of a call (estimators.py)
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -144,7 +145,7 @@ class Measurements:
         """Median time that the device takes to become idle before blocks of the reference; 0 if not measured."""
         found = [block.before_us for group in self.groups for block in group if block.side == REFERENCE]
         known = [each for each in found if each is not None]
-        return estimators.median(known) if known else 0.0
+        return statistics.median(known) if known else 0.0
 
     @property
     def settled_us(self) -> float:
@@ -187,7 +188,7 @@ class Measurements:
     @property
     def disturbed(self) -> bool:
         """True if another program used the device, by this round's canaries or the device's answers."""
-        busy = estimators.median(self._reference_settled_us or [0.0]) > BUSY_US
+        busy = statistics.median(self._reference_settled_us or [0.0]) > BUSY_US
         return busy or not all(map(self.health.is_undisturbed, self.canary_us[-2:]))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from app.domain.evaluation import Canary, Timing
 from workers.referee.timing import estimators
@@ -91,7 +92,7 @@ def _widened(measurements: Measurements, found: estimators.Interval) -> estimato
     and the hand-over, which cancels as far as both sides' blocks last equally long.  The shorter side's hand-over is
     subtracted from both, so the other side may be faster than it seems by the difference."""
     walls = [
-        estimators.median([block.wall_us for group in measurements.groups for block in group if block.side == side])
+        statistics.median([block.wall_us for group in measurements.groups for block in group if block.side == side])
         for side in SIDES
     ]
     shares = [handover_share(measurements, wall) for wall in walls]
@@ -130,7 +131,7 @@ def timing(measurements: Measurements, reason: str, floor_us: float) -> Timing:
         calls_per_side=sum(block.calls for block in timed),
         handover_us=measurements.handover_us(REFERENCE),
         candidate_handover_us=measurements.handover_us(CANDIDATE),
-        claimed_us=estimators.median(claimed),
+        claimed_us=statistics.median(claimed),
         floor_us=floor_us,
         stop_reason=reason,
         blocks=(*measurements.handovers, *blocks),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -166,7 +167,7 @@ def _idle(measurements: Measurements, runner: CallRunner, batch: Batch) -> _Idle
         times = runner.run_reference(batch, 0, 0)
         settled.append((times.settled_ns or 0) / 1000)
         before.append((times.before_ns or 0) / 1000)
-    return _Idle(estimators.median(settled), estimators.median(before))
+    return _Idle(statistics.median(settled), statistics.median(before))
 
 
 def _timed_block(times: Times, idle: _Idle, calls: int) -> TimedBlock:
@@ -178,7 +179,7 @@ def _timed_block(times: Times, idle: _Idle, calls: int) -> TimedBlock:
 def _summed(measurements: Measurements, found: list[TimedBlock]) -> UnpairedTime:
     """The time of a call.  Without a reference to compare with, it includes the whole possible error of the
     hand-over."""
-    wall_us = estimators.median([block.wall_us for block in found])
+    wall_us = statistics.median([block.wall_us for block in found])
     off = math.hypot(stopping.process_off(wall_us), stopping.handover_share(measurements, wall_us))
     interval = estimators.widened(estimators.undisturbed([block.call_us(measurements) for block in found]), off)
     return UnpairedTime(math.exp(interval.centre), math.exp(interval.low), math.exp(interval.high))
