@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from app.domain import tokenizer
@@ -153,8 +153,8 @@ class Search:
         self._signed: list[tuple[Hashable, Hashable, int]] = []
         """Key, dialogue, signature."""
         self._bands_alike = 2 if jaccard >= TWO_BANDS_FROM else 1
-        self._bands: list[dict[bytes, list[int]]] = [{} for _ in range(BINS // BAND_BINS)]
-        """For each band: its bytes → indices in `_signed`."""
+        self._bands: list[dict[bytes, int | list[int]]] = [{} for _ in range(BINS // BAND_BINS)]
+        """For each band: its bytes → index in `_signed`, or indices where several share the band."""
 
     def add(self, member: Member) -> Duplicate | None:
         """Reason for dropping this one; None if it stays."""
@@ -163,19 +163,9 @@ class Search:
             if (rule, key) in self._seen:
                 return Duplicate(of=self._seen[rule, key], rule=rule)
         if self._level is Similarity.MINHASH and member.signature:
-            bands = _BANDS.unpack(member.signature)
-            buckets = list(map(dict.get, self._bands, bands))
-            number = _number(member.signature)
-            duplicate = self._near(number, member.dialogue, buckets)
+            duplicate = self._add_signature(member)
             if duplicate is not None:
                 return duplicate
-            place = len(self._signed)
-            self._signed.append((member.key, member.dialogue, number))
-            for known, band, bucket in zip(self._bands, bands, buckets, strict=True):
-                if bucket is None:
-                    known[band] = [place]
-                else:
-                    bucket.append(place)
         for own in keys:
             self._seen[own] = member.key
         return None
@@ -188,8 +178,32 @@ class Search:
         keys.append(("normalised", member.normalised))
         return keys if self._level is Similarity.NORMALISED else [*keys, ("renamed", member.renamed)]
 
-    def _near(self, number: int, dialogue: Hashable, buckets: list[list[int] | None]) -> Duplicate | None:
-        for place, bands in Counter(chain.from_iterable(filter(None, buckets))).items():
+    def _add_signature(self, member: Member) -> Duplicate | None:
+        """Nearly every band is of one solution alone: all are looked up and taken in one call."""
+        bands, place = _BANDS.unpack(member.signature), len(self._signed)
+        found = list(map(dict.setdefault, self._bands, bands, repeat(place)))
+        number = _number(member.signature)
+        if found.count(place) < len(found):
+            duplicate = self._near(number, member.dialogue, [one for one in found if one != place])
+            for known, band, one in zip(self._bands, bands, found, strict=True):
+                if duplicate is not None:
+                    if one == place:
+                        del known[band]
+                elif isinstance(one, list):
+                    one.append(place)
+                elif one != place:
+                    known[band] = [one, place]
+            if duplicate is not None:
+                return duplicate
+        self._signed.append((member.key, member.dialogue, number))
+        return None
+
+    def _near(self, number: int, dialogue: Hashable, known: list[int | list[int]]) -> Duplicate | None:
+        """The near-duplicate among the solutions that share a band; `known`: their indices, for each shared band."""
+        if len(known) < self._bands_alike:
+            return None
+        indices = chain.from_iterable(one if isinstance(one, list) else (one,) for one in known)
+        for place, bands in Counter(indices).items():
             if bands < self._bands_alike:
                 continue
             key, of, other = self._signed[place]

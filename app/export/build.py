@@ -326,7 +326,7 @@ def _select(
     number = seen = planned = 0
     for table in problem_chunks.chunks(attempts(connection, draft, chosen, only)):
         chunk = chosen.chunk(table)
-        decided.add(chunk.decisions.filter(pc.field("stage") != funnel_stages.WHERE))
+        decided.add(chunk.decisions)
         seen += len(table)
         progress("selecting", seen, total)
         waiting.append(chunk.plan)
@@ -354,7 +354,8 @@ class _Decisions:
         self._files = 0
 
     def add(self, decisions: pa.Table) -> None:
-        self._waiting.append(decisions)
+        kept = pc.not_equal(decisions.column("stage"), funnel_stages.WHERE)
+        self._waiting.append(decisions.filter(kept))
         if sum(map(len, self._waiting)) >= DECISION_ROWS:
             self.write()
 

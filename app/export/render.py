@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,7 @@ class Renderer:
         rejected = list(self._facts(plan, "rejected_")) if self.job.kind is Kind.PAIRS else [None] * len(plan)
         candidates = plan.column("candidate_id").to_pylist()
         worse = plan.column("rejected_candidate_id").to_pylist()
-        extras = map(_extra, *(_plain(plan, name) for name in Extra._fields))
+        extras = _extras(plan)
         splits = plan.column("split").to_pylist()
         places = plan.column("index").to_pylist()
         rows = zip(self._facts(plan, ""), candidates, rejected, worse, extras, splits, places, strict=True)
@@ -223,7 +224,8 @@ class Renderer:
         problems = [self.problems[problem_id] for problem_id in columns["problem_id"]]
         runs = [self.runs.get(run_id, _NO_RUN) for run_id in columns["run_id"]]
         by_name = columns | _of_problems(problems) | _of_runs(runs)
-        return map(EvaluationFacts, *(by_name[name] for name in EvaluationFacts._fields))
+        values = zip(*(by_name[name] for name in EvaluationFacts._fields), strict=True)
+        return map(partial(tuple.__new__, EvaluationFacts), values)  # a third of the time of calling the class
 
 
 _NO_RUN = Run(None, None, None)  # type: ignore[arg-type]  # of a candidate that came alone
@@ -238,9 +240,11 @@ def _of_runs(runs: list[Run]) -> dict[str, list[Any]]:
     return dict(zip(("run", "model", "model_licence"), map(list, zip(*runs, strict=True)), strict=True))
 
 
-def _plain(plan: pa.Table, name: str) -> Iterable[Any]:
-    column = plan.column(name)
-    return repeat(None, len(column)) if column.null_count == len(column) else column.to_pylist()
+def _extras(plan: pa.Table) -> Iterable[Extra]:
+    columns = [plan.column(name) for name in Extra._fields]
+    if all(column.null_count == len(column) for column in columns):
+        return repeat(Extra(), len(plan))
+    return map(_extra, *(column.to_pylist() for column in columns))
 
 
 def _extra(*values: Any) -> Extra:

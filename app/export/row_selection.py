@@ -48,6 +48,7 @@ from app.export.plan_tables import (
     attempts_of,
     beside_column,
     member,
+    with_history,
 )
 from app.export.turn_credits import Book, credits_of
 from app.store.export_attempts import PASSED
@@ -206,8 +207,8 @@ class Selector:
         if self.spec.prs is None:
             return survivors
         alive = {one.place for one in survivors}
-        kept = (one for turns in dialogues for one in turns if sampling.survives_prs(one, self.spec, turns))
-        return [one for one in kept if one.place in alive]
+        told = ((one, turns) for turns in dialogues for one in turns if one.place in alive)
+        return [one for one, turns in told if sampling.survives_prs(one, self.spec, turns)]
 
     @property
     def _context(self) -> str:
@@ -272,7 +273,7 @@ class Selector:
         if self.kind is Kind.TRAJECTORY:
             decisions.drop((one for row in rows for one in earlier[row.place]), CHOICE, "an earlier turn of a row")
         picks = self._rows(attempts, rows, earlier, fit, decisions)
-        return self._with_history(picks, dialogues) if self.kind.shows_history else picks
+        return with_history(picks, dialogues, self._learns) if self.kind.shows_history else picks
 
     def _rows(
         self,
@@ -297,17 +298,6 @@ class Selector:
                 return [Pick(one, extra=Extra(train=numbers([*earlier[one.place], one]))) for one in rows]
             case _:
                 return [Pick(one) for one in rows]
-
-    def _with_history(self, picks: list[Pick], dialogues: list[list[Attempt]]) -> list[Pick]:
-        """The rows with the earlier turns that they show."""
-        history = {one.place: turns[:number] for turns in dialogues for number, one in enumerate(turns)}
-        found = []
-        for pick in picks:
-            before = history[pick.attempt.place]
-            learnt = set(pick.extra.train or ()) if self._learns is not Learns.EVERY else {one.turn for one in before}
-            roles = (("trained" if one.turn in learnt else "context", one) for one in before)
-            found.append(pick._replace(beside=(*pick.beside, *roles)) if before else pick)
-        return found
 
     def _pairs(self, attempts: list[Attempt], chosen: list[Attempt], decisions: Decisions) -> list[Pick]:
         usable = [one for one in attempts if one.stage not in self._refused and one.teachable]

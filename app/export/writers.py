@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ class ParquetTable:
                 raise ValueError(f"{self.path.name}: expected columns {self.schema.names}, got {order}")
             self._order = self._order or order
             row = {name: row[name] for name in self._order}
-        written = {name: self._messages.written(row[name]) for name in self._dialogues}
+        written = {name: self._messages.written(name, row[name]) for name in self._dialogues}
         row_sha256 = hashlib.sha256(canonical(row | written)).hexdigest()
         self._content.update(row_sha256.encode())
         self._waiting.append(row)
@@ -103,11 +104,10 @@ class ParquetTable:
         columns = []
         by_name = dict(zip(self._order, zip(*map(dict.values, self._waiting), strict=True), strict=True))
         for name, kind in zip(self.schema.names, self.schema.types, strict=True):
-            values = by_name[name]
             if name in self._dialogues:
-                column, plain_bytes = self._messages.column(values)
+                column, plain_bytes = self._messages.column(name)
             else:
-                column = pa.array(values, kind)
+                column = pa.array(by_name[name], kind)
                 plain_bytes = column.nbytes
             columns.append(column)
             self.memory_bytes += plain_bytes
@@ -128,13 +128,23 @@ class _Messages:
         self._content_of = array("i")
         self._roles: dict[str, int] = {}
         self._contents: dict[str, int] = {}
+        self._shown: defaultdict[str, array[int]] = defaultdict(lambda: array("i"))
+        """Column → numbers of the messages of its rows."""
+        self._ends: defaultdict[str, array[int]] = defaultdict(lambda: array("i", [0]))
+        """Column → index in `_shown` behind each row's messages."""
 
-    def written(self, dialogue: list[dict[str, str]]) -> list[msgspec.Raw]:
-        """Each as JSON."""
-        numbers = list(map(self._numbers.get, map(id, dialogue)))
-        if None in numbers:
-            numbers = [self._number(message) for message in dialogue]
-        return list(map(self._json.__getitem__, numbers))  # type: ignore[arg-type]  # None is in it no more
+    def written(self, column: str, dialogue: list[dict[str, str]]) -> list[msgspec.Raw]:
+        """The messages of the next row of a column, each as JSON."""
+        found = list(map(self._numbers.get, map(id, dialogue)))
+        if None in found:
+            known = zip(found, dialogue, strict=True)
+            numbers = [self._number(message) if number is None else number for number, message in known]
+        else:
+            numbers = found  # type: ignore[assignment]  # no None is in it
+        shown = self._shown[column]
+        shown.extend(numbers)
+        self._ends[column].append(len(shown))
+        return list(map(self._json.__getitem__, numbers))
 
     def _number(self, message: dict[str, str]) -> int:
         number = self._numbers.setdefault(id(message), len(self._json))
@@ -144,12 +154,9 @@ class _Messages:
             self._content_of.append(self._contents.setdefault(message["content"], len(self._contents)))
         return number
 
-    def column(self, dialogues: Iterable[list[dict[str, str]]]) -> tuple[pa.Array, int]:
-        """Column of dialogues that were written before; and its bytes if every text stood where it is shown."""
-        offsets, shown = array("i", [0]), array("i")
-        for dialogue in dialogues:
-            shown.extend(map(self._numbers.__getitem__, map(id, dialogue)))
-            offsets.append(len(shown))
+    def column(self, name: str) -> tuple[pa.Array, int]:
+        """The rows of a column; and its bytes if every text stood where it is shown."""
+        offsets, shown = self._ends[name], self._shown[name]
         parts, plain_bytes = [], 4 * len(offsets)
         for texts, each in ((self._roles, self._role_of), (self._contents, self._content_of)):
             distinct, places = pa.array(texts, pa.string()), _integers(each).take(_integers(shown))
