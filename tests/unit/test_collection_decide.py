@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +17,9 @@ from app.domain.collection.call import End
 from app.domain.collection.decide import decide
 from app.domain.collection.draws import draws
 from app.domain.collection.ends import StopReason
-from app.domain.collection.lines import Stops
+from app.domain.collection.lines import Setting, Stops
 from app.domain.collection.spec import Spec
-from app.domain.collection.strategies import STRATEGIES
+from app.domain.collection.strategies import STRATEGIES, islands
 from app.domain.collection.strategies.adaptive import Adaptive
 from app.domain.collection.strategies.windowed import Options as WindowOptions
 from app.domain.collection.strategies.windowed import consecutive, top
@@ -228,6 +229,32 @@ def test_windowed_begins_every_iteration_with_its_window() -> None:
         ("0.0", "0.1"),
     ]
     assert len(tree) == 6
+
+
+def choices(attempts: list[Node]) -> set[str]:
+    """Models that islands chooses after these attempts, whatever the draw."""
+    spec = specification("islands")
+    setting = Setting(draws=DRAWS, stops=spec.stops, context=spec.context, endpoints=spec.models)
+    return {islands.choose_model(attempts, str(key), spec.strategy_options, setting) for key in range(100, 120)}
+
+
+def tried(endpoint: str, count: int, first: int, **facts: Any) -> list[Node]:
+    result = AttemptResult(status="passed", correct=True, label="clean", ci_low=1.0, **facts)
+    return [Node(key=str(first + at), endpoint=endpoint, outcome=result) for at in range(count)]
+
+
+def test_a_cost_that_is_not_known_does_not_decide_for_a_model() -> None:
+    """Half of the tries each, the same gain: the model without a price is not a million times the better one."""
+    for number in (10, 11):
+        attempts = [*tried("a", number, 0, cost_usd=0.01), *tried("b", 21 - number, 50)]
+        assert choices(attempts) == {"a" if number == 10 else "b"}
+
+
+def test_faults_of_an_endpoint_say_nothing_of_its_model() -> None:
+    fault = AttemptResult(fault=StopReason.ENDPOINT_ERROR)
+    faults = [Node(key=str(90 + at), endpoint="b", outcome=fault) for at in range(4)]
+    good = [*tried("a", 10, 0, cost_usd=0.01), *tried("b", 4, 50, cost_usd=0.01)]
+    assert choices([*good, *faults]) == {"b"}  # 4 successes and 4 faults beside 10 successes
 
 
 def test_a_fault_is_in_no_adaptive_pool() -> None:

@@ -15,7 +15,7 @@ from app.domain.collection import lines
 from app.domain.collection.ends import FAULTS, StopReason
 from app.domain.collection.lines import Setting
 from app.domain.collection.strategies.base import at_least
-from app.domain.collection.tree import WAIT, Decision, Generate, Node, Stop, Tree, best, quality
+from app.domain.collection.tree import WAIT, AttemptResult, Decision, Generate, Node, Stop, Tree, best, quality
 
 EXPLORE, EXPLOIT = 0.2, 0.7
 """Shares of parents drawn from all cells alike, and by rank; the rest is the best attempt."""
@@ -134,33 +134,41 @@ def archive(nodes: Sequence[Node]) -> list[Node]:
 
 
 def choose_model(seen: Sequence[Node], key: str, options: Options, setting: Setting) -> str:
-    """The endpoint with the greatest upper confidence bound of its gain for its cost; each one is tried once first."""
+    """The endpoint with the greatest upper confidence bound of its gain for its cost; each one is tried once first.
+
+    A fault is a try that says nothing of the model.  A cost that is not known is stored as 0 and taken as the usual."""
     if len(setting.endpoints) == 1:
         return setting.endpoints[0]
     done = {name: [node for node in seen if node.endpoint == name] for name in setting.endpoints}
     untried = [name for name in setting.endpoints if not done[name]]
     if untried:
         return untried[setting.draws.index(key, "model", len(untried))]
-    costs = {
-        name: sum(node.outcome.cost_usd for node in nodes if node.outcome) / len(nodes) for name, nodes in done.items()
-    }
-    usual = sum(costs.values()) / len(costs)
+    judged = {name: [each for each in map(_judged, nodes) if each is not None] for name, nodes in done.items()}
+    costs = {name: _mean([each.cost_usd for each in results]) for name, results in judged.items()}
+    usual = _mean([cost for cost in costs.values() if cost])
 
     def bound(name: str) -> float:
-        nodes = done[name]
-        gain = sum(_gain(node) for node in nodes) / len(nodes)
-        cost = (costs[name] / usual) ** options.cost_weight if usual else 1.0
-        return gain / max(cost, 1e-6) + math.sqrt(2 * math.log(len(seen)) / len(nodes))
+        gain = _mean([_gain(each) for each in judged[name]])
+        cost = (costs[name] / usual) ** options.cost_weight if costs[name] else 1.0
+        return gain / cost + math.sqrt(2 * math.log(len(seen)) / len(done[name]))
 
     return max(setting.endpoints, key=lambda name: (bound(name), -setting.endpoints.index(name)))
 
 
-def _gain(node: Node) -> float:
+def _judged(node: Node) -> AttemptResult | None:
+    """The result of an attempt without a fault."""
+    return node.outcome if node.outcome is not None and node.outcome.fault is None else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _gain(result: AttemptResult) -> float:
     """0 for a failure, ½ for a solution, up to 1 with its speedup."""
-    outcome = node.outcome
-    if outcome is None or not outcome.solved:
+    if not result.solved:
         return 0.0
-    return 0.5 + 0.5 * min(1.0, max(0.0, math.log2(max(outcome.ci_low or 1.0, 1.0)) / 3))
+    return 0.5 + 0.5 * min(1.0, max(0.0, math.log2(max(result.ci_low or 1.0, 1.0)) / 3))
 
 
 def _visible(number: int, seen: Sequence[Node], options: Options) -> list[Node]:
