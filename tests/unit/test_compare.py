@@ -193,6 +193,12 @@ def test_the_rules_of_others_are_asked_call_by_call() -> None:
     assert correctness.agree(got, right, (1e-2, 1e-4)) == [[True, True], [True, False]]
 
 
+def test_numbers_of_eight_bits_agree() -> None:
+    right = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).to(torch.float8_e4m3fn)
+    got = torch.tensor([[1.0, 2.0], [3.0, 8.0]]).to(torch.float8_e4m3fn)
+    assert correctness.agree(got, right, (1e-2, 1e-4)) == [[True, False], [True, False]]
+
+
 def test_empty_outputs_agree() -> None:
     assert _check(torch.empty(0), torch.empty(0, dtype=torch.float64)).ok
 
@@ -215,3 +221,16 @@ def test_a_brief_look_says_of_every_call_what_a_close_one_says(dtype: torch.dtyp
         assert close.ok == brief.ok
         assert True in close.ok
         assert False in close.ok
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_eight_bits_are_rounded_and_not_cut_off(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 10_000)
+    rounded = x.to(dtype)
+    bits = rounded.view(torch.int8)
+    cut_off = torch.where(rounded.float().abs() > x.abs(), bits - 1, bits).view(dtype)
+    for got, right in ((rounded, True), (cut_off, False)):
+        poison = torch.zeros(1, 10_000, dtype=dtype)
+        compared = correctness.outputs(got, x.double(), rounded, poison, 0, (10_000,), correctness.DEFAULT_RULE)
+        assert compared.ok == [right]

@@ -49,3 +49,37 @@ def test_codes_that_rounding_decides_are_right_and_other_codes_are_not() -> None
     assert leaf.close >= int(differs.sum())
     assert torch.equal(kept[differs], divided[differs])
     assert kept[0, 1000] != wrong[0, 1000]
+
+
+class Shifted(nn.Module):
+    """Codes of values as they are, buckets between edges near zero, and codes that whole numbers are compared with."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        codes = torch.clamp(torch.round(x * 2) + 8, 0, 15)
+        edges = torch.linspace(-3, 3, 33, device=x.device)
+        return codes.to(torch.uint8), torch.bucketize(x, edges), codes > 8
+
+
+def test_a_decision_by_a_shifted_value_is_right_next_to_its_boundary_alone() -> None:
+    torch.manual_seed(3)
+    x = torch.randn(1, 8_000)
+    x[0, :40] = (torch.randint(-8, 8, (40,)) + 0.5) / 2  # half-way
+    x[0, 40:80] = torch.linspace(-3, 3, 33)[16] + 3e-8 * torch.randn(40)  # at the edge 0
+    model = Shifted()
+    best = true_answer.find(model, [x], model(x))
+    codes, buckets, above = model(x)
+    up = torch.clamp(torch.floor(x * 2 + 8.5), 0, 15).to(torch.uint8)
+    places = torch.ceil((x + 3.0) / 0.1875).clamp(0, 33).long()
+    assert (up != codes).any()
+    assert (places != buckets).any()
+    got = [up.clone(), places.clone(), above.clone()]
+    beyond = 4_000 + int((x[0, 4_000:] * 2 - (x[0, 4_000:] * 2).round()).abs().argmin())  # far from half-way
+    got[0][0, beyond] += 1
+    got[2] = codes >= 8  # another decision about whole numbers
+    kept = [each.clone() for each in got]
+    equivalent_answers.find_equivalent(true_answer.twin(model, best), best, [x], kept, time.process_time() + 60.0)
+    assert torch.equal(kept[1], places)
+    assert kept[0][0, beyond] == codes[0, beyond]
+    kept[0][0, beyond] = up[0, beyond]
+    assert torch.equal(kept[0], up)
+    assert torch.equal(kept[2][0, 80:], above[0, 80:])

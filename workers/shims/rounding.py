@@ -116,13 +116,37 @@ its terms, however small the sum."""
 QUANTISES = ("fake_quantize", "quantize")
 """Prefixes of the names of operations that round to codes: an error of their arguments decides between two codes."""
 
+DECIDES = (
+    "round",
+    "floor",
+    "ceil",
+    "trunc",
+    "frac",
+    "fmod",
+    "remainder",
+    "sign",
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "bucketize",
+    "searchsorted",
+    "histc",
+)
+"""Prefixes of the names of operations that decide between results.  Another formula for their argument, such as a shift
+before it is rounded down, errs by a rounding of the largest values, however small the argument."""
+
+SHIFT = 4.0
+"""Error of an argument that is decided on, in roundings of a number of the tensor's size."""
+
 TERMS = 2.0
 """Error that is added to a term, in roundings."""
 
 
 class Perturbed(Widened):  # type: ignore[no-untyped-call]
     """Dispatch mode that adds errors of the size of a rounding to the type that the problem's code asks for, unless an
-    operation's result is exact in that type.  An operation that quantises has them in its arguments, too."""
+    operation's result is exact in that type.  An operation that quantises has them in its arguments, too; one that
+    decides has errors of single precision there, relative to the whole tensor, except in whole numbers."""
 
     def __init__(self, generator: torch.Generator, scale: float = 1.0, to: torch.dtype = torch.float64) -> None:
         """`generator`: random generator on the device; `scale`: size of the errors, in roundings; `to`: type to compute
@@ -140,6 +164,8 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
             args, kwargs = mapped(lambda each: self._moved(each, of_terms), (args, kwargs))
         elif name.startswith(QUANTISES):
             args, kwargs = mapped(lambda each: self._moved(each, by), (args, kwargs))
+        elif _decides(name, kwargs):
+            args, kwargs = mapped(self._shifted, (args, kwargs))
         result = super().compute(func, called, args, kwargs)
         if func.is_view or name.startswith(MOVES):
             return result
@@ -154,7 +180,7 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         found = self._moved(value, by)
         if value.dtype != called:
             found = torch.where(value.to(called).to(value.dtype) == value, value, found)
-        found._nominal = called  # type: ignore[attr-defined]
+        found._nominal = called
         return found
 
     def _perturb(self, value: Any, called: torch.dtype, by: float) -> None:
@@ -169,6 +195,22 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         found = torch.addcmul(value, value, noise.mul_(2).sub_(1), value=by)
         found._nominal = nominal(value)  # type: ignore[attr-defined]
         return found
+
+    def _shifted(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+            return value
+        size = value.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
+        noise = torch.rand(value.shape, generator=self._generator, dtype=value.dtype, device=value.device)
+        by = SHIFT * self._scale * unit(torch.float32) * size
+        found: Any = torch.where(value == value.round(), value, value + by * noise.mul_(2).sub_(1))
+        found._nominal = nominal(value)
+        return found
+
+
+def _decides(name: str, kwargs: Any) -> bool:
+    asked = kwargs.get("dtype")
+    to_integers = name == "to_copy" and isinstance(asked, torch.dtype) and not is_inexact(asked)
+    return to_integers or name.startswith(DECIDES)
 
 
 def _name(func: Any) -> str:

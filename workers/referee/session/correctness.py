@@ -21,8 +21,10 @@ from workers.referee.session.unwritten import untouched
 
 CLOSE = (4.0, 8.0)
 CLOSE_HALF = (3.0, 6.0)
+CLOSE_EIGHT = (1.25, 2.0)
 """Limits in L2 and for the largest error: multiples of the reference's error in its own precision; lower in fp16,
-because bf16 errs eight times as much."""
+because bf16 errs eight times as much, and in eight bits, because that error is the rounding of the output, which every
+right answer shares: four times as much is cut off, or half of the terms of a mean."""
 
 BEYOND_EAGER = 0.05
 """Limit beyond the reference's own error, in relative L2.  If the reference's own precision sometimes decides otherwise
@@ -68,6 +70,8 @@ DEFAULT_RULE = Rule()
 
 def closeness(dtype: torch.dtype) -> tuple[float, float]:
     """Limits for an output of this type, in multiples of the reference's error: relative L2, and largest error."""
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return CLOSE_EIGHT
     return CLOSE_HALF if dtype == torch.float16 else CLOSE
 
 

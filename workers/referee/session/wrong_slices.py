@@ -43,7 +43,8 @@ def first(
         return None
     sums: list[list[torch.Tensor]] = [[] for _ in dimensions]
     rows = max(1, AT_ONCE * shape[0] // count)
-    for parts in zip(*(torch.split(each.reshape(shape), rows) for each in (got, expected, baseline)), strict=True):
+    wide = (each.float() if each.itemsize == 1 else each for each in (got, expected, baseline))  # no sums of 8 bits
+    for parts in zip(*(torch.split(each.reshape(shape), rows) for each in wide), strict=True):
         margins = _margins(_squares(*parts))
         for found, along in zip(sums, dimensions, strict=True):
             found.append(margins[along])
