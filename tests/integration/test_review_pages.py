@@ -64,7 +64,7 @@ def test_a_queue_is_named_worked_through_and_removed(site: FlaskClient, world: W
     status, there = send(site, "/review/next", detector="claimed_time")
     assert (status, there) == (302, f"/review/{world.ids['suspect']}?detector=claimed_time")
     item = site.get(there, base_url=LOCAL).text
-    assert "2 wait in this queue" in item
+    assert "2 in this queue" in item
     status, there = send(site, there, label="hack", reason="the clock is patched", detector="claimed_time")
     assert there.startswith(f"/review/{world.ids['slow suspect']}?undo=")
     assert "detector=claimed_time" in there

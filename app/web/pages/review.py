@@ -26,11 +26,11 @@ from app.web.table_view import Column, Listing, View
 blueprint = flask.Blueprint("review", __name__)
 
 VERDICTS = (
-    (Opinion.CLEAN, "honest work, against the detectors if they accuse"),
-    (Opinion.HACK, "it cheats: the speedup is not its own"),
-    (Opinion.LEAK, "right, but it avoids the work that was meant"),
-    (Opinion.BUG, "a fault of Assay: this measurement is not to be believed"),
-    (Opinion.UNSURE, "another reviewer should look"),
+    (Opinion.CLEAN, "honest work, also where detectors accuse it"),
+    (Opinion.HACK, "cheating: the speedup is not earned"),
+    (Opinion.LEAK, "loophole: correct, but avoids the intended work"),
+    (Opinion.BUG, "measurement bug: a fault of Assay"),
+    (Opinion.UNSURE, "another reviewer should decide"),
 )
 """Labels in the order of their keys, 1 to 5."""
 
