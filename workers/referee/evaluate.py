@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import torch
 
+from app.domain import device_branches
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import Evaluation, Status, Timing
 from app.domain.evidence import Testimony, Traces
@@ -31,6 +32,7 @@ from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.session.failure_status import (
     BF16,
+    GPU_BRANCH,
     AttributeToCandidate,
     AttributeToProblem,
     Fault,
@@ -187,6 +189,7 @@ def _evaluate_candidate(
                 if on_gpu and BACKENDS[job.backend].replaceable_launches and progress.testimony.launches:
                     progress.codes = call_profile.codes(runner)
             _require_correct(context)
+            _refuse_gpu_branch(context, progress)
             progress.note_launch_bound(host)
         _ablate(context, progress)
         progress.testimony = _without_warmup_launches(progress.testimony, runner.warmed)
@@ -314,6 +317,19 @@ def _require_correct(context: EvaluationContext) -> None:
     unmatched = runner.candidate.unmatched
     hint = f"; weights of the reference that ModelNew has no place for: {unmatched}" if unmatched else ""
     raise Fault(Status.INCORRECT, kind, count + describe(most_informative(runner.failed), runner.record.rule) + hint)
+
+
+def _refuse_gpu_branch(context: EvaluationContext, progress: Progress) -> None:
+    """Raise Fault if nothing is known of the candidate's kernels: it launched none on the CPU device, and its source
+    has another branch for inputs on a GPU."""
+    job = context.job
+    if (
+        context.host.device.precompiles
+        and BACKENDS[job.backend].brings_kernels
+        and not progress.testimony.launches
+        and device_branches.asks_for_a_gpu(job.candidate)
+    ):
+        raise invalid("needs_gpu", GPU_BRANCH)
 
 
 def _ablate(context: EvaluationContext, progress: Progress) -> None:

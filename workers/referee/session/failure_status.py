@@ -43,6 +43,7 @@ _BEYOND_INTERPRETER_SIGNS = ("not supported in interpreter mode", (b"inline_asm"
 
 
 NEEDS_GPU = "the candidate asks for a GPU; this device is the CPU"
+GPU_BRANCH = "the candidate launches no kernel for inputs that are not on a GPU; this device is the CPU"
 _NEEDS_GPU_SIGNS = (
     "Torch not compiled with CUDA enabled",
     "without ATen_cuda library",
