@@ -66,7 +66,16 @@ def test_the_overview_follows_what_is_stored_until_it_is_paused(page: Page, live
 
 def test_a_trajectory_is_walked_with_keys(page: Page, live_site: LiveSite) -> None:
     page.goto(live_site.url + live_site.path("trajectory"))
-    for key, expected in (("j", "turn=1"), ("j", "turn=2"), ("k", "turn=1"), ("7", "tab=timing"), ("d", "tab=diff")):
+    turns = (("j", "turn=1"), ("j", "turn=2"), ("k", "turn=1"))
+    tabs = (
+        ("7", "tab=timing"),
+        ("d", "tab=diff"),
+        ("3", "tab=code"),
+        ("4", "tab=diff"),
+        ("i", "tab=ir"),
+        ("0", "tab=raw"),
+    )
+    for key, expected in (*turns, *tabs):
         page.keyboard.press(key)
         page.wait_for_url(f"**{expected}**")
     page.keyboard.press("?")

@@ -1,10 +1,12 @@
-// Single-key shortcuts: an element with data-key="j" is clicked (a link or button) or focused (a field) by that key.
+// Single-key shortcuts: an element with data-key="j" is clicked (a link or button) or focused (a field) by that key; with
+// data-key="4 d" by either of them.
 // `?` lists them; they can be switched off (WCAG 2.2, 2.1.4).  Every page works without them.
 "use strict";
 
 (() => {
   const STORED = "assay.keys";
   const on = () => { try { return localStorage.getItem(STORED) !== "off"; } catch { return true; } };
+  const keys = (target) => target.dataset.key.split(" ");
   const keyed = () => Array.from(document.querySelectorAll("[data-key]"));
   const typing = (element) => element.closest("textarea, select, [contenteditable], input:not([type=checkbox]):not([type=radio])");
 
@@ -33,7 +35,7 @@
   }
 
   function rowKeys() {
-    if (!document.querySelector("table.list tbody a") || keyed().some((each) => each.dataset.key === "j")) return [];
+    if (!document.querySelector("table.list tbody a") || keyed().some((each) => keys(each).includes("j"))) return [];
     return [["j", "next row of a list"], ["k", "previous row of a list"]].map(([key, keyLabel]) => ({ dataset: { key, keyLabel } }));
   }
 
@@ -43,7 +45,7 @@
     const list = element("dl", "", { class: "pairs" });
     for (const target of [...keyed(), ...rowKeys(), { dataset: { key: "?", keyLabel: "this list" } }]) {
       const term = element("dt");
-      term.append(element("kbd", target.dataset.key));
+      keys(target).forEach((key, place) => term.append(place ? " or " : "", element("kbd", key)));
       list.append(term, element("dd", label(target)));
     }
     const form = element("form", "", { method: "dialog", class: "actions" });
@@ -74,7 +76,7 @@
     if (typing(event.target)) return;
     if (event.key === "?") { event.preventDefault(); help(); return; }
     if (!on()) return;
-    const target = keyed().find((each) => each.dataset.key === event.key && !each.hidden);
+    const target = keyed().find((each) => keys(each).includes(event.key) && !each.hidden);
     if (target) { event.preventDefault(); act(target); return; }
     if ((event.key === "j" || event.key === "k") && row(event.key === "j" ? 1 : -1)) event.preventDefault();
   });
