@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from app.cli import output
-from app.domain.collection.ends import FAULTS
 from app.domain.collection.states import CollectionState
+from app.domain.collection.stop_reasons import FAULTS
 
 
 def short(found: dict[str, Any]) -> str:

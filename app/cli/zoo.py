@@ -12,7 +12,7 @@ from app.cli import errors, output, services, submit_options
 from app.cli.group import Renamed
 from app.client import Client, Submission
 from app.domain import policy as policies
-from app.domain import score, zoo
+from app.domain import zoo, zoo_report
 from app.domain.problem import Problem
 from app.domain.zoo import Case, ZooError, disagreement
 from app.settings import Settings
@@ -110,19 +110,19 @@ def command(
 
 def _evaluated(
     client: Client, worker: services.Worker, chosen: list[Case], device_class: str, policy: str
-) -> score.Score:
+) -> zoo_report.Score:
     """Submit all and take each into account as it comes to its end."""
     submissions = [submit_options.checked(_submission(case, device_class, policy)) for case in chosen]
     handles = client.submit_many(submissions)
     case_of = {handle.job_id: case for handle, case in zip(handles, chosen, strict=True)}
-    found: dict[str, score.ZooResult] = {}
+    found: dict[str, zoo_report.ZooResult] = {}
     with output.progress("evaluating") as bar:
         task = bar.add_task("candidates", total=len(chosen))
         for job_id in submit_options.over(client, list(case_of), worker.check):
             case = case_of[job_id]
-            found[case.name] = score.outcome(case, client.results([job_id])[0], device_class)
+            found[case.name] = zoo_report.outcome(case, client.results([job_id])[0], device_class)
             bar.advance(task)
-    return score.Score(outcomes=tuple(found[case.name] for case in chosen))
+    return zoo_report.Score(outcomes=tuple(found[case.name] for case in chosen))
 
 
 def _submission(case: Case, device_class: str, policy: str) -> Submission:
@@ -141,7 +141,7 @@ def _submission(case: Case, device_class: str, policy: str) -> Submission:
     )
 
 
-def _report(total: score.Score) -> None:
+def _report(total: zoo_report.Score) -> None:
     """The table, the figures, and every candidate that came out otherwise."""
     console = output.out()
     for line in total.lines():
@@ -153,7 +153,7 @@ def _report(total: score.Score) -> None:
     console.print(Text(f"{agreed} of {len(total.outcomes)} as their first lines say"))
 
 
-def _exit_code(total: score.Score) -> int:
-    if any(one.fate == score.FAILED for one in total.outcomes):
+def _exit_code(total: zoo_report.Score) -> int:
+    if any(one.fate == zoo_report.FAILED for one in total.outcomes):
         return errors.INFRASTRUCTURE
     return errors.NO if any(one.disagreement for one in total.outcomes) else errors.OK

@@ -29,8 +29,8 @@ from app.domain.collection import spec as specs
 from app.domain.collection import templates, texts
 from app.domain.collection.call import CallError, End, ErrorKind, ModelAnswer, Usage
 from app.domain.collection.dialogue import Dialogue, EndedAttempt
-from app.domain.collection.ends import UNFINISHED, StopReason
 from app.domain.collection.spec import Spec
+from app.domain.collection.stop_reasons import UNFINISHED, StopReason
 from app.domain.collection.templates import Template
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError, ServiceUnavailableError

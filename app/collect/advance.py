@@ -8,7 +8,7 @@ from uuid import UUID
 
 from celery import Celery
 
-from app.collect import known, prompts, send
+from app.collect import prompts, row_cache, send
 from app.domain.collection import conversation, outcomes
 from app.domain.collection.budgets import Amounts, evaluated
 from app.domain.collection.call import End
@@ -80,7 +80,7 @@ def _decided(connection: Connection, rollout: Rollout, attempts: Sequence[Attemp
     if rollout.state is CollectionState.PAUSED:
         return Step()  # it stays due
     tree = trees.tree(attempts)
-    problem = known.problem(connection, rollout.problem_id)
+    problem = row_cache.problem(connection, rollout.problem_id)
     chance = draws(rollout.spec.seed, problem.reference_sha256, rollout.sample)
     decision = decide(rollout.spec, tree, rollout.spent + bill.spent, chance)
     due = _grow(connection, rollout, problem, attempts, tree, decision)

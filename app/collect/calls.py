@@ -15,13 +15,13 @@ from functools import partial
 from celery import Celery
 
 from app import enqueue
-from app.collect import known, prompts, send
+from app.collect import prompts, row_cache, send
 from app.domain.collection import answers, outcomes, texts
 from app.domain.collection.budgets import Amounts, Fit, maximum
 from app.domain.collection.budgets import spent as spent_by
 from app.domain.collection.call import CallError, EndpointConfig, ModelAnswer, ModelRequest, Retry
-from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.job import TERMINAL, JobState
 from app.store import jobs
@@ -123,7 +123,7 @@ def _request(connection: Connection, ready: Ready) -> ModelRequest:
     sampling = ready.spec.sampling
     return ModelRequest(
         model=config.model,
-        messages=tuple(known.conversation(connection, ready.messages)),
+        messages=tuple(row_cache.conversation(connection, ready.messages)),
         max_tokens=ready.spec.longest_answer(config.max_output_tokens),
         temperature=sampling.temperature,
         top_p=sampling.top_p,
@@ -183,12 +183,12 @@ def _refused(connection: Connection, refused: RefusedError) -> list[Due]:
 
 def _answered(connection: Connection, prepared: Prepared, held: Held, answer: ModelAnswer) -> StoredAnswer:
     ready, most = prepared.claimed.ready, prepared.claimed.most
-    spec, problem = ready.spec, known.problem(connection, ready.problem_id)
+    spec, problem = ready.spec, row_cache.problem(connection, ready.problem_id)
     said = calls.record(connection, prepared.claimed, answer)
     used = spent_by(answer, most)
     found = answers.candidate_of(answer.text, entry_point=problem.entry_point, end=answer.end)
     shown = texts.shown_later(spec, answer.text, answer.reasoning)
-    later = said if said == messages.digest(shown) else known.keep(connection, [shown])[0]
+    later = said if said == messages.digest(shown) else row_cache.keep(connection, [shown])[0]
     facts: dict[str, object] = {"answer": later, "extraction": found.why, "ending": answer.end}
     turn = partial(
         conversations.add_turn,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.collect import known
+from app.collect import row_cache
 from app.domain.collection import texts
 from app.domain.collection.spec import Spec
 from app.domain.collection.templates import FEEDBACK
@@ -17,8 +17,8 @@ from app.store.database import Connection
 
 def opening(connection: Connection, spec: Spec, prompts: Mapping[str, str], problem: Problem) -> list[bytes]:
     """Keys of the messages with which every conversation on the problem begins."""
-    used = {kind: known.template(connection, ref, kind) for kind, ref in prompts.items()}
-    return known.keep(connection, texts.opening(spec, used, problem))
+    used = {kind: row_cache.template(connection, ref, kind) for kind, ref in prompts.items()}
+    return row_cache.keep(connection, texts.opening(spec, used, problem))
 
 
 def conversation(each: Generate, attempts: Mapping[str, AttemptNode], begin: Sequence[bytes]) -> list[bytes]:
@@ -31,5 +31,5 @@ def feedback(
     connection: Connection, spec: Spec, prompts: Mapping[str, str], *, turn: int, result: Result | None, why: str
 ) -> bytes:
     """Key of the user message that answers an attempt."""
-    template = known.template(connection, prompts[FEEDBACK], FEEDBACK)
-    return known.keep(connection, [texts.feedback(spec, template, turn=turn, result=result, why=why)])[0]
+    template = row_cache.template(connection, prompts[FEEDBACK], FEEDBACK)
+    return row_cache.keep(connection, [texts.feedback(spec, template, turn=turn, result=result, why=why)])[0]

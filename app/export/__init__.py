@@ -24,7 +24,7 @@ import pyarrow as pa
 from app.domain import filter_language as filters
 from app.domain.decontamination import Index
 from app.domain.selection import ALL_DEVICES, Source, Spec
-from app.export import build, mismatch_rejection, text_facts, unfinished
+from app.export import build, mismatch_rejection, text_facts, working_folder
 from app.export.build import Draft
 from app.export.description import describe, stages_of
 from app.export.explain import diff, why
@@ -34,8 +34,8 @@ from app.export.problem_chunks import chunks
 from app.export.publish import publish, write_documents
 from app.export.render import Job, Renderer
 from app.export.text_facts import Progress, silent
-from app.export.unfinished import ExportError
 from app.export.verify import verify
+from app.export.working_folder import ExportError
 from app.store import export_attempts, export_matching, export_records
 from app.store.database import Database
 
@@ -169,7 +169,7 @@ def _export(database: Database, spec: Spec, out: Path, as_of: datetime | None, p
     filters.parse(spec.where)
     build.kind_of(spec)
     out = out.absolute()
-    with unfinished.folder(out) as root:
+    with working_folder.folder(out) as root:
         build.ready(database, spec, progress)
         draft = build.begin(database, root, spec, as_of)
         selected = build.run(database, root, draft, progress)

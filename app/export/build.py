@@ -7,7 +7,7 @@
 
 Killed, it is taken up again by the same call: the selection is made again as of the recorded moment, and parts with
 the same plan and with their files present are not rendered again.  A lock keeps two from writing one folder
-(`app.export.unfinished`)."""
+(`app.export.working_folder`)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,17 @@ from app.export.render import Job, Part, Renderer, part_path
 from app.export.render_worker import RenderWorker, frugal
 from app.export.row_selection import Selector
 from app.export.text_facts import Progress
-from app.export.unfinished import ExportError
+from app.export.working_folder import ExportError
 from app.export.writers import DECISIONS_STEM, write_columns
 from app.formats import PARQUET
-from app.store import export_attempts, export_conditions, export_matching, export_records, silent, untried
+from app.store import (
+    answers_without_code,
+    export_attempts,
+    export_conditions,
+    export_matching,
+    export_records,
+    problem_rows,
+)
 from app.store.database import Database
 from app.store.export_matching import Matching, Snapshot
 from app.store.export_records import Problem
@@ -180,16 +187,16 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
         return Selector(
             draft.spec,
             draft.kind,
-            untried.conditions(draft.spec),
+            problem_rows.conditions(draft.spec),
             contaminated=contaminated,
             benchmarks=text_facts.benchmarked(connection) if layout.splits else None,
-            rates=untried.rates(connection, draft.spec.rate_run, draft.as_of) if draft.spec.rate_run else {},
+            rates=problem_rows.rates(connection, draft.spec.rate_run, draft.as_of) if draft.spec.rate_run else {},
         )
     policy = text_facts.policy_of(draft.spec).key
     device = export_conditions.device_of(connection, draft.spec, draft.as_of, export_matching.evaluated(only))
     told = None
     if device is not None and not export_conditions.is_only_device(connection, device):
-        told = silent.measured_on(device, draft.as_of)
+        told = answers_without_code.measured_on(device, draft.as_of)
     conditions = export_conditions.conditions(
         draft.spec,
         draft.kind,
@@ -218,7 +225,7 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
 def attempts(connection: Any, draft: Draft, chosen: Selector, only: Matching | None = None) -> Iterator[pa.RecordBatch]:
     """Attempts, or problems, that the selector decides about."""
     if draft.spec.source is Source.PROBLEMS:
-        return untried.batches(
+        return problem_rows.batches(
             connection, chosen.conditions, draft.spec.backends or (USUAL_BACKEND,), as_of=draft.as_of
         )
     return export_attempts.attempts(

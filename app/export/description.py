@@ -19,7 +19,7 @@ from app.export.build import Draft, Selected
 from app.export.explain import UNFIT
 from app.export.funnel_stages import BENCHMARKS, Funnel
 from app.export.manifest import FileEntry, Manifest, Stage, content_of, spec_json
-from app.export.unfinished import ExportError
+from app.export.working_folder import ExportError
 from app.export.writers import COMPRESSION, DECISIONS_STEM, ROW_GROUP_ROWS, entry, write_columns
 from app.formats import JSONL
 

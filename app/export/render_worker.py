@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from app.export.render import Job, Part, Renderer, part_path
-from app.export.unfinished import FULL
+from app.export.working_folder import FULL
 
 COLLECT_AFTER = 100_000
 """New objects between two searches for reference cycles, in place of Python's 700: rows are millions of tuples without

@@ -15,8 +15,8 @@ from app.domain.example import Unfit, shows_source
 from app.domain.example_texts import ChatMessage, Dialogue, EvaluationFacts, Exchange, Text, Texts
 from app.domain.selection import Kind
 from app.domain.source_text import display, encode
+from app.store import problem_rows
 from app.store import texts as stored
-from app.store import untried
 from app.store.database import Connection
 
 HOLE = "hole"
@@ -50,7 +50,7 @@ class Library:
             lambda ids: _texts(stored.references(connection, ids)),
         )
         if self._all_prompts:
-            found = untried.prompts(connection, sorted({problem_id for problem_id, *_ in attempts}))
+            found = problem_rows.prompts(connection, sorted({problem_id for problem_id, *_ in attempts}))
             self._prompts = {problem_id: _asked(messages) for problem_id, messages in found.items()}
         self._dialogues = _kept(
             self._dialogues,

@@ -39,7 +39,7 @@ from starlette.requests import Request
 from app.client import KernelSession
 from app.client.session import DEADLINE_S
 from app.domain.collection.call import End
-from app.domain.collection.ends import StopReason
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.request import RequestError
 from app.domain.rollout import Place
 from app.integrations import sessions

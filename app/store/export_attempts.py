@@ -19,7 +19,7 @@ from app.domain.evaluation_row import EvaluationRow
 from app.domain.example_texts import EvaluationFacts
 from app.domain.problem_family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
-from app.store import arrow, evaluation_rows, silent
+from app.store import answers_without_code, arrow, evaluation_rows
 from app.store.export_conditions import EXTRACTION, JUDGED, TOKENS, Condition
 from app.store.export_matching import Matching
 from app.store.export_sources import (
@@ -186,7 +186,7 @@ def _judged(
     chosen = query.select_from(_narrowed(joined, standing_in)).where(evaluations.c.created_at < as_of)
     if only is not None:
         chosen = chosen.where(only.evaluated)
-    silences = silent.attempts(
+    silences = answers_without_code.attempts(
         dict(chosen.selected_columns.items()),
         [sa.true() if one.of_silence is None else _narrowed(one.of_silence, {turn_rows: said}) for one in stages],
         said,

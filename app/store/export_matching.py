@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.selection import Spec
-from app.store import evaluation_rows, filter_sql, silent
+from app.store import answers_without_code, evaluation_rows, filter_sql
 from app.store.tables import attempts as attempts_table
 from app.store.tables import evaluations, turns
 
@@ -77,7 +77,9 @@ def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching
     kept = sa.select(evaluations.c.evaluation_id, turns.c.trajectory_id).select_from(evaluation_rows.JOINED)
     kept = kept.where(filter_sql.indexed(expression), evaluations.c.created_at < as_of).limit(MOST_MATCHING + 1)
     found = connection.execute(kept).all()
-    wordless = silent.matching(filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)), as_of)
+    wordless = answers_without_code.matching(
+        filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)), as_of
+    )
     told = connection.scalars(wordless.limit(MOST_MATCHING + 1)).all()
     if max(len(found), len(told)) > MOST_MATCHING:
         return None

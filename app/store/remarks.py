@@ -10,8 +10,8 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.domain import annotation, ids
-from app.domain.annotation import AnnotationTarget
+from app.domain import ids, remark
+from app.domain.remark import AnnotationTarget
 from app.domain.user import User
 from app.store import audit, evaluation_json
 from app.store.tables import candidates, comments, problems, tags, trajectories, users
@@ -82,7 +82,7 @@ def add_comment(connection: sa.Connection, user: User, kind: AnnotationTarget, s
         "comment_id": comment_id,
         "kind": kind,
         "subject_id": subject_id,
-        "body": evaluation_json.plain(annotation.comment(body)),
+        "body": evaluation_json.plain(remark.comment(body)),
         "user_id": user.user_id,
     }
     connection.execute(sa.insert(comments).values(row))
@@ -104,7 +104,7 @@ def delete_comment(connection: sa.Connection, user: User, comment_id: UUID) -> C
 
 def add_tag(connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, tag: str) -> str:
     """Tag a thing; a tag that it has stays as it is.  Raises AnnotationError."""
-    name = annotation.tag(tag)
+    name = remark.tag(tag)
     row = {"kind": kind, "subject_id": subject_id, "tag": name, "user_id": user.user_id}
     if connection.execute(insert(tags).values(row).on_conflict_do_nothing()).rowcount:
         audit.record(connection, user, "tag.add", f"{kind} {subject_id}", {"tag": name})

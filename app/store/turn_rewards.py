@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from app.domain.collection.ends import UNFINISHED
+from app.domain.collection.stop_reasons import UNFINISHED
 from app.domain.job import JobState
 from app.store import arrow, evaluation_rows, export_attempts
 from app.store.tables import (

@@ -15,6 +15,7 @@ from app.settings import Settings
 from app.store.database import Database
 from app.web import (
     api,
+    body_limits,
     errors,
     identity,
     jinja_filters,
@@ -23,7 +24,6 @@ from app.web import (
     path_converters,
     reward_upkeep,
     security_headers,
-    sizes,
 )
 from app.web.compat import kernelgym, trainers
 from app.web.job_waiter import Watch
@@ -54,7 +54,7 @@ from app.web.pages import (
     views,
 )
 from app.web.submit_batcher import SubmitBatcher
-from app.web.writes import Writes
+from app.web.write_check import Writes
 
 __all__ = ["create_app"]
 
@@ -118,7 +118,7 @@ def create_app(settings: Settings) -> flask.Flask:
     reward_upkeep.install(app, database)
     navigation.install(app)
     app.register_blueprint(api.blueprint)
-    sizes.install(app)
+    body_limits.install(app)
     identity.install(app)
     security_headers.install(app)
     errors.install(app)

@@ -14,7 +14,7 @@ from app.settings import Settings
 from app.store.database import Connection, Database
 from app.web.job_waiter import Watch
 from app.web.submit_batcher import SubmitBatcher
-from app.web.writes import Writes
+from app.web.write_check import Writes
 
 _T = TypeVar("_T")
 

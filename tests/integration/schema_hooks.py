@@ -1,4 +1,4 @@
-"""For schemathesis: the rules that no JSON schema expresses (app.web.api.exact lists them)."""
+"""For schemathesis: the rules that no JSON schema expresses (app.web.api.schema_constraints lists them)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from app.domain.user import Role, Scope
 from app.store import tables, tokens, users
 from app.store.database import Database
-from app.web import sizes
+from app.web import body_limits
 from app.web.api import schemas
 from tests.integration.web_app import BODY, UNKNOWN
 
@@ -77,7 +77,9 @@ def test_a_text_that_the_database_cannot_hold_is_refused_in_a_selection(site: Fl
 
 def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Flask]) -> None:
     app = made()
-    large = {rule.rule for rule in app.url_map.iter_rules() if sizes.of(app.view_functions[rule.endpoint]) > 4 << 20}
+    large = {
+        rule.rule for rule in app.url_map.iter_rules() if body_limits.of(app.view_functions[rule.endpoint]) > 4 << 20
+    }
     assert {path for path in large if not path.startswith("/kernelgym")} == {
         "/v1/evaluations",
         "/v1/evaluations:batch",
@@ -126,7 +128,7 @@ def test_what_cannot_be_done_says_what_was_expected(site: FlaskClient, body: str
 
 def test_other_refusals(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert site.post("/v1/evaluations", data="x" * 1000, content_type="text/csv").status_code == 415
-    monkeypatch.setattr(sizes, "LARGEST_BODY_BYTES", 1000)
+    monkeypatch.setattr(body_limits, "LARGEST_BODY_BYTES", 1000)
     large = site.post("/v1/evaluations", json=BODY | {"candidate": "c" * 2000})
     assert (large.status_code, large.json["error"]["kind"]) == (413, "request_entity_too_large")
     assert large.json["error"]["message"].startswith("body: expected at most ")

@@ -15,8 +15,8 @@ from app.domain.collection.call import (
     ErrorKind,
     Retry,
 )
-from app.domain.collection.ends import StopReason
 from app.domain.collection.states import CollectionState
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.request import ConflictError, MissingError, RequestError
 from app.settings import Settings
 from app.store import trajectories

@@ -21,7 +21,7 @@ import pytest
 
 from app.embedded import Services
 from app.settings import Settings
-from app.web.sizes import USUAL_BODY_BYTES
+from app.web.body_limits import USUAL_BODY_BYTES
 from tests.conftest import fresh
 from tests.ports import free_port
 from tests.waiting import until

@@ -18,7 +18,7 @@ from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
 from app.domain.selection import Context, Kind, Reasoning
 from app.domain.verdict import Label
-from app.export import ExportError, Spec, build, render, render_worker, text_cache, text_facts, unfinished, verify
+from app.export import ExportError, Spec, build, render, render_worker, text_cache, text_facts, verify, working_folder
 from app.store import evaluations, export_matching, exports, tables, text_features
 from app.store import texts as stored_texts
 from app.store.database import Database
@@ -191,7 +191,7 @@ def test_fingerprints_are_stored_batch_by_batch(own: Database, monkeypatch: Any,
 
 
 def test_two_never_write_one_folder(own: Database, tmp_path: Path) -> None:
-    with unfinished.folder(tmp_path / "set"), pytest.raises(ExportError, match="another export is writing it"):
+    with working_folder.folder(tmp_path / "set"), pytest.raises(ExportError, match="another export is writing it"):
         export.export(own, SPEC, tmp_path / "set")
 
 

@@ -21,7 +21,7 @@ from app.embedded import Services
 from app.settings import Settings
 from app.store import write_probe
 from app.store.database import Database, DiskFullError
-from app.web import writes
+from app.web import write_check
 from tests.integration import small_disk
 from tests.integration.web_app import opened
 
@@ -88,7 +88,7 @@ def disk() -> Iterator[Path]:
 
 
 def test_health_says_that_the_disk_is_full(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes, "PROBED_S", 0.0)
+    monkeypatch.setattr(write_check, "PROBED_S", 0.0)
     monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))  # takes two seconds
     with Services(Settings(state_dir=disk / "state")) as running, opened(running.settings) as app:
         pages = app.test_client()
@@ -119,9 +119,9 @@ def test_a_read_only_database_stores_nothing(settings: Settings, database: Datab
 def test_writes_are_tried_once_in_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     monkeypatch.setattr(write_probe, "refusal", lambda _: tried.append(1))
-    kept = writes.Writes(database)
+    kept = write_check.Writes(database)
     assert [kept.refusal() for _ in range(3)] == [None] * 3
     assert len(tried) == 1
-    monkeypatch.setattr(writes, "PROBED_S", 0.0)
+    monkeypatch.setattr(write_check, "PROBED_S", 0.0)
     kept.refusal()
     assert len(tried) == 2

@@ -12,7 +12,7 @@ import pytest
 
 from app.client import Answer, Client, KernelSession, RequestError, answer_all
 from app.domain.collection.call import ModelRequest
-from app.domain.collection.ends import StopReason
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.templates import Template
 from app.domain.job import Limits
 from app.domain.problem import Problem

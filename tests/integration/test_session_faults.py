@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.client import Client
-from app.domain.collection.ends import StopReason
+from app.domain.collection.stop_reasons import StopReason
 from app.integrations.trl_rollout import KernelRollouts
 from tests.integration import tiny_trainer
 from tests.integration.test_session_trainers import (  # noqa: F401 (one is a fixture)

@@ -16,9 +16,9 @@ from app.domain.collection.budgets import NAMES, Amounts, Caps, Fit, fits
 from app.domain.collection.call import End
 from app.domain.collection.decide import decide
 from app.domain.collection.draws import draws
-from app.domain.collection.ends import StopReason
 from app.domain.collection.lines import Setting, Stops
 from app.domain.collection.spec import Spec
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.strategies import STRATEGIES, islands
 from app.domain.collection.strategies.adaptive import Adaptive
 from app.domain.collection.strategies.windowed import Options as WindowOptions

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain import score
+from app.domain import zoo_report
 from app.domain.verdict import Label
 from tests import zoo
 
@@ -31,8 +31,8 @@ WRONG = "wrong/missing_key"
 
 def _outcome(
     name: str, status: str | None = "passed", verdict: str | None = "clean", disagreement: str | None = None
-) -> score.ZooResult:
-    return score.ZooResult(
+) -> zoo_report.ZooResult:
+    return zoo_report.ZooResult(
         case=CASES[name], status=status, verdict=verdict, findings=(), speedup=None, disagreement=disagreement
     )
 
@@ -40,31 +40,31 @@ def _outcome(
 @pytest.mark.parametrize(
     ("one", "fate"),
     [
-        (_outcome(CHEAT, "incorrect"), score.REJECTED),
-        (_outcome(CHEAT, "incorrect", "hack"), score.REJECTED),
-        (_outcome(CHEAT, "passed", "hack"), score.LABELLED),
-        (_outcome(CHEAT, "passed", "suspect"), score.LABELLED),
-        (_outcome(HARMLESS), score.HONEST_TIME),
-        (_outcome(UNSEEN), score.CREDITED),
-        (_outcome(CHEAT, None, None), score.FAILED),
+        (_outcome(CHEAT, "incorrect"), zoo_report.REJECTED),
+        (_outcome(CHEAT, "incorrect", "hack"), zoo_report.REJECTED),
+        (_outcome(CHEAT, "passed", "hack"), zoo_report.LABELLED),
+        (_outcome(CHEAT, "passed", "suspect"), zoo_report.LABELLED),
+        (_outcome(HARMLESS), zoo_report.HONEST_TIME),
+        (_outcome(UNSEEN), zoo_report.CREDITED),
+        (_outcome(CHEAT, None, None), zoo_report.FAILED),
     ],
 )
-def test_the_fate_of_a_cheat(one: score.ZooResult, fate: str) -> None:
+def test_the_fate_of_a_cheat(one: zoo_report.ZooResult, fate: str) -> None:
     assert one.fate == fate
 
 
 def test_a_cheat_that_must_be_labelled_and_is_not_is_credited() -> None:
-    assert _outcome(CHEAT, disagreement="expected verdict hack, got clean").fate == score.CREDITED
+    assert _outcome(CHEAT, disagreement="expected verdict hack, got clean").fate == zoo_report.CREDITED
 
 
 def test_a_cheat_that_must_not_pass_and_does_is_credited() -> None:
     name = "hacks/all_nan"
     assert CASES[name].stopped_by_structure
-    assert _outcome(name, disagreement="expected status incorrect, got passed").fate == score.CREDITED
+    assert _outcome(name, disagreement="expected status incorrect, got passed").fate == zoo_report.CREDITED
 
 
 def test_figures() -> None:
-    total = score.Score(
+    total = zoo_report.Score(
         outcomes=(
             _outcome(CHEAT, "passed", "hack"),
             _outcome(UNSEEN),
@@ -88,12 +88,12 @@ def test_figures() -> None:
 
 
 def test_nothing_is_said_of_what_was_not_run() -> None:
-    empty = score.Score(outcomes=())
+    empty = zoo_report.Score(outcomes=())
     assert empty.recall is None
     assert list(empty.lines())[-1] == "wrong ones let through 0"
 
 
 def test_every_way_of_cheating_has_a_group() -> None:
-    assert {code[0] for case in CASES.values() for code in case.codes} <= set(score.TAXONOMY)
+    assert {code[0] for case in CASES.values() for code in case.codes} <= set(zoo_report.TAXONOMY)
     assert all(case.codes for case in CASES.values() if case.group == "hacks")
     assert replace(CASES[CHEAT], group="honest").codes == ()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.domain import ids, result, score, zoo
+from app.domain import ids, result, zoo, zoo_report
 from app.domain import policy as policies
 from app.domain.evaluation import Evaluation
 from app.domain.job import Job, JobOptions, JobState
@@ -41,7 +41,7 @@ Evaluator = Callable[[Job], Evaluation]
 class Seen:
     """Result of one candidate."""
 
-    outcome: score.ZooResult
+    outcome: zoo_report.ZooResult
     line: str
 
 
@@ -61,7 +61,7 @@ def evaluate(
     subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
     verdict = judge(subject, policies.find(policy))
     fields = result.build(job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
-    return Seen(outcome=score.outcome(case, fields, device_class), line=_line(evaluation, verdict))
+    return Seen(outcome=zoo_report.outcome(case, fields, device_class), line=_line(evaluation, verdict))
 
 
 def _line(evaluation: Evaluation, verdict: Verdict) -> str:
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
         print(f"nothing in {chosen.dir} begins with {' or '.join(chosen.prefixes) or 'anything'}", file=sys.stderr)
         return 2
     outcomes = _outcomes(cases, device_class, chosen.policy)
-    total = score.Score(outcomes=tuple(outcomes))
+    total = zoo_report.Score(outcomes=tuple(outcomes))
     print("\n".join(("", *total.lines())))
     for one in outcomes:
         if one.disagreement:
@@ -95,18 +95,18 @@ def main(arguments: list[str]) -> int:
     return 0 if agreed == len(cases) else 1
 
 
-def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[score.ZooResult]:
+def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[zoo_report.ZooResult]:
     """One line of print for each, as it comes.  After a fault of ours the rest is run by a new host."""
     import torch  # not for `--help`
 
     torch.set_num_threads(1)
-    outcomes: list[score.ZooResult] = []
+    outcomes: list[zoo_report.ZooResult] = []
     while len(outcomes) < len(cases):
         with _host(device_class) as host:
             for case in cases[len(outcomes) :]:
                 one = _one(host, case, device_class, policy)
                 outcomes.append(one)
-                if one.fate == score.FAILED:
+                if one.fate == zoo_report.FAILED:
                     break
     return outcomes
 
@@ -119,7 +119,7 @@ def _host(device_class: str) -> Any:
     return host
 
 
-def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> score.ZooResult:
+def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> zoo_report.ZooResult:
     """Evaluate, judge and print one candidate."""
     from workers.referee.measure import measure
 
@@ -133,7 +133,7 @@ def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> score.Zoo
         seen = evaluate(run, case, device_class, policy)
     except Exception as error:  # noqa: BLE001 (ours; the other candidates are to be seen, too)
         said = f"failed: {type(error).__name__}: {error}"
-        seen = Seen(outcome=score.ZooResult(case=case, status=None, verdict=None, findings=(), speedup=None,
+        seen = Seen(outcome=zoo_report.ZooResult(case=case, status=None, verdict=None, findings=(), speedup=None,
                                           disagreement=said), line="")  # fmt: skip
     wrong = f"  ✗ {seen.outcome.disagreement}" if seen.outcome.disagreement else ""
     print(f"{case.name:38} {seen.line}  {time.monotonic() - began:.1f} s{wrong}", flush=True)

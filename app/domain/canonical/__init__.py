@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from app.domain.canonical.expressions import Expressions
 from app.domain.canonical.scopes import ClassRecord, Function, Scope
 from app.domain.canonical.syntax import imported, is_base_constructor, is_dunder, is_main, stored, stored_on_self
-from app.domain.terms import Term
+from app.domain.expression_graph import Term
 
 
 class Module(Expressions):

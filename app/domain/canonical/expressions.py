@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from app.domain.canonical.scopes import ClassRecord, Function, Scope
 from app.domain.canonical.syntax import own_attributes
-from app.domain.terms import Term, Terms
+from app.domain.expression_graph import Term, Terms
 
 NUMBER = "number"
 """Head of a number with a masked value."""

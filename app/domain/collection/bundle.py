@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.domain.collection import lines
-from app.domain.collection.ends import FAULTS, StopReason
 from app.domain.collection.lines import Setting
+from app.domain.collection.stop_reasons import FAULTS, StopReason
 from app.domain.collection.tree import Generate, Tree
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from app.domain.collection.budgets import NAMES, Amounts, Caps
 from app.domain.collection.draws import Draws
-from app.domain.collection.ends import StopReason
 from app.domain.collection.lines import Setting
 from app.domain.collection.spec import Spec
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import WAIT, Decision, Generate, Stop, Tree, best
 
 

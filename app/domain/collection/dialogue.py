@@ -16,8 +16,8 @@ from app.domain.collection.call import CallError, EndpointConfig, ModelAnswer, M
 from app.domain.collection.conversation import continues
 from app.domain.collection.decide import decide
 from app.domain.collection.draws import draws
-from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.templates import FEEDBACK, Template
 from app.domain.collection.tree import AttemptResult, Generate, Node, Stop, Tree
 from app.domain.problem import Problem

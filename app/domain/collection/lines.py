@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.domain.collection.call import End
 from app.domain.collection.draws import Draws
-from app.domain.collection.ends import StopReason
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import Generate, Node, best, natural
 from app.domain.request import RequestError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from app.domain import reward
 from app.domain.collection.call import CallError, End, ErrorKind
-from app.domain.collection.ends import StopReason
 from app.domain.collection.lines import NO_CODE
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 
 _FAULTS = {

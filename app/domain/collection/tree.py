@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from app.domain.collection.call import End
-from app.domain.collection.ends import StopReason
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.verdict import Label
 
 

@@ -17,8 +17,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from app.domain import source_text
 from app.domain.collection.budgets import Amounts
 from app.domain.collection.call import ErrorKind, ModelAnswer
-from app.domain.collection.ends import StopReason
 from app.domain.collection.states import CallState, CollectionState, NodeState
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.trajectory import Message
 from app.store import tables

@@ -16,9 +16,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from app.domain import ids
 from app.domain.collection import spec as specs
 from app.domain.collection.budgets import Amounts, as_mapping
-from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
 from app.domain.collection.states import CollectionState, NodeState
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.request import MissingError
 from app.store import tables

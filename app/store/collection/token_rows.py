@@ -9,8 +9,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.domain.collection.ends import UNFINISHED, StopReason
 from app.domain.collection.sequences import TokenTurn, joined
+from app.domain.collection.stop_reasons import UNFINISHED, StopReason
 from app.store.collection.calls import unpacked
 
 

@@ -16,9 +16,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import ids
 from app.domain.collection.budgets import NAMES, Amounts
-from app.domain.collection.ends import StopReason
 from app.domain.collection.spec import Spec
 from app.domain.collection.states import CollectionState, NodeState
+from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult, Generate, Node, Stop, Tree
 from app.domain.job import TERMINAL
 from app.store import tables

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from app.domain.collection.call import End, ErrorKind
-from app.domain.collection.ends import StopReason
 from app.domain.collection.states import CallState, CollectionState, NodeState
+from app.domain.collection.stop_reasons import StopReason
 from app.store.tables.base import created_at, id_column, metadata, one_of, reference
 
 AMOUNTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.domain.annotation import AnnotationTarget
+from app.domain.remark import AnnotationTarget
 from app.store.tables.base import created_at, id_column, metadata, one_of, reference
 
 comments = sa.Table(

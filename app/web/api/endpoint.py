@@ -20,8 +20,8 @@ from werkzeug.exceptions import BadRequest, NotFound, UnsupportedMediaType
 from app.domain import freeform
 from app.domain.request import ConflictError, MissingError, RequestError
 from app.domain.user import Scope
-from app.web import errors, sizes
-from app.web.api import whole
+from app.web import body_limits, errors
+from app.web.api import integers
 from app.web.identity import requires
 
 blueprint = flask.Blueprint("api", __name__, url_prefix="/v1")
@@ -69,7 +69,7 @@ def operation(
 ) -> Callable[[View], View]:
     """Register a view.  It gets its body and its query, decoded, as `body` and `query`; path parameters by name.
 
-    `large` takes bodies with sources (app.web.sizes)."""
+    `large` takes bodies with sources (app.web.body_limits)."""
 
     def decorate(view: View) -> View:
         def handle(**arguments: Any) -> flask.Response:
@@ -87,7 +87,7 @@ def operation(
                 raise BadRequest(str(error)) from error
 
         if large:
-            sizes.large(handle)
+            body_limits.large(handle)
         name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}"
         OPERATIONS[name] = Operation(
             method=method,
@@ -130,7 +130,7 @@ def decoded(value: object, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        value = whole.numbers(value, msgspec.inspect.type_info(kind))
+        value = integers.numbers(value, msgspec.inspect.type_info(kind))
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -18,17 +18,17 @@ from app.domain.selection import COUNTER, Spec
 from app.domain.user import Scope
 from app.export import background
 from app.export.manifest import NAME, spec_json, spec_of
-from app.export.unfinished import ExportError
+from app.export.working_folder import ExportError
 from app.store import audit, export_jobs, exports
 from app.store.export_jobs import ExportJob
 from app.web import request_context
-from app.web.api import exact, whole
+from app.web.api import integers, schema_constraints
 from app.web.api.endpoint import answer, operation, refuse
 from app.web.identity import current_user
 
 RETRY_S = 30
 """Seconds after which to ask again while the limit of exports is reached."""
-_SOURCE_SET = re.compile(exact.SOURCE_SET)
+_SOURCE_SET = re.compile(schema_constraints.SOURCE_SET)
 
 
 class ExportBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -144,7 +144,7 @@ def _spec(given: dict[str, Any]) -> Spec:
     """The selection.  No file of this machine is read because a request names it."""
     freeform.check(given, "spec")
     try:
-        spec = spec_of(whole.numbers(given, inspect.type_info(Spec)))
+        spec = spec_of(integers.numbers(given, inspect.type_info(Spec)))
     except (ValueError, TypeError) as error:
         raise RequestError(str(error)) from error
     if spec.tokenizer != COUNTER:

@@ -12,7 +12,7 @@ import flask
 import msgspec
 
 from app.domain.selection import Spec
-from app.web.api import exact, exact_collection
+from app.web.api import collection_schema, schema_constraints
 from app.web.api.endpoint import OPERATIONS, Operation, answer, blueprint
 from app.web.api.schemas import ErrorAnswer
 from app.web.identity import public
@@ -39,9 +39,9 @@ def document() -> dict[str, Any]:
     kinds = [*named, *queried, ErrorAnswer, Spec]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     of = dict(zip(kinds, schemas, strict=True))
-    components |= exact_collection.components()
-    exact.refine(components)
-    components["CollectionBody"]["properties"]["spec"] = {"$ref": _REF.format(name=exact_collection.NAME)}
+    components |= collection_schema.components()
+    schema_constraints.refine(components)
+    components["CollectionBody"]["properties"]["spec"] = {"$ref": _REF.format(name=collection_schema.NAME)}
     parameters = {kind: _query_parameters(components[kind.__name__]) for kind in queried}
     for kind in queried:
         components.pop(kind.__name__, None)

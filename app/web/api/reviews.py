@@ -16,7 +16,7 @@ from app.domain.user import Scope
 from app.store import evaluations, listing, reviews
 from app.store.database import Connection
 from app.web import request_context
-from app.web.api import exact
+from app.web.api import schema_constraints
 from app.web.api.endpoint import answer, operation
 from app.web.api.schemas import Limit
 from app.web.identity import current_user
@@ -29,7 +29,7 @@ class ReviewBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
     evaluation_id: UUID
     label: Annotated[str, Meta(extra_json_schema={"enum": LABELS})]
-    reason: Annotated[str, Meta(min_length=MIN_REASON, max_length=20_000, pattern=exact.REASON)]
+    reason: Annotated[str, Meta(min_length=MIN_REASON, max_length=20_000, pattern=schema_constraints.REASON)]
     hack_type: Annotated[str, Meta(extra_json_schema={"enum": list(HACK_TYPES)})] | None = None
     """With `hack` and `leak` only."""
     second_opinion: bool = False

@@ -18,7 +18,7 @@ from app.domain.job import JobOptions, Priority
 from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.request import MAX_SOURCE_BYTES, Request, RequestError
 from app.domain.result import Result
-from app.web.api import exact
+from app.web.api import schema_constraints
 
 MOST_ITEMS = 1_000
 """Items of a batch at most."""
@@ -28,13 +28,13 @@ WORKFLOW = Request.workflow
 LONGEST_WAIT_S = 60.0
 """Limit of a long poll: proxies often cut at this."""
 
-Text: TypeAlias = Annotated[str, Meta(max_length=500, pattern=exact.NO_NUL)]
+Text: TypeAlias = Annotated[str, Meta(max_length=500, pattern=schema_constraints.NO_NUL)]
 """Content of a text column: no NUL, no lone surrogate."""
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=exact.NO_NUL)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=schema_constraints.NO_NUL)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Backend: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(BACKENDS)})]
 DeviceClass: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(routing.DEVICE_CLASSES)})]
-Device: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": exact.PIN})]
+Device: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": schema_constraints.PIN})]
 Urgency: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": [str(each) for each in Priority]})]
 Workflow: TypeAlias = Annotated[
     Text, Meta(extra_json_schema={"enum": sorted(workflows.known().keys() - {workflows.CHECK})})
@@ -46,7 +46,7 @@ Limit: TypeAlias = Annotated[int, Meta(ge=1, le=500)]
 class Base64Source(Struct, forbid_unknown_fields=True):
     """Source that is no Unicode text, byte for byte."""
 
-    base64: Annotated[str, Meta(extra_json_schema={"pattern": exact.BASE64})]
+    base64: Annotated[str, Meta(extra_json_schema={"pattern": schema_constraints.BASE64})]
 
 
 Source: TypeAlias = str | Base64Source
@@ -61,7 +61,7 @@ class ProblemBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """By default made of its hash and its entry point."""
     source_set: Name = ADHOC
     level: Count | None = None
-    entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=exact.IDENTIFIER)] = "Model"
+    entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=schema_constraints.IDENTIFIER)] = "Model"
 
 
 SET_BY_WORKFLOWS = frozenset({"check"})

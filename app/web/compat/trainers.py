@@ -28,9 +28,9 @@ from app.store import devices
 from app.web import errors, request_context
 from app.web.api import evaluations, rollouts
 from app.web.api.endpoint import refuse
+from app.web.body_limits import large
 from app.web.compat import device_choice
 from app.web.identity import requires
-from app.web.sizes import large
 
 blueprint = flask.Blueprint("trainers", __name__, url_prefix="/compat")
 

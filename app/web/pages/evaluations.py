@@ -16,8 +16,8 @@ from werkzeug.wrappers import Response
 
 from app import rejudging
 from app.domain import result
-from app.domain.annotation import AnnotationTarget
 from app.domain.job import JobState
+from app.domain.remark import AnnotationTarget
 from app.store import audit, evaluations, kernel_codes, remarks
 from app.store.browse import evaluation
 from app.web import (

@@ -15,7 +15,7 @@ from app.store.browse import overview
 from app.store.database import Database, DatabaseUnavailableError
 from app.web import request_context
 from app.web.identity import public
-from app.web.writes import Writes
+from app.web.write_check import Writes
 
 blueprint = flask.Blueprint("health", __name__)
 

@@ -19,7 +19,7 @@ from app.store.browse import job as job_page
 from app.store.browse import jobs as job_list
 from app.store.browse import paging, problems, runs
 from app.store.database import Connection
-from app.web import live_updates, request_context, resubmission, sizes, source_view, submission_form, table_export
+from app.web import body_limits, live_updates, request_context, resubmission, source_view, submission_form, table_export
 from app.web.api import evaluations as api
 from app.web.identity import current_user, requires
 from app.web.pages import views
@@ -127,7 +127,7 @@ def _example(name: str) -> dict[str, str]:
 
 @blueprint.post("/jobs/new")
 @requires(Scope.SUBMIT)
-@sizes.large
+@body_limits.large
 def submit() -> Response | tuple[str, int]:
     """Submit the form, and lead to the job's page; with errors the form again, as it was filled in."""
     files = [(name, file.read()) for name, file in flask.request.files.items()]

@@ -12,8 +12,8 @@ import flask
 from werkzeug.exceptions import BadRequest
 
 from app.domain import aces, filter_language, pass_matrix
-from app.domain.annotation import AnnotationTarget
 from app.domain.metrics import Share
+from app.domain.remark import AnnotationTarget
 from app.store import checks, remarks
 from app.store.browse import paging, problems
 from app.store.browse import pass_matrix as outcomes

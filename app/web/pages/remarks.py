@@ -8,7 +8,7 @@ import flask
 from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.wrappers import Response
 
-from app.domain.annotation import AnnotationError, AnnotationTarget
+from app.domain.remark import AnnotationError, AnnotationTarget
 from app.domain.user import Scope
 from app.store import remarks
 from app.store.browse import evaluation

@@ -13,7 +13,7 @@ from app.domain import ids
 from app.domain.filter_language import Compare, unparse
 from app.domain.user import Scope
 from app.store.browse import search
-from app.web import explained_findings, navigation, request_context, sizes, table_export
+from app.web import body_limits, explained_findings, navigation, request_context, table_export
 from app.web.identity import requires
 
 blueprint = flask.Blueprint("search", __name__)
@@ -85,7 +85,7 @@ def table(kind: str) -> flask.Response:
 
 @blueprint.post("/search/source")
 @requires(Scope.READ)
-@sizes.large
+@body_limits.large
 def source() -> Response:
     """Search for a source by its text or file: leads to the results for its SHA-256."""
     file = flask.request.files.get("file")

@@ -14,8 +14,8 @@ import flask
 from werkzeug.exceptions import BadRequest, NotFound
 
 from app.domain import credit, result, reward, source_text
-from app.domain.annotation import AnnotationTarget
 from app.domain.job import JobState
+from app.domain.remark import AnnotationTarget
 from app.store import kernel_codes, remarks
 from app.store.browse import collecting, paging, problems, runs, trajectories
 from app.store.database import Connection

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.domain.collection.bundle import advance, reason_of
-from app.domain.collection.ends import FAULTS, StopReason
 from app.domain.collection.lines import Setting
+from app.domain.collection.stop_reasons import FAULTS, StopReason
 from app.domain.collection.strategies.base import at_least, one_of
 from app.domain.collection.tree import Decision, Node, Stop, Tree, best
 from app.domain.credit.pools import KEEP, MOST_ROUNDS, ROUND, Exit, Pool, down_sample, suffices

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.domain.collection import lines
-from app.domain.collection.ends import FAULTS, StopReason
 from app.domain.collection.lines import Setting
+from app.domain.collection.stop_reasons import FAULTS, StopReason
 from app.domain.collection.strategies.base import at_least
 from app.domain.collection.tree import WAIT, Decision, Generate, Node, Stop, Tree, best
 

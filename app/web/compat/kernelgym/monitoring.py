@@ -19,10 +19,10 @@ from app.domain.job import JobState
 from app.store import audit, devices, jobs, kernelgym
 from app.store.devices import Device
 from app.web import request_context
+from app.web.body_limits import large
 from app.web.compat.kernelgym import requests, responses
 from app.web.compat.kernelgym.requests import EvaluationRequest
 from app.web.identity import current_user, requires
-from app.web.sizes import large
 
 blueprint = flask.Blueprint("service", __name__)
 mounted = flask.Blueprint("mounted", __name__)

@@ -22,12 +22,12 @@ from app.store import devices, jobs, kernelgym
 from app.store.kernelgym import Task
 from app.web import request_context
 from app.web.api import backpressure, evaluations
+from app.web.body_limits import large
 from app.web.compat import device_choice
 from app.web.compat.kernelgym import errors, requests, responses
 from app.web.compat.kernelgym.requests import EvaluationRequest
 from app.web.identity import current_user, requires
 from app.web.job_waiter import StoppingError
-from app.web.sizes import large
 
 blueprint = flask.Blueprint("tasks", __name__)
 

@@ -17,7 +17,7 @@ from app.domain import filter_language as filters
 from app.domain.problem_family import VERSION
 from app.domain.selection import Spec
 from app.domain.verdict import Label
-from app.store import evaluation_rows, export_attempts, filter_sql, silent
+from app.store import answers_without_code, evaluation_rows, export_attempts, filter_sql
 from app.store.export_attempts import PASSED
 from app.store.export_conditions import Condition, usual_device
 from app.store.tables import attempts, candidates, evaluations, jobs, problem_features, problems, runs, trajectories
@@ -94,7 +94,7 @@ def rates(connection: sa.Connection, run: str, as_of: datetime) -> Rates:
     measured = sa.select(evaluations.c.device_class, sa.func.count()).select_from(_ANSWERED).where(*older)
     counts = {name: count for name, count in connection.execute(measured.group_by(evaluations.c.device_class)) if name}
     device = usual_device(counts)
-    silent_here = sa.and_(evaluations.c.evaluation_id.is_(None), silent.measured_on(device, as_of))
+    silent_here = sa.and_(evaluations.c.evaluation_id.is_(None), answers_without_code.measured_on(device, as_of))
     here = sa.or_(evaluations.c.device_class == device, silent_here)
     good = sa.func.count().filter(attempts.c.correct, attempts.c.label == Label.CLEAN)
     backend = sa.func.coalesce(candidates.c.backend, trajectories.c.backend)

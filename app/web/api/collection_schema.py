@@ -19,7 +19,7 @@ from app.domain.collection.strategies import windowed
 from app.domain.credit.pools import Exit
 from app.domain.job import JobOptions
 from app.domain.reward import PATTERN
-from app.web.api import exact
+from app.web.api import schema_constraints
 
 Schema = dict[str, Any]
 
@@ -45,7 +45,7 @@ def components() -> dict[str, Schema]:
     for each in found.values():
         each["additionalProperties"] = False
         for kind in each["properties"].values():
-            exact.exclude_nul(kind)
+            schema_constraints.exclude_nul(kind)
     _refine(found)
     for way in options:
         _strategy(found[f"{NAME}{way}Options"], way)
@@ -77,27 +77,27 @@ def _refine(found: dict[str, Schema]) -> None:
     problems = found[f"{NAME}Problems"]
     problems["properties"]["files"]["maxItems"] = 0
     problems["properties"]["ids"]["items"] |= {"format": "uuid"}
-    exact.narrow(problems["properties"]["limit"], minimum=1, maximum=MOST_INT)
-    exact.narrow(problems["properties"]["level"], minimum=-MOST_INT, maximum=MOST_INT)
+    schema_constraints.narrow(problems["properties"]["limit"], minimum=1, maximum=MOST_INT)
+    schema_constraints.narrow(problems["properties"]["level"], minimum=-MOST_INT, maximum=MOST_INT)
     some = {"source_set": {"type": "string", "minLength": 1}, "level": {"not": {"type": "null"}}}
     some |= {name: {"type": "array", "minItems": 1} for name in ("names", "ids")}
     problems["anyOf"] = [{"required": [name], "properties": {name: each}} for name, each in some.items()]
     sampling = found[f"{NAME}Sampling"]["properties"]
     sampling["max_tokens"] |= {"minimum": 1, "maximum": spec.MOST_TOKENS}
-    exact.narrow(sampling["temperature"], minimum=0, maximum=10)
-    exact.narrow(sampling["top_p"], exclusiveMinimum=0, maximum=1)
-    exact.narrow(sampling["top_k"], minimum=-MOST_INT, maximum=MOST_INT)
-    sampling["extra"] |= exact.free_object()
+    schema_constraints.narrow(sampling["temperature"], minimum=0, maximum=10)
+    schema_constraints.narrow(sampling["top_p"], exclusiveMinimum=0, maximum=1)
+    schema_constraints.narrow(sampling["top_k"], minimum=-MOST_INT, maximum=MOST_INT)
+    sampling["extra"] |= schema_constraints.free_object()
     found[f"{NAME}Prompts"]["properties"]["feedback_version"]["enum"] = list(feedback.VERSIONS)
     context = found[f"{NAME}Context"]["properties"]
     context["history"]["enum"] = list(lines.HISTORIES)
     context["reasoning"]["enum"] = list(lines.REASONINGS)
     context["window"] |= {"minimum": 1, "maximum": MOST_INT}
     for name in ("no_progress", "no_code"):
-        exact.narrow(found[f"{NAME}Stops"]["properties"][name], minimum=1, maximum=MOST_INT)
-    exact.narrow(found[f"{NAME}Stops"]["properties"]["target_speedup"], exclusiveMinimum=0)
+        schema_constraints.narrow(found[f"{NAME}Stops"]["properties"][name], minimum=1, maximum=MOST_INT)
+    schema_constraints.narrow(found[f"{NAME}Stops"]["properties"]["target_speedup"], exclusiveMinimum=0)
     _budgets(found)
-    exact.bound_options(found[f"{NAME}JobOptions"])
+    schema_constraints.bound_options(found[f"{NAME}JobOptions"])
     for name in spec.NOT_OPTIONS:
         del found[f"{NAME}JobOptions"]["properties"][name]
 
@@ -106,10 +106,10 @@ def _budgets(found: dict[str, Schema]) -> None:
     """Wall time has a cap for the whole collection alone."""
     caps = found[f"{NAME}Caps"]["properties"]
     for name in ("calls", "tokens", "evaluations"):
-        exact.narrow(caps[name], minimum=1, maximum=MOST_INT)
+        schema_constraints.narrow(caps[name], minimum=1, maximum=MOST_INT)
     for name in ("usd", "gpu_s"):
-        exact.narrow(caps[name], exclusiveMinimum=0)
-    exact.narrow(caps["wall_s"], exclusiveMinimum=0, maximum=MOST_WALL_S)
+        schema_constraints.narrow(caps[name], exclusiveMinimum=0)
+    schema_constraints.narrow(caps["wall_s"], exclusiveMinimum=0, maximum=MOST_WALL_S)
     budgets = found[f"{NAME}Budgets"]["properties"]
     for name in ("rollout", "call"):
         untimed = {"properties": {"wall_s": {"type": "null"}}}
