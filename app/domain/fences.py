@@ -12,7 +12,7 @@ TAB = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class FencedBlock:
     """One complete block."""
 
     info: str
@@ -21,16 +21,16 @@ class Block:
     """The lines between the fences, without the indentation of the opening one: blocks in lists are indented."""
 
 
-def blocks(text: str) -> tuple[list[Block], bool]:
+def blocks(text: str) -> tuple[list[FencedBlock], bool]:
     """Complete blocks in order, and whether every fence is closed."""
-    found: list[Block] = []
+    found: list[FencedBlock] = []
     opened: re.Match[str] | None = None
     for match in _FENCE.finditer(text):
         if opened is None:
             opened = match
         elif _closes(match, opened):
             inner = text[opened.end() : match.start()]
-            found.append(Block(info=opened["info"].strip(), text=_outdented(inner, opened["indent"])))
+            found.append(FencedBlock(info=opened["info"].strip(), text=_outdented(inner, opened["indent"])))
             opened = None
     return found, opened is None
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from app.domain import code_extraction, fences
 from app.domain.collection.call import End
-from app.domain.fences import Block
+from app.domain.fences import FencedBlock
 
 LONGEST_SOURCE = 512_000
 """Characters of a candidate; the longest published kernels have 60,000."""
@@ -66,7 +66,7 @@ def candidate_of(text: str, *, entry_point: str, end: End) -> Extracted:
     return _none(_reason(blocks, whole=whole, end=end))
 
 
-def _reason(blocks: list[Block], *, whole: bool, end: End) -> Why:
+def _reason(blocks: list[FencedBlock], *, whole: bool, end: End) -> Why:
     if not whole:
         return Why.TRUNCATED
     if any(_language(block) in PYTHON for block in blocks):
@@ -94,7 +94,7 @@ def _cut(end: End) -> Why | None:
     return Why.TRUNCATED if end is End.LENGTH else None
 
 
-def _language(block: Block) -> str:
+def _language(block: FencedBlock) -> str:
     return block.info.lower().partition(" ")[0]
 
 
