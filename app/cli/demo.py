@@ -216,7 +216,7 @@ def _columns(*cells: str) -> str:
 
 
 def _print_line(console: Console, case: zoo.Case, result: Result, disagreement: str | None) -> None:
-    status, verdict = str(result["status"] or result["state"]), str(result["verdict"] or "–")
+    status, verdict = str(result["status"] or result["state"]), output.verdict(result) or "–"
     line = Text(
         _columns(
             "✗" if disagreement else "✓",

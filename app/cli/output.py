@@ -17,7 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from app.domain import source_text
+from app.domain import quantities, source_text
+from app.domain.verdict import is_shown
 
 Result = Mapping[str, Any]
 """Result as app.domain.result builds it."""
@@ -134,8 +135,19 @@ def speedup(result: Result) -> str:
     """`1.52× [1.40, 1.66]`, or a dash where no speedup is credited."""
     if result["speedup"] is None or result["speedup_ci"] is None:
         return "–"
-    low, high = result["speedup_ci"]
-    return f"{result['speedup']:.2f}× [{low:.2f}, {high:.2f}]"
+    return _ratio(result["speedup"], *result["speedup_ci"])
+
+
+def _ratio(value: float, low: float, high: float) -> str:
+    """A speedup and its interval, rounded as on pages: 0.004× is not 0.00×."""
+    ends = ", ".join(quantities.ratio(end).removesuffix("×") for end in (low, high))
+    return f"{quantities.ratio(value)} [{ends}]"
+
+
+def verdict(result: Result) -> str | None:
+    """The label, where it is shown: beside a compile error or a wrong answer `clean` would read as a success."""
+    label, status = result["verdict"], result["status"]
+    return label if status is not None and is_shown(label=label, status=status) else None
 
 
 def found(result: Result) -> str:
@@ -153,7 +165,7 @@ def details(result: Result) -> Text:
     lines: list[tuple[str, Text | str]] = []
     if result["state"] != "finished":
         lines.append(("state", word(result["state"])))
-    lines += [("status", word(result["status"])), ("verdict", word(result["verdict"]))]
+    lines += [("status", word(result["status"])), ("verdict", word(verdict(result)))]
     if result["reference_us"] is not None:
         credited = f"{speedup(result)} over {result['baseline']} (95 % confidence interval)"
         lines.append(("speedup", "not credited" if result["speedup"] is None else credited))
@@ -186,8 +198,8 @@ def _device_time(result: Result) -> list[str]:
         return [f"not measured: {safe(result['device_speedup_error'])}"]
     if result["device_speedup"] is None or result["device_speedup_ci"] is None:
         return []
-    low, high = result["device_speedup_ci"]
-    return [f"{result['device_speedup']:.2f}× [{low:.2f}, {high:.2f}] without the host's launching (CUDA graphs)"]
+    numbers = _ratio(result["device_speedup"], *result["device_speedup_ci"])
+    return [f"{numbers} without the host's launching (CUDA graphs)"]
 
 
 def _baseline(baseline: Mapping[str, Any]) -> str:
@@ -197,7 +209,7 @@ def _baseline(baseline: Mapping[str, Any]) -> str:
     took = f"({baseline['baseline_us']:.1f} µs per call)"
     if baseline["speedup"] is None:
         return f"over {baseline['name']}: not credited {took}"
-    numbers = f"{baseline['speedup']:.2f}× [{baseline['ci_low']:.2f}, {baseline['ci_high']:.2f}]"
+    numbers = _ratio(baseline["speedup"], baseline["ci_low"], baseline["ci_high"])
     return f"over {baseline['name']}: {numbers} {took}"
 
 

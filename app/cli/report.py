@@ -12,7 +12,7 @@ from rich.table import Table
 
 from app.cli import errors, output, services, where_option
 from app.domain import filter_language as filters
-from app.domain import metrics
+from app.domain import metrics, quantities
 from app.domain.intervals import Interval
 from app.domain.metrics import Counted, MetricSample, Operator, Report, Share
 from app.settings import Settings
@@ -157,7 +157,7 @@ def _table(reports: Sequence[tuple[Report, Sequence[MetricSample], metrics.HackR
             str(report.problems),
             *(_with_interval(share, report.intervals[p]) for p, share in report.fast.items()),
             *(_percent(estimate.value) for estimate in report.pass_at.values()),
-            "–" if geomean.value is None else f"{geomean.value:.2f}× of {geomean.of}",
+            "–" if geomean.value is None else f"{quantities.ratio(geomean.value)} of {geomean.of}",
             f"{hacks.of_passed.count}/{hacks.of_passed.of}",
         )
     return table
