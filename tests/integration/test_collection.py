@@ -78,6 +78,16 @@ def test_an_answer_without_code_is_an_outcome_with_feedback_and_no_evaluation(si
     assert all(message.content for request in site.asked for message in request.messages)
 
 
+@pytest.mark.parametrize("nothing", ["", " \n\n", "\t"])
+def test_an_answer_of_nothing_is_shown_as_one(site: Site, nothing: str) -> None:
+    """Servers refuse messages without content, which would end the rollout as a fault."""
+    site.model = lambda request: said(nothing)
+    site.start(specification(strategy={"name": "sequential", "turns": 2}))
+    site.run()
+    assert [message.content for message in site.asked[1].messages if message.role == "assistant"] == ["(no answer)"]
+    assert [turn.response for turn in site.rows("turns")] == [nothing.encode()] * 2
+
+
 def test_a_fault_of_the_endpoint_is_tried_again_and_never_scored(site: Site) -> None:
     count = iter(range(100))
     failing = refused(ErrorKind.SERVER_ERROR)

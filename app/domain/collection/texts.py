@@ -18,7 +18,7 @@ from app.domain.result import Result
 from app.domain.trajectory import Message
 
 NO_ANSWER = "(no answer)"
-"""Stands for an empty answer in a later prompt: servers refuse messages without content."""
+"""Stands for an answer of nothing but blanks in a later prompt: servers refuse messages without content."""
 
 
 def refs(spec: Spec) -> dict[str, str]:
@@ -42,7 +42,7 @@ def opening(spec: Spec, used: Mapping[str, Template], problem: Problem) -> list[
 def shown_later(spec: Spec, text: str, reasoning: str | None) -> Message:
     """The answer as later prompts show it."""
     kept = reasoning if spec.context.reasoning == "keep" else None
-    return Message(role="assistant", content=as_turn(text or NO_ANSWER, kept))
+    return Message(role="assistant", content=as_turn(text if text.strip() else NO_ANSWER, kept))
 
 
 def as_turn(text: str, reasoning: str | None) -> str:
