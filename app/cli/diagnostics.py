@@ -22,7 +22,7 @@ from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import devices, jobs, migrate, server_facts, write_probe
+from app.store import devices, jobs, revisions, server_facts, write_probe
 from app.store.database import DatabaseUnavailableError
 
 PYTHONS = ((3, 11), (3, 13))
@@ -203,7 +203,7 @@ def _database(client: Client) -> Checks:
         warn=major < OLDEST_POSTGRES,
         todo=f"PostgreSQL {OLDEST_POSTGRES} or later is tested",
     )
-    head = migrate.head()
+    head = revisions.head()
     yield _judged(
         "tables",
         f"revision {facts.revision or 'none'}, this version wants {head}",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
+
+from app.store import revisions
 
 
 class NewerDatabaseError(RuntimeError):
@@ -18,12 +18,8 @@ class NewerDatabaseError(RuntimeError):
 
 def config(url: str) -> Config:
     """Alembic's configuration for one database; the scripts are those of the installed package `migrations`."""
-    spec = importlib.util.find_spec("migrations")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    if not folders:
-        raise RuntimeError("migrations: expected the package beside `app`, found none; is kernel-assay installed?")
     settings = Config(stdout=io.StringIO())  # its remarks are for its own command line
-    settings.set_main_option("script_location", folders[0].replace("%", "%%"))
+    settings.set_main_option("script_location", str(revisions.folder()).replace("%", "%%"))
     settings.set_main_option("path_separator", "os")
     settings.attributes["url"] = url
     return settings
@@ -41,8 +37,9 @@ def upgrade(url: str, revision: str = "head") -> None:
         unknown = error.__cause__.argument
         if unknown == revision:
             raise ValueError(f"expected a revision of the migrations, got {revision!r}") from error
+        last = revisions.head()
         raise NewerDatabaseError(
-            f"the database's tables are of revision {unknown}, and the last that this version knows is {head()}: "
+            f"the database's tables are of revision {unknown}, and the last that this version knows is {last}: "
             "use the version that migrated it, or restore a backup made before (`assay db restore`)"
         ) from error
 
@@ -50,13 +47,6 @@ def upgrade(url: str, revision: str = "head") -> None:
 def downgrade(url: str, revision: str) -> None:
     """Take migrations back, and delete the data that only they could hold."""
     command.downgrade(config(url), revision)
-
-
-def head() -> str:
-    """The revision of this version's tables."""
-    revision = ScriptDirectory.from_config(config("")).get_current_head()
-    assert revision is not None
-    return revision
 
 
 def check(url: str) -> None:

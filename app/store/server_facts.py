@@ -8,6 +8,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from app.store import revisions
+
 DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
 """Settings that must be on: with one of them off, committed results are lost when the machine is."""
 
@@ -34,17 +36,13 @@ def facts(connection: sa.Connection) -> ServerFacts:
             sa.func.current_setting("server_version").label("server"),
             sa.func.clock_timestamp().label("now"),
             sa.func.pg_database_size(sa.func.current_database()).label("size_bytes"),
-            sa.func.to_regclass("alembic_version").is_not(None).label("migrated"),
             (sa.func.current_setting("is_superuser") == "on").label("is_superuser"),
         )
     ).one()
-    revision = None
-    if row.migrated:
-        revision = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
     settings = {name: connection.execute(sa.select(sa.func.current_setting(name))).scalar_one() for name in DURABILITY}
     return ServerFacts(
         server=row.server,
-        revision=revision,
+        revision=revisions.found(connection),
         now=row.now,
         size_bytes=row.size_bytes,
         is_superuser=row.is_superuser,

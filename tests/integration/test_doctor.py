@@ -19,7 +19,7 @@ from app.client import Client
 from app.domain.collection.call import EndpointConfig
 from app.domain.problem import Problem
 from app.settings import Settings
-from app.store import devices, endpoints, migrate, problems
+from app.store import devices, endpoints, problems, revisions
 from app.store.collection import workers
 from app.store.database import Database
 from tests.integration import fakes
@@ -44,7 +44,7 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     found = examined(settings)
     assert found["sandbox"].outcome in (CheckStatus.OK, CheckStatus.FAIL)  # whatever this host allows
     assert "forbidden acts" in found["sandbox"].found
-    assert found["tables"].found == f"revision {migrate.head()}, this version wants {migrate.head()}"
+    assert found["tables"].found == f"revision {revisions.head()}, this version wants {revisions.head()}"
     good = ("python", "libraries", "database", "tables", "durability", "clock", "broker")
     assert {found[name].outcome for name in good} == {CheckStatus.OK}
     assert (found["workers"].outcome, found["web"].outcome) == (CheckStatus.WARN, CheckStatus.WARN)

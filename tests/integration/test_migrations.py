@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic.script import ScriptDirectory
 
 from app.cli import errors
 from app.domain import ids
 from app.embedded import Services, binaries, os_user, servers
 from app.settings import Settings
-from app.store import migrate, tables
+from app.store import migrate, revisions, tables
 from tests.conftest import administrate, drop_database, fast_folder
 
 
@@ -82,6 +85,24 @@ def test_tables_of_a_newer_version_are_left_alone(settings: Settings) -> None:
 def test_a_revision_that_does_not_exist_is_the_callers_mistake(settings: Settings) -> None:
     with pytest.raises(ValueError, match="'nowhere'"):
         migrate.upgrade(settings.database_url, "nowhere")
+
+
+def test_the_last_revision_is_found_without_alembic() -> None:
+    assert revisions.head() == ScriptDirectory.from_config(migrate.config("")).get_current_head()
+
+
+@pytest.mark.parametrize("module", ["workers.worker.celery_app", "workers.generator.app"])
+@pytest.mark.parametrize("theirs", ["'future'", "NULL"])
+def test_a_worker_serves_no_tables_of_another_version(settings: Settings, module: str, theirs: str) -> None:
+    engine = sa.create_engine(settings.database_url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM alembic_version"))
+        connection.execute(sa.text(f"INSERT INTO alembic_version SELECT {theirs} WHERE {theirs} IS NOT NULL"))
+    command = [sys.executable, "-m", "celery", "--quiet", "-A", module, "worker"]
+    environment = os.environ | replace(settings, endpoint="endpoint").to_env()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == errors.INFRASTRUCTURE, done.stderr
+    assert f"expected tables of revision {revisions.head()}" in done.stderr
 
 
 def test_two_processes_at_once_migrate_once(services: Services) -> None:

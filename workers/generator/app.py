@@ -13,6 +13,7 @@ from celery import signals
 
 from app import broker, routing
 from app.settings import Settings, located
+from app.store import revisions
 from app.telemetry import logs
 from workers.generator.caller import Caller
 from workers.generator.maintenance import Maintenance
@@ -22,6 +23,11 @@ PREFETCH = 4
 after two seconds."""
 QUIET = ("celery.worker.strategy", "celery.app.trace")
 """Loggers that write two lines for every message: rows say more."""
+
+INSUFFICIENT = 3
+"""Exit code of a worker that does not serve: infrastructure, as for every command."""
+
+_log = logging.getLogger(__name__)
 
 settings = located(Settings.from_env())
 logs.configure(settings.log_format)
@@ -54,6 +60,17 @@ def _log_as_configured(**_: object) -> None:
     logs.configure(settings.log_format)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@signals.worker_init.connect
+def _check_tables(**_: object) -> None:
+    """Refuse to serve tables of another version: calls would be paid for and not stored."""
+    assert settings.database_url is not None
+    try:
+        revisions.await_own(settings.database_url)
+    except revisions.OtherVersionError as error:
+        _log.critical("%s", error)
+        raise SystemExit(INSUFFICIENT) from error
 
 
 @signals.worker_ready.connect

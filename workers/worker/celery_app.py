@@ -18,6 +18,7 @@ from celery import signals
 from app import broker, routing
 from app.domain.device import DeviceId
 from app.settings import Settings, located
+from app.store import revisions
 from app.telemetry import logs, tracing
 from workers.worker import referee_client, timers
 from workers.worker.maintenance import Upkeep
@@ -53,6 +54,17 @@ def evaluate(task: Any) -> None:
 @signals.setup_logging.connect
 def _log_as_configured(**_: object) -> None:
     logs.configure(settings.log_format)
+
+
+@signals.worker_init.connect
+def _check_tables(**_: object) -> None:
+    """Refuse to serve tables of another version: results that they do not take would fail their jobs for good."""
+    assert settings.database_url is not None
+    try:
+        revisions.await_own(settings.database_url)
+    except revisions.OtherVersionError as error:
+        _log.critical("%s", error)
+        raise SystemExit(INSUFFICIENT) from error
 
 
 @signals.worker_init.connect
