@@ -1,8 +1,7 @@
 """One evaluation as a flat row, for pages and datasets.
 
 A new column takes a field of `EvaluationRow`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and, to be
-written into datasets, a field of `app.domain.example_texts.EvaluationFacts` and an entry in
-`app.formats.base.PROVENANCE`.  Everything between follows from these."""
+written into datasets, a field of `app.domain.example_texts.EvaluationFacts`.  Everything between follows from these."""
 
 from __future__ import annotations
 

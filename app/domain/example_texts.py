@@ -37,47 +37,53 @@ class ChatMessage(dict[str, str]):
 
 
 class EvaluationFacts(NamedTuple):
-    """Evaluation fields available to a row; ids as text.  The credited figures are None for hacks."""
+    """Evaluation fields available to a row; ids as text.  The credited figures are None for hacks.
 
-    evaluation_id: str
-    verdict_id: str | None
-    turn_id: str | None
-    trajectory_id: str | None
-    problem_id: str
+    Each is a column of datasets with provenance, in this order, but for those of INTERNAL."""
+
     problem: str
     source_set: str
     level: int | None
     entry_point: str
-    reference_sha256: str
     family: str
-    problem_licence: str | None
     backend: str
-    source_sha256: str
     run: str | None
     model: str | None
-    model_licence: str | None
     turn: int | None
-    device_class: str
-    device_name: str
-    baseline: str
-    protocol: str
     status: str
-    correct: bool
     verdict: str | None
     reviewed: bool
     speedup: float | None
     speedup_ci_low: float | None
     speedup_ci_high: float | None
-    measured_speedup: float | None
     device_speedup: float | None
     device_speedup_ci_low: float | None
     device_speedup_ci_high: float | None
     reference_us: float | None
     candidate_us: float | None
     coverage_time: float | None
+    baseline: str
+    device_class: str
+    device_name: str
+    protocol: str
+    reference_sha256: str
+    source_sha256: str
+    trajectory_id: str | None
+    evaluation_id: str
+    problem_licence: str | None
+    model_licence: str | None
+    verdict_id: str | None
+    turn_id: str | None
+    problem_id: str
+    correct: bool
+    measured_speedup: float | None
     coverage_count: float | None
     sample: str | None = None
     """Label of its trajectory: the sample's name in its source."""
+
+
+INTERNAL = frozenset({"verdict_id", "turn_id", "problem_id", "correct", "measured_speedup", "coverage_count", "sample"})
+"""Facts that are no columns of datasets."""
 
 
 class TurnCredits(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, get_type_hints
 
 import pyarrow as pa
 
 from app.domain.example import Example
+from app.domain.example_texts import INTERNAL, EvaluationFacts
 from app.domain.selection import Kind, Learns
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -84,40 +85,22 @@ def marked(example: Example) -> list[dict[str, Any]]:
     return [message | {"train": train} for message, train in zip(example.messages, example.trained, strict=True)]
 
 
+_TYPES: dict[object, pa.DataType] = {
+    str: pa.string(),
+    str | None: pa.string(),
+    int | None: pa.int32(),
+    bool: pa.bool_(),
+    float | None: pa.float64(),
+}
+"""Column types by the annotation of a fact."""
+
+_OF_FACTS = tuple(name for name in EvaluationFacts._fields if name not in INTERNAL)
+_HINTS = get_type_hints(EvaluationFacts)
+
 PROVENANCE = (
     ("prompt_source", pa.string()),
     ("sanitized", pa.bool_()),
-    ("problem", pa.string()),
-    ("source_set", pa.string()),
-    ("level", pa.int32()),
-    ("entry_point", pa.string()),
-    ("family", pa.string()),
-    ("backend", pa.string()),
-    ("run", pa.string()),
-    ("model", pa.string()),
-    ("turn", pa.int32()),
-    ("status", pa.string()),
-    ("verdict", pa.string()),
-    ("reviewed", pa.bool_()),
-    ("speedup", pa.float64()),
-    ("speedup_ci_low", pa.float64()),
-    ("speedup_ci_high", pa.float64()),
-    ("device_speedup", pa.float64()),
-    ("device_speedup_ci_low", pa.float64()),
-    ("device_speedup_ci_high", pa.float64()),
-    ("reference_us", pa.float64()),
-    ("candidate_us", pa.float64()),
-    ("coverage_time", pa.float64()),
-    ("baseline", pa.string()),
-    ("device_class", pa.string()),
-    ("device_name", pa.string()),
-    ("protocol", pa.string()),
-    ("reference_sha256", pa.string()),
-    ("source_sha256", pa.string()),
-    ("trajectory_id", pa.string()),
-    ("evaluation_id", pa.string()),
-    ("problem_licence", pa.string()),
-    ("model_licence", pa.string()),
+    *((name, _TYPES[_HINTS[name]]) for name in _OF_FACTS),
 )
 """Columns that say where a row comes from; trainers that do not know them ignore them."""
 
@@ -136,7 +119,6 @@ def reward_label(example: Example) -> str:
     return json.dumps(label, sort_keys=True)
 
 
-_OF_FACTS = tuple(name for name, _ in PROVENANCE if name not in ("prompt_source", "sanitized"))
 _facts = attrgetter(*_OF_FACTS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from app.domain.evaluation_row import EvaluationRow
-from app.domain.example_texts import EvaluationFacts
+from app.domain.example_texts import INTERNAL, EvaluationFacts
 from app.export import render
 from app.formats import base
 from app.store import evaluation_rows, export_attempts
@@ -16,9 +16,20 @@ def test_every_field_of_a_row_has_a_column():
     assert set(evaluation_rows.COLUMNS) == {field.name for field in fields(EvaluationRow)}
 
 
-def test_every_column_of_provenance_is_a_fact():
-    names = {name for name, _ in base.PROVENANCE} - {"prompt_source", "sanitized"}
-    assert names <= set(EvaluationFacts._fields)
+COLUMNS = """
+prompt_source string, sanitized bool, problem string, source_set string, level int32, entry_point string, family string,
+backend string, run string, model string, turn int32, status string, verdict string, reviewed bool, speedup double,
+speedup_ci_low double, speedup_ci_high double, device_speedup double, device_speedup_ci_low double,
+device_speedup_ci_high double, reference_us double, candidate_us double, coverage_time double, baseline string,
+device_class string, device_name string, protocol string, reference_sha256 string, source_sha256 string,
+trajectory_id string, evaluation_id string, problem_licence string, model_licence string
+"""
+
+
+def test_columns_of_datasets_keep_their_order_and_types():
+    listed = [tuple(each.split()) for each in COLUMNS.replace("\n", " ").split(",")]
+    assert [(name, str(kind)) for name, kind in base.PROVENANCE] == listed
+    assert set(EvaluationFacts._fields) >= INTERNAL
 
 
 def test_every_fact_comes_from_an_attempt_a_problem_or_a_run():
