@@ -16,6 +16,7 @@ from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.session import call_runner
 from workers.referee.session import process as process_module
 from workers.referee.session.call_runner import CallRunner
+from workers.referee.session.failure_status import Fault, disturbed
 from workers.referee.session.process import ProcessHandle
 from workers.sandbox.process import TimedOut
 
@@ -45,29 +46,77 @@ class Busy:
 
 
 @pytest.mark.parametrize(
-    ("host_s", "device_s", "says", "ends_s"),
+    ("host_s", "device_s", "says", "ends_s", "looks_s"),
     [
-        (60.0, 1.0, True, None),  # compiles for long, then computes
-        (1.0, math.inf, True, 11.0),  # a kernel that does not end
-        (1.0, 9.0, True, None),
-        (1.0, math.inf, False, 90.0),  # the process does not say that it has launched everything
-        (math.inf, 0.0, True, 90.0),
+        (55.0, 1.0, True, None, [10, 20, 30, 40, 50]),  # compiles for long, then computes
+        (1.0, math.inf, True, 11.0, [10]),  # a kernel that does not end
+        (1.0, 8.0, True, None, []),
+        (1.0, math.inf, False, 90.0, [10, 20, 30, 40, 50, 60, 70, 80]),  # it does not say that it has launched all
+        (math.inf, 0.0, True, 90.0, [10, 20, 30, 40, 50, 60, 70, 80]),
     ],
 )
 def test_a_first_call_has_long_to_compile_and_short_to_compute(
-    host_s: float, device_s: float, says: bool, ends_s: float | None
+    host_s: float, device_s: float, says: bool, ends_s: float | None, looks_s: list[float]
 ) -> None:
     process = Busy(host_s, device_s, says=says)
     handle = ProcessHandle(process, torch.device("cpu"))  # type: ignore[arg-type]
     process.handle = handle
     handle.post(Command.RUN, 0, 0, 1, 0)
+    looked_s: list[float] = []
     if ends_s is None:
-        assert handle.take_first(90.0, 10.0) == (7, 0)
+        assert handle.take_first(90.0, 10.0, lambda: looked_s.append(process.now)) == (7, 0)
     else:
-        with pytest.raises(TimedOut):
-            handle.take_first(90.0, 10.0)
+        with pytest.raises(TimedOut) as caught:
+            handle.take_first(90.0, 10.0, lambda: looked_s.append(process.now))
         assert process.now == pytest.approx(ends_s, abs=2 * process_module.LOOK_S)
+        assert str(caught.value) == (process_module.BUSY if ends_s < 90 else "")
+    assert looked_s == looks_s
     handle.close()
+
+
+def test_what_a_look_finds_ends_the_wait() -> None:
+    process = Busy(1.0, math.inf, says=False)
+    handle = ProcessHandle(process, torch.device("cpu"))  # type: ignore[arg-type]
+    process.handle = handle
+    handle.post(Command.RUN, 0, 0, 1, 0)
+
+    def look() -> None:
+        raise disturbed()
+
+    with pytest.raises(Fault):
+        handle.take_first(90.0, 10.0, look)
+    assert process.now == 10.0
+    handle.close()
+
+
+@pytest.mark.parametrize(
+    ("answers", "others", "killed", "ends"),
+    [
+        ([True], 0, False, None),  # the device comes to rest: the call compiles
+        ([True], 2, False, None),
+        ([False], 0, True, "timeout"),
+        ([False, True], 2, True, "timeout"),  # it comes to rest once the candidate is killed
+        ([False, False], 2, True, "disturbed"),  # the work was another's
+    ],
+)
+def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_its_work(
+    answers: list[bool], others: int, killed: bool, ends: str | None
+) -> None:
+    runner: Any = CallRunner.__new__(CallRunner)
+    runner.device_lock = Lock()
+    runner.device_lock.apart_besides = lambda process: others
+    kills: list[bool] = []
+    runner.candidate = SimpleNamespace(process=SimpleNamespace(start_kill=lambda: kills.append(True)))
+    left = list(answers)
+    runner._probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: left.pop(0))
+    if ends is None:
+        runner._end_if_device_is_busy()
+    else:
+        with pytest.raises((TimedOut, Fault)) as caught:
+            runner._end_if_device_is_busy()
+        assert isinstance(caught.value, TimedOut) == (ends == "timeout")
+        assert str(caught.value) == (process_module.BUSY if ends == "timeout" else disturbed().error.message)
+    assert (bool(kills), left) == (killed, [])
 
 
 class Lock:
@@ -83,8 +132,10 @@ class Lock:
     def exclusive(self, *used: object) -> Iterator[None]:
         self.held += 1
         self.is_held = True
-        yield
-        self.is_held = False
+        try:
+            yield
+        finally:
+            self.is_held = False
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
         assert not self.is_held

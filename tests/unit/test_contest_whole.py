@@ -19,6 +19,7 @@ from workers.protocol.control_channel import Delivering
 from workers.referee.host.health import Health
 from workers.referee.host.waiting_time import Waits
 from workers.referee.session.batches import Batch, Delivery, Times
+from workers.referee.session.failure_status import Fault
 from workers.referee.timing import blocks, paired_benchmark, samples, sizing, unpaired
 from workers.referee.timing.quiet_host import QuietHost
 
@@ -280,8 +281,9 @@ class BusySides(Sides):
 
 def test_a_pair_that_others_disturb_in_every_attempt_has_no_result_and_alone_it_has_one() -> None:
     sides = BusySides(400, 320, slots=128, noise=random.Random(3))
-    with pytest.raises(paired_benchmark.DisturbedError):
+    with pytest.raises(Fault) as caught:
         _contest(sides, alone=False)
+    assert caught.value.disturbed
     sides = BusySides(400, 320, slots=128, noise=random.Random(3))
     assert _contest(sides).stop_reason
 

@@ -275,6 +275,23 @@ def test_a_timer_pauses_what_runs_apart_and_nothing_that_it_uses(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("nothing_compiles")
+def test_a_thread_whose_process_runs_apart_may_have_the_device_and_pauses_it(tmp_path: Path) -> None:
+    lock, over, going = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event()
+    own, other = Process(), Process()
+    with lock.apart(own):
+        assert lock.apart_besides(own) == 0
+        thread = _beside(lock, other, going, over)
+        assert going.wait(10)
+        assert lock.apart_besides(own) == 1
+        with lock.exclusive():
+            assert (own.said, other.said) == (["pause"], ["pause"])
+        assert (own.said, other.said) == (["pause", "resume"], ["pause", "resume"])
+        over.set()
+        thread.join(timeout=10)
+        assert lock.apart_besides(own) == 0
+
+
+@pytest.mark.usefixtures("nothing_compiles")
 def test_a_timer_that_fails_leaves_no_process_paused(tmp_path: Path) -> None:
     device_lock, over, going, process = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event(), Process()
     thread = _beside(device_lock, process, going, over)

@@ -14,7 +14,7 @@ import torch
 
 from app.domain import device_branches
 from app.domain.backend import BACKENDS
-from app.domain.evaluation import Evaluation, Status, Timing
+from app.domain.evaluation import Evaluation, Status
 from app.domain.evidence import Testimony, Traces
 from app.domain.job import Job
 from workers.protocol import control_channel, problem_spec, shared_memory
@@ -233,28 +233,13 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
             progress.unpaired_time = unpaired.run(context.runner, quiet_host, budget, guess_us.candidate_us)
             timing = None
         else:
-            timing = _timed_pair(context, quiet_host, budget, guess_us, alone=not progress.shares_memory)
+            alone = not progress.shares_memory
+            timing = paired_benchmark.run(context.runner, quiet_host, budget, guess_us, alone=alone)
     _require_correct(context)
     progress.timing = timing and context.host.reference_history.compared(context.job, timing)
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
             progress.timing = event_timing.added(progress.timing, context.runner, quiet_host)
-
-
-def _timed_pair(
-    context: EvaluationContext,
-    quiet_host: QuietHost,
-    budget: sizing.TimingBudget,
-    guess_us: sizing.Guess,
-    *,
-    alone: bool,
-) -> Timing | None:
-    """See paired_benchmark.run.  Raises Fault if other evaluations disturbed it."""
-    try:
-        return paired_benchmark.run(context.runner, quiet_host, budget, guess_us, alone=alone)
-    except paired_benchmark.DisturbedError as error:
-        message = "other evaluations used the device in every attempt to time the pair"
-        raise Fault(Status.INVALID, "disturbed", message, disturbed=True) from error
 
 
 def _timing_budget(context: EvaluationContext) -> sizing.TimingBudget:

@@ -189,6 +189,11 @@ class DeviceLock:
         """True while a timer has paused a process, whose queued work the device may still have to do."""
         return bool(self._paused)
 
+    def apart_besides(self, process: Pausable) -> int:
+        """Number of other processes that run apart."""
+        with self._changed:
+            return len({id(each.process) for each in self._apart if each.process not in (None, process)})
+
     @contextmanager
     def exclusive(self, *used: Pausable) -> Iterator[None]:
         """Hold the lock for timing, alone.  Processes that run apart are paused, except those `used`."""

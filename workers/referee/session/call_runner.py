@@ -19,10 +19,12 @@ from workers.referee.session import correctness, null_answers
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, reference_side
+from workers.referee.session.failure_status import disturbed
 from workers.referee.session.idle_probe import IdleProbe
-from workers.referee.session.process_session import Session, synchronize
+from workers.referee.session.process import BUSY
+from workers.referee.session.process_session import FirstCall, Session, synchronize
 from workers.referee.session.snapshot import differ, rewrite
-from workers.sandbox.process import Stopwatch
+from workers.sandbox.process import Stopwatch, TimedOut
 
 LATER_S = 10.0
 """Seconds that a candidate on a GPU has after its first call, in addition to ten times its calls' time so far, and
@@ -99,7 +101,7 @@ class CallRunner(Draws):
         self._mutates = bool(spec.mutated_inputs)
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
-        self._computing_s = max(LATER_S, COMPUTING_CALLS * spec.call_us / 1e6) if self.surveys else None
+        self._call_us = spec.call_us
         self.warmed = 0
         """Warm-up calls of the candidate so far."""
 
@@ -274,17 +276,31 @@ class CallRunner(Draws):
         with self.device_lock.shared():
             batch = self.draw(1)
             self.fill(self.candidate, batch, 0, 1)
-        times = self.run_apart(batch, self.deadline.allow_first(compiles=self.surveys), self._computing_s)
+        computing_s = max(LATER_S, COMPUTING_CALLS * self._call_us / 1e6)
+        limits = FirstCall(computing_s, self._end_if_device_is_busy) if self.surveys else None
+        times = self.run_apart(batch, self.deadline.allow_first(compiles=self.surveys), limits)
         self.quickest_s = times.wall_ns / 1e9
         with self.device_lock.shared():
             self._verify_patiently(self.delivery(batch, 0, 1, times, []))
 
-    def run_apart(self, batch: Batch, timeout_s: float, computing_s: float | None = None) -> Times:
+    def _end_if_device_is_busy(self) -> None:
+        """Raise TimedOut if the device goes on working for 2 s while everything that runs apart is paused, and it is
+        the candidate's work: no other call runs apart, or the device comes to rest once the candidate is killed.
+        Otherwise raises Fault (disturbed), and the evaluation is repeated alone."""
+        with self.device_lock.exclusive():
+            if self._probe.is_idle(TURN_US, QUEUED_S):
+                return
+            others = self.device_lock.apart_besides(self.candidate.process)
+            self.candidate.process.start_kill()
+            is_candidates = not others or self._probe.is_idle(TURN_US, QUEUED_S)
+        raise TimedOut(BUSY) if is_candidates else disturbed()
+
+    def run_apart(self, batch: Batch, timeout_s: float, limits: FirstCall | None = None) -> Times:
         """Make a call of the candidate on the first of these inputs, which are in their slots, while others may be
-        timed.  `computing_s`: see Session.timed_run."""
+        timed.  `limits`: see Session.timed_run."""
         at = self.slot(batch, 0, 1)
         with self.device_lock.apart(self.candidate.process):
-            return Times(*self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, computing_s=computing_s))
+            return Times(*self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, first_call=limits))
 
     def _verify_patiently(self, delivery: Delivery) -> None:
         if not self.verify(delivery, keep=False):

@@ -84,6 +84,11 @@ def invalid(kind: str, message: str, log: str = "", *, out_of_memory: bool = Fal
     return Fault(Status.INVALID, kind, message, log, out_of_memory=out_of_memory)
 
 
+def disturbed() -> Fault:
+    """The fault of an evaluation that others disturbed: it is repeated with the device to itself (evaluate.py)."""
+    return Fault(Status.INVALID, "disturbed", "other evaluations kept the device busy in every attempt", disturbed=True)
+
+
 def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
     """A fault: the problem does not fit on the device, which can provide `there_bytes`."""
     message = f"the problem does not fit on this device: {why}; {there_bytes:,} bytes can be had"
@@ -188,7 +193,7 @@ class AttributeToCandidate:
             options = self._job.options
             first = "" if self._device.precompiles else f" ({FIRST_CALL * options.call_timeout_s:g} s the first)"
             limits = f"at most {options.call_timeout_s:g} s a call{first}, {options.deadline_s:g} s in all"
-            raise Fault(Status.TIMEOUT, "timeout", f"no answer in time ({limits})") from error
+            raise Fault(Status.TIMEOUT, "timeout", str(error) or f"no answer in time ({limits})") from error
         if isinstance(error, Ended):
             if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
                 raise Fault(Status.TIMEOUT, "cpu_limit", "the process used up its processor time") from error

@@ -28,6 +28,9 @@ waiting."""
 LOOK_S = 0.25
 """Seconds between looks at whether a first call has launched everything."""
 
+BUSY = "its first call kept the device busy for longer than 10 s and the time of 100 calls of the reference"
+"""Message about a first call that is ended because the device's part of it takes too long."""
+
 Slow = Callable[[Confined | None], None]
 """Called once a request has taken `SLOW_S`, at most twice: with the process, or with None if another thread's request
 is waited for."""
@@ -148,20 +151,24 @@ class ProcessHandle:
         """The answer to the posted request; see `ask`."""
         return self.read(self.process.receive(control_channel.REPLY.size, timeout_s))
 
-    def take_first(self, timeout_s: float, computing_s: float) -> tuple[int, int]:
+    def take_first(self, timeout_s: float, computing_s: float, look: Callable[[], None]) -> tuple[int, int]:
         """The answer to a posted RUN that may compile, as `take`.  Once the process says that only the device's part is
-        left, it has `computing_s` seconds.  It can withhold that, and then has `timeout_s`, as long as a compiler."""
-        spent_s = 0.0
+        left, it has `computing_s` seconds.  It may withhold that, or wait for the device to load a second kernel; so
+        `look` is called every `computing_s` seconds, and its exceptions end the wait."""
+        spent_s, looks_s = 0.0, computing_s
         is_queued = False
         while spent_s < timeout_s:
-            if not is_queued and self.mailbox[control_channel.QUEUED_AT]:
+            if not is_queued and self.mailbox[control_channel.QUEUED_AT]:  # testimony that can only shorten the time
                 is_queued, timeout_s = True, min(timeout_s, spent_s + computing_s)
             part_s = min(LOOK_S, timeout_s - spent_s)
             try:
                 return self.take(part_s)
             except TimedOut:
                 spent_s += part_s
-        raise TimedOut
+            if looks_s <= spent_s < timeout_s:
+                looks_s += computing_s
+                look()
+        raise TimedOut(BUSY if is_queued else "")
 
     def read(self, reply: bytes) -> tuple[int, int]:
         """Values of an answer; see `ask`."""

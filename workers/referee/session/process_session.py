@@ -8,9 +8,9 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,6 +23,13 @@ from workers.sandbox.process import Stopwatch
 
 SPIN_S = 0.05
 """Seconds that the stopwatch busy-waits for the end of a block; for longer blocks a late wake-up does not matter."""
+
+
+class FirstCall(NamedTuple):
+    """Limits of a call that may compile; see ProcessHandle.take_first."""
+
+    computing_s: float
+    look: Callable[[], None]
 
 
 SHORTEST_RUN = 4
@@ -143,10 +150,10 @@ class Session:
         timeout_s: float,
         stopwatch: Stopwatch | None = None,
         *,
-        computing_s: float | None = None,
+        first_call: FirstCall | None = None,
     ) -> tuple[int, int]:
         """Run `count` calls; returns nanoseconds of wall time and of claimed time.  Exact if a stopwatch measures.
-        `computing_s`: limit for the device's part of a call that may compile; see ProcessHandle.take_first.
+        `first_call`: limits of a call that may compile.
 
         The process is frozen before and after.  The request is already in its channel when the clock starts and the
         process is woken, so none of its threads can do work that depends on the inputs beforehand."""
@@ -162,7 +169,7 @@ class Session:
             handle.process.send(message)
             began = time.perf_counter_ns()
             handle.process.thaw()
-            answer = handle.take(timeout_s) if computing_s is None else handle.take_first(timeout_s, computing_s)
+            answer = handle.take(timeout_s) if first_call is None else handle.take_first(timeout_s, *first_call)
             return time.perf_counter_ns() - began, answer[0]
 
     def pointers(self, count: int) -> list[int]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from app.domain.evaluation import Timing
 from workers.referee.session.batches import Delivery
 from workers.referee.session.call_runner import APART_S, CallRunner
+from workers.referee.session.failure_status import disturbed
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import PROBES, probe, run_group, warm_up
 from workers.referee.timing.output_mapping import survey
@@ -27,17 +28,13 @@ PATIENCE = 2.0
 CPU device, where the reference's fp64 twin is no faster than the reference, they are most of a benchmark."""
 
 
-class DisturbedError(Exception):
-    """Other evaluations used the device in every attempt to time a pair."""
-
-
 def run(
     runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget, before: sizing.Guess, *, alone: bool = True
 ) -> Timing | None:
     """Measure until the ratio is precise, decided or out of budget.  None as soon as a timed call is wrong.
 
     `alone`: no other evaluation uses the device, so whatever keeps it busy is this pair's, or another program's.
-    Otherwise raises DisturbedError then.  Also raises DeviceUnhealthyError, and the processes' exceptions."""
+    Otherwise raises Fault (disturbed).  Also raises DeviceUnhealthyError, and the processes' exceptions."""
     measurements = Measurements(
         block_us=budget.block_us, health=quiet_host.health, guess_us=(before.reference_us, before.candidate_us)
     )
@@ -65,7 +62,7 @@ def run(
             spent_s = 0.0
             continue
         if measurements.disturbed and not alone:
-            raise DisturbedError
+            raise disturbed()
         if len(measurements.groups) >= stopping.ENOUGH_GROUPS and measurements.sharing_s >= PATIENCE * budget.budget_s:
             reason = reason or "budget"
         if reason:
