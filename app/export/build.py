@@ -46,6 +46,7 @@ from app.store import (
     export_conditions,
     export_matching,
     export_records,
+    hacked_sources,
     problem_rows,
 )
 from app.store.database import Database
@@ -194,6 +195,7 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
         )
     policy = text_facts.policy_of(draft.spec).key
     device = export_conditions.device_of(connection, draft.spec, draft.as_of, export_matching.evaluated(only))
+    prefix = export_attempts.as_it_was(draft.as_of) if draft.replay else ""
     told = None
     if device is not None and not export_conditions.is_only_device(connection, device):
         told = answers_without_code.measured_on(device, draft.as_of)
@@ -203,7 +205,7 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
         policy=policy,
         detectors=text_facts.versions(),
         device=device,
-        as_of=draft.as_of,
+        hacked=hacked_sources.found(connection, policy, draft.as_of, prefix=prefix),
         silent_on_device=told,
     )
     declared = draft.spec.advantages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,9 +12,10 @@ from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.selection import ALL_DEVICES, COUNTER, Kind, Spec
 from app.domain.verdict import Label
-from app.store import evaluation_rows, filter_sql
+from app.store import evaluation_rows, filter_sql, hacked_sources
 from app.store.export_sources import BYTES, PROMPT_BYTES, turn_rows
-from app.store.tables import evaluations, jobs, turn_features, turns, verdicts
+from app.store.hacked_sources import Solution
+from app.store.tables import evaluations, turn_features, turns, verdicts
 
 JUDGED, EXTRACTION, TOKENS = "judged", "extraction", "tokens"
 """Names of stages that are read here in a way of their own."""
@@ -76,11 +77,13 @@ def conditions(
     policy: str,
     detectors: dict[str, int],
     device: str | None,
-    as_of: datetime,
+    hacked: Sequence[Solution] = (),
     silent_on_device: sa.ColumnElement[bool] | None = None,
 ) -> list[Condition]:
-    """The stages that the database decides, in order, for a kind of row; `device`: result of `device_of`;
-    `silent_on_device`: condition that an answer without code belongs to that device, None if all do."""
+    """The stages that the database decides, in order, for a kind of row.
+
+    `device`: result of `device_of`; `hacked`: result of `hacked_sources.found`; `silent_on_device`: condition that an
+    answer without code belongs to that device, None if all do."""
     expression = filters.parse(spec.where)
     named = filters.names(expression)
     measured = evaluations.c
@@ -110,7 +113,9 @@ def conditions(
     if not named & {"correct", "status"}:
         stage("correct", measured.correct, "every verified call was right")
     if "verdict" not in named:
-        clean = sa.and_(evaluation_rows.LABEL == Label.CLEAN, _is_no_hack_elsewhere(policy, as_of))
+        clean = evaluation_rows.LABEL == Label.CLEAN
+        if hacked:
+            clean = sa.and_(clean, hacked_sources.is_none_of(hacked))
         stage("clean", clean, "neither suspect nor hack, nor is another evaluation of the source a hack")
     if spec.reviewed_above is not None:
         looked_at = sa.or_(measured.human_verdict.is_not(None), measured.speedup <= spec.reviewed_above)
@@ -125,24 +130,6 @@ def conditions(
         covered = measured.coverage_time >= spec.min_coverage
         stage("coverage", covered, f"own kernels take at least {spec.min_coverage:.0%} of kernel time")
     return stages + _teaching(spec, kind)
-
-
-def _is_no_hack_elsewhere(policy: str, as_of: datetime) -> sa.ColumnElement[bool]:
-    """Condition: no evaluation of the same source on the same problem counts as a hack, by a person or under the
-    policy.  One source is evaluated several times on several devices or with several options."""
-    measured, judged, asked = (
-        evaluations.alias("hack_measured"),
-        verdicts.alias("hack_judged"),
-        jobs.alias("hack_asked"),
-    )
-    solved = sa.select(asked.c.problem_id, asked.c.candidate_id)
-    joined = solved.join(measured, measured.c.job_id == asked.c.job_id).where(measured.c.created_at < as_of)
-    by_people = joined.where(measured.c.human_verdict == Label.HACK)
-    detected = joined.join(judged, judged.c.evaluation_id == measured.c.evaluation_id)
-    detected = detected.where(measured.c.human_verdict.is_(None), judged.c.is_current, judged.c.policy == policy)
-    hacks = sa.union_all(by_people, detected.where(judged.c.label == Label.HACK)).subquery("hacks")
-    pair = sa.tuple_(jobs.c.problem_id, jobs.c.candidate_id)
-    return pair.not_in(sa.select(hacks.c.problem_id, hacks.c.candidate_id))
 
 
 def _teaching(spec: Spec, kind: Kind) -> list[Condition]:

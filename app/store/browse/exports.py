@@ -86,15 +86,15 @@ def quick_funnel(
     """Attempts left after each stage that the evaluation itself decides, of the latest evaluations; the device class is
     that of most of them.
 
-    Stages that need texts or other attempts (extraction, near-duplicates, choice) are not counted here."""
+    Stages that need texts or other attempts (extraction, near-duplicates, choice) are not counted here, nor is a source
+    looked up among other evaluations of it."""
     oldest = connection.scalar(
         sa.select(evaluations.c.created_at).order_by(evaluations.c.created_at.desc()).offset(latest).limit(1)
     )
     recent = sa.true() if oldest is None else evaluations.c.created_at > oldest
     connection.execute(sa.text("SET LOCAL statement_timeout = '10s'"))
-    now = datetime.now(UTC)
-    device = export_conditions.device_of(connection, spec, now, recent)
-    conditions = export_conditions.conditions(spec, kind, policy=policy, detectors=detectors, device=device, as_of=now)
+    device = export_conditions.device_of(connection, spec, datetime.now(UTC), recent)
+    conditions = export_conditions.conditions(spec, kind, policy=policy, detectors=detectors, device=device)
     stages = [stage for stage in conditions if stage.name in QUICK]
     counts = [
         sa.func.count().filter(sa.and_(*(stage.keeps for stage in stages[:number])))
