@@ -62,10 +62,10 @@ def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[s
 class Fleet:
     """The referee of a device with some evaluations in flight, each in a thread of its own, as in a worker."""
 
-    def __init__(self, device_class: str, slots: int, *, steady: bool = False) -> None:
+    def __init__(self, device_class: str, slots: int, *, steady: bool = False, kept_bytes: int = 0) -> None:
         torch.set_num_threads(1)
         self.slots = slots
-        self.host = Host(device_class, "bench", slots=slots, steady=steady)
+        self.host = Host(device_class, "bench", slots=slots, steady=steady, kept_bytes=kept_bytes)
         self.environment = asdict(self.host.wait_ready())
 
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:

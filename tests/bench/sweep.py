@@ -157,7 +157,7 @@ def main() -> None:
 def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[str, Any]) -> bool:
     """The sweep into the report; whether something came out that must not."""
     began = time.perf_counter()
-    fleet = Fleet(arguments.device, arguments.slots)
+    fleet = Fleet(arguments.device, arguments.slots, kept_bytes=int(arguments.ballast * GB))
     report |= {"protocol": PROTOCOL, "checked_at": datetime.now(UTC).isoformat()}
     report |= {"environment": fleet.environment, "ready_s": time.perf_counter() - began, "before": state(fleet)}
     print(json.dumps({"device": fleet.environment["device_name"], "ready_s": report["ready_s"], **report["before"]}))

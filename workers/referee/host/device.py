@@ -114,8 +114,9 @@ CONTEXT_BYTES = 600 << 20
 """Memory that a process takes on a GPU before it has computed anything."""
 
 
-def open_device(device_class: str, index: int, slots: int) -> Device:
-    """The CPU, or the GPU of that index, shared by `slots` referees.  Raises ValueError if there is none."""
+def open_device(device_class: str, index: int, slots: int, kept_bytes: int = 0) -> Device:
+    """The CPU, or the GPU of that index, with `slots` evaluations in flight.  `kept_bytes`: memory of a GPU that other
+    programs keep.  Raises ValueError if there is no such device."""
     if device_class == "cpu":
         return Device(
             device_class="cpu",
@@ -135,7 +136,7 @@ def open_device(device_class: str, index: int, slots: int) -> Device:
         )
     if not torch.cuda.is_available():
         raise ValueError(f"device class {device_class!r}: expected a GPU, and torch {torch.__version__} sees none")
-    memory = torch.cuda.get_device_properties(0).total_memory / slots
+    memory = (torch.cuda.get_device_properties(0).total_memory - kept_bytes) / slots
     arena_bytes = int(memory * MEMORY_SHARE / ARENAS)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", str(index))
     return Device(

@@ -62,15 +62,17 @@ class Host:
         *,
         slots: int = 1,
         steady: bool = False,
+        kept_bytes: int = 0,
         lock_folder: Path = LOCK_FOLDER,
     ) -> None:
         """Starts the zygotes; `wait_ready` waits until they have imported torch.
 
         `slots`: evaluations in flight, which share the device's memory.  `steady`: make contexts only while no timing
-        runs (warm_pool.py).  `lock_folder`: folder of the devices' locks, shared by all referees of this host."""
+        runs (warm_pool.py).  `kept_bytes`: memory of a GPU that other programs keep.  `lock_folder`: folder of the
+        devices' locks, shared by all referees of this host."""
         self.node = node
         self.index = index
-        self.device: Device = open_device(device_class, index, slots)
+        self.device: Device = open_device(device_class, index, slots, kept_bytes)
         self._slots = slots
         self._steady = steady
         self._on_gpu = self.device.torch_device.type == "cuda"
