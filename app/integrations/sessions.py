@@ -14,7 +14,7 @@ from app.domain.collection.spec import Spec
 from app.domain.problem import Problem
 from app.domain.request import MissingError, RequestError
 from app.domain.rollout import UNKNOWN, Place
-from app.domain.verdict import Label
+from app.domain.verdict import Label, is_credited
 from app.integrations import scoring
 
 Given = Mapping[str, Any]
@@ -49,7 +49,9 @@ def figures(session: KernelSession) -> dict[str, float]:
     results = [step.result for step in session.steps if step.result is not None and step.reward is not None]
     return {
         "turns": float(sum(reward is not None for reward in session.rewards)),
-        "correct": float(any(result["correct"] and result["verdict"] != Label.HACK for result in results)),
+        "correct": float(
+            any(is_credited(correct=bool(result["correct"]), label=result["verdict"]) for result in results)
+        ),
         "hack": float(any(result["verdict"] == Label.HACK for result in results)),
         "best_speedup": max((result["speedup"] or 0.0 for result in results), default=0.0),
     }

@@ -47,9 +47,10 @@ def test_credited_is_one_rule_in_python_and_in_sql(filled: Database) -> None:
     )
     attempts = tables.attempts.c
     with filled.begin() as connection:
-        for row in connection.execute(sa.select(*cases.c, condition).select_from(cases)):
-            correct, label, found = list(row)
-            assert found is is_credited(correct=correct, label=label)
+        text: sa.TextClause = sa.text(credited.is_credited_text("correct", "label"))
+        for row in connection.execute(sa.select(*cases.c, condition, text).select_from(cases)):
+            correct, label, found, by_text = list(row)
+            assert found is by_text is is_credited(correct=correct, label=label)
         rows = connection.execute(
             sa.select(
                 attempts.speedup, attempts.correct, attempts.label, sa.func.coalesce(credited.FASTEST, sa.false())

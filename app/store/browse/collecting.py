@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from app.domain.trajectory import Message
 from app.store.collection import messages
 from app.store.collection.calls import unpacked
+from app.store.credited import is_credited_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,16 +112,17 @@ WHERE t.trajectory_id = :trajectory_id AND t.turn_index = :turn_index AND k.stat
 ORDER BY k.claim DESC LIMIT 1
 """
 )
+_CREDITED = is_credited_text("(n.outcome->>'correct')::boolean", "n.outcome->>'label'")
 _ROLLOUTS = sa.text(
-    """
+    f"""
 SELECT r.rollout_id, r.problem_id, p.name AS problem, r.sample, r.stop_reason, r.stop_detail, r.spent_calls,
   r.spent_tokens, r.spent_usd, count(n.node_id) AS attempts,
-  count(*) FILTER (WHERE (n.outcome->>'correct')::boolean AND n.outcome->>'label' <> 'hack') AS correct,
+  count(*) FILTER (WHERE {_CREDITED}) AS correct,
   max((n.outcome->>'speedup')::double precision) AS speedup
 FROM collection_rollouts r JOIN problems p USING (problem_id) LEFT JOIN nodes n USING (rollout_id)
 WHERE r.collection_id = :collection_id
 GROUP BY r.rollout_id, p.name ORDER BY (r.stop_reason IS NOT NULL), p.name, r.sample LIMIT :limit
-"""
+"""  # noqa: S608 (made of constants)
 )
 _ROLLOUT = sa.text(
     """
