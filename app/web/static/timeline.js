@@ -63,7 +63,9 @@
       row.events.push(event);
     }
     lanes = [];
-    for (const [key, rows] of tracks) {
+    const order = new Map(events.map((event) => [label(event.pid, event.tid), Number(event.tid)]));
+    const sorted = Array.from(tracks).sort(([a], [b]) => (order.get(a) - order.get(b)) || 0);
+    for (const [key, rows] of sorted) {
       lanes.push({ label: key });
       lanes.push(...rows);
     }

@@ -50,6 +50,12 @@ class Stages:
         at = next((began for name, began, _ in self._spans if name == "profile"), 0.0)
         streams = sorted({launch.stream for launch in launches})
         events += [_kernel(launch, at, row=4 + streams.index(launch.stream)) for launch in launches]
+        names = {1: "stages", 2: "blocks of the reference", 3: "blocks of the candidate"}
+        names |= {4 + place: f"profiled call, stream {stream}" for place, stream in enumerate(streams)}
+        seen = {event["tid"] for event in events}
+        events += [_name("thread_name", row, name) for row, name in names.items() if row in seen]
+        if events:
+            events.append(_name("process_name", 1, "evaluation"))
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode()
 
 
@@ -64,6 +70,11 @@ def _kernel(launch: Launch, began_us: float, *, row: int) -> dict[str, object]:
     arguments = {name: value for name, value in known.items() if value is not None}
     at = began_us + launch.start_ns / 1000
     return _event(launch.name, at, launch.duration_ns / 1000, row=row, **arguments)
+
+
+def _name(kind: str, row: int, name: str) -> dict[str, object]:
+    """Metadata event: viewers write the name beside the row."""
+    return {"name": kind, "ph": "M", "pid": 1, "tid": row, "args": {"name": name}}
 
 
 def _event(name: str, began_us: float, duration_us: float, *, row: int, **arguments: object) -> dict[str, object]:
