@@ -13,7 +13,7 @@ import click
 from app import routing, workflows
 from app.cli import errors
 from app.client import Client, Submission
-from app.domain.backend import BACKENDS
+from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import BASELINES, PROFILES, PROTOCOLS, REWARD_BUDGET_S, JobOptions, JobState, Priority
 from app.domain.policy import POLICIES
 from app.domain.problem import Problem
@@ -119,7 +119,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--gpu", default="cpu", show_default=True, help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}."),
     click.option(
-        "--backend", default="triton", show_default=True, help=f"Backend of the candidate: {', '.join(BACKENDS)}."
+        "--backend",
+        default=DEFAULT_BACKEND,
+        show_default=True,
+        help=f"Backend of the candidate: {', '.join(BACKENDS)}.",
     ),
     click.option(
         "--workflow",

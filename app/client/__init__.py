@@ -27,6 +27,7 @@ from app.client.http_transport import NotAllowedError, Remote, ServiceError
 from app.client.session import Answer, KernelSession, Step, answer_all
 from app.client.submission import Submission, as_options, as_problem, as_submission, as_turn
 from app.client.transport import PATIENCE_S, ClosedError, Transport, UnknownJobError, as_id
+from app.domain.backend import DEFAULT_BACKEND
 from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -133,7 +134,7 @@ class Client:
         *,
         reference: str | bytes | Problem,
         candidate: str | bytes,
-        backend: str = "triton",
+        backend: str = DEFAULT_BACKEND,
         gpu: str = "cpu",
         device: str | None = None,
         priority: str = "normal",
@@ -215,7 +216,7 @@ class Client:
         *,
         reference: str | bytes | Problem,
         turns: Sequence[Turn | Mapping[str, Any]],
-        backend: str = "triton",
+        backend: str = DEFAULT_BACKEND,
         gpu: str = "cpu",
         priority: str = "normal",
         run: Run | None = None,

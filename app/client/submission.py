@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from app.domain import source_text
+from app.domain.backend import DEFAULT_BACKEND
 from app.domain.job import JobOptions
 from app.domain.problem import Problem, adhoc_name
 from app.domain.request import Request, RequestError
@@ -19,7 +20,7 @@ class Submission:
 
     reference: str | bytes | Problem
     candidate: str | bytes
-    backend: str = "triton"
+    backend: str = DEFAULT_BACKEND
     gpu: str = "cpu"
     device: str | None = None
     priority: str = "normal"

@@ -54,3 +54,6 @@ BACKENDS = {
     )
 }
 """Backends by the name that a candidate gives."""
+
+DEFAULT_BACKEND = "triton"
+"""Backend of a submission that names none."""

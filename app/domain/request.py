@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain import source_text
-from app.domain.backend import BACKENDS
+from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import JobOptions, Priority
 from app.domain.problem import Problem
 
@@ -50,7 +50,7 @@ class Request:
     problem: Problem
     candidate: bytes | None
     """Python source."""
-    backend: str = "triton"
+    backend: str = DEFAULT_BACKEND
     device_class: str = "cpu"
     device: str | None = None
     """'<node>.<index>' to have it run on one device and no other, '<node>' on one of that host's."""

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from app.domain import code_extraction
+from app.domain.backend import DEFAULT_BACKEND
 from app.domain.request import RequestError
 from app.domain.rollout import UNKNOWN, Place
 
@@ -27,7 +28,7 @@ class Label:
     problem_id: UUID | None = None
     reference: str | None = None
     entry_point: str = "Model"
-    backend: str = "triton"
+    backend: str = DEFAULT_BACKEND
     gpu: str | None = None
     """Device class; None leaves it to the server."""
     prompt: Any = None

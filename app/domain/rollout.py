@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from app.domain import source_text
+from app.domain.backend import DEFAULT_BACKEND
 from app.domain.job import JobOptions
 from app.domain.problem import Problem, adhoc_name
 from app.domain.request import RequestError, check_name
@@ -78,7 +79,7 @@ class Rollout:
     problem: Problem | None = None
     messages: tuple[Message, ...] = ()
     """The prompt."""
-    backend: str = "triton"
+    backend: str = DEFAULT_BACKEND
     device_class: str = "cpu"
     device: str | None = None
     label: str | None = None

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app import formats
+from app.domain.backend import DEFAULT_BACKEND
 from app.domain.decontamination import HeldOut, Index, Match
 from app.domain.selection import Kind, Source, Spec, Stale, Turns, inapplicable
 from app.export import funnel_stages, mismatch_rejection, plan_tables, problem_chunks, text_facts, turn_credits
@@ -55,8 +56,6 @@ from app.store.export_records import Problem
 
 PART_ROWS = 10_000
 """Rows of one file, and the most that each process loses if an export is killed."""
-USUAL_BACKEND = "triton"
-"""Language that prompts of problems ask for if none is named."""
 DECISION_ROWS = 50_000
 """Rows of one file of decisions, and of its buffer in memory."""
 RENDERERS = 4
@@ -228,7 +227,7 @@ def attempts(connection: Any, draft: Draft, chosen: Selector, only: Matching | N
     """Attempts, or problems, that the selector decides about."""
     if draft.spec.source is Source.PROBLEMS:
         return problem_rows.batches(
-            connection, chosen.conditions, draft.spec.backends or (USUAL_BACKEND,), as_of=draft.as_of
+            connection, chosen.conditions, draft.spec.backends or (DEFAULT_BACKEND,), as_of=draft.as_of
         )
     return export_attempts.attempts(
         connection,

@@ -16,6 +16,7 @@ from uuid import UUID
 from app.client import Client, Result
 from app.client.submission import as_options
 from app.domain import reward, reward_request, source_text
+from app.domain.backend import DEFAULT_BACKEND
 from app.domain.request import ServiceUnavailableError
 from app.domain.rollout import UNKNOWN, Place, Rollout, as_json, messages_of, problem_of
 
@@ -73,7 +74,7 @@ def rollout(
         problem_id=_uuid(problem_id),
         problem=problem_of(reference, entry_point),
         messages=messages_of(as_json(prompt)),
-        backend=backend or "triton",
+        backend=backend or DEFAULT_BACKEND,
         device_class=gpu,
         label=place.label,
         claims=as_json(dict(claims or {})),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.domain import policy, source_text
-from app.domain.backend import BACKENDS
+from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import BASELINES, BOUNDS, JobOptions, Priority
 from app.domain.request import RequestError
 from app.web.api.endpoint import decoded
@@ -80,7 +80,7 @@ HEAD = (
         name="backend",
         label="Backend",
         help="Language in which the candidate's kernels are written.",
-        default="triton",
+        default=DEFAULT_BACKEND,
         choices=tuple(BACKENDS),
     ),
     Field(name="gpu", label="Device class", help="Kind of device that evaluates the candidate.", default="cpu"),

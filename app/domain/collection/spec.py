@@ -35,7 +35,7 @@ from functools import cached_property
 from typing import Any
 
 from app.domain import freeform, reward
-from app.domain.backend import BACKENDS
+from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.collection import shape, strategies
 from app.domain.collection.budgets import Caps
 from app.domain.collection.lines import Context, Stops
@@ -134,7 +134,7 @@ class Spec:
     context: Context = field(default_factory=Context)
     stops: Stops = field(default_factory=Stops)
     budgets: Budgets = field(default_factory=Budgets)
-    backend: str = "triton"
+    backend: str = DEFAULT_BACKEND
     device_class: str = "cpu"
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of every evaluation (app.domain.job.JobOptions)."""

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from app import routing, workflows
 from app.domain import reward, source_text
-from app.domain.backend import BACKENDS
+from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import JobOptions, Priority
 from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.request import MAX_SOURCE_BYTES, Request, RequestError
@@ -87,7 +87,7 @@ class HowBody(Struct, forbid_unknown_fields=True, kw_only=True):
     reference: Source | None = None
     problem: ProblemBody | None = None
     problem_id: UUID | None = None
-    backend: Backend = "triton"
+    backend: Backend = DEFAULT_BACKEND
     gpu: DeviceClass = "cpu"
     """Device class."""
     device: Device | None = None
