@@ -19,7 +19,7 @@ from app.collect import prompts, row_cache, send
 from app.domain.collection import answers, outcomes, texts
 from app.domain.collection.budgets import Amounts, Fit, maximum
 from app.domain.collection.budgets import spent as spent_by
-from app.domain.collection.call import CallError, EndpointConfig, ModelAnswer, ModelRequest, Retry
+from app.domain.collection.call import CallError, EndpointConfig, ErrorKind, ModelAnswer, ModelRequest, Retry
 from app.domain.collection.spec import Spec
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
@@ -33,6 +33,13 @@ from app.store.database import Connection, Database
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 """Before a failed call is tried again, in seconds: doubled each time, and drawn, so that many do not come at once."""
+AWAY_S = 3600.0
+"""An endpoint that has answered a call of the collection so lately, and refuses calls or connections now, restarts or
+has a limit: it is waited for.  Otherwise a restart of some minutes would end every rollout."""
+AWAY = frozenset({ErrorKind.TIMEOUT_CONNECT, ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED})
+MOST_TRIES = 100
+"""Calls at most for one answer of an endpoint that is waited for: more than an hour with the longest pauses.  A server
+may refuse one call for ever and answer all others."""
 NO_ROOM_S = 1.0
 """Before an attempt asks again for which others hold the rest of a budget."""
 
@@ -238,7 +245,7 @@ def _failed(
     ready, most = prepared.claimed.ready, prepared.claimed.most
     calls.record(connection, prepared.claimed, answer)
     used = spent_by(answer, most)
-    again = error.retry is not Retry.NEVER and held.faults + 1 < ready.spec.tries and not held.stopped
+    again = error.retry is not Retry.NEVER and _may_try_again(connection, ready, held, error) and not held.stopped
     if error.kind in outcomes.CAMPAIGN and not held.stopped:
         again = True  # the attempt is tried again after the campaign is resumed
     pause_s = pause(held.faults, error)
@@ -256,6 +263,15 @@ def _failed(
         lifecycle.pause(connection, ready.collection_id, f"endpoint {ready.endpoint}: {error.message[:300]}")
         return StoredAnswer()
     return StoredAnswer(again_s=pause_s)
+
+
+def _may_try_again(connection: Connection, ready: Ready, held: Held, error: CallError) -> bool:
+    """True while tries are left, and longer for an endpoint that is away."""
+    if held.faults + 1 < ready.spec.tries:
+        return True
+    if error.kind not in AWAY or error.paid or held.faults + 1 >= MOST_TRIES:
+        return False
+    return calls.answered_within(connection, ready.collection_id, ready.endpoint, AWAY_S)
 
 
 def pause(faults: int, error: CallError) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -57,8 +58,9 @@ Model = Callable[[ModelRequest], ModelAnswer]
 
 
 def said(text: str, **facts: Any) -> ModelAnswer:
-    usage = Usage(input=50, output=20, source="reported")
-    return ModelAnswer(text=text, end=End.STOP, finish_reason="stop", usage=usage, cost_usd=0.001, status=200, **facts)
+    usage, now = Usage(input=50, output=20, source="reported"), datetime.now(UTC)
+    usual: dict[str, Any] = {"finish_reason": "stop", "cost_usd": 0.001, "status": 200, "last_at": now}
+    return ModelAnswer(text=text, end=End.STOP, usage=usage, **{**usual, **facts})
 
 
 def refused(kind: ErrorKind, **facts: Any) -> ModelAnswer:

@@ -100,6 +100,36 @@ def test_a_fault_of_the_endpoint_is_tried_again_and_never_scored(site: Site) -> 
     assert states.count("failed") == len(states) - 3
 
 
+@pytest.mark.parametrize("kind", sorted(calls.AWAY))
+def test_an_endpoint_that_has_answered_is_waited_for(site: Site, kind: ErrorKind) -> None:
+    """It restarts, or has a limit: a rollout is not ended by as many refusals as an answer has tries."""
+    answers = iter([said(CODE), *[refused(kind)] * 12, said(CODE)])
+    site.model = lambda request: next(answers)
+    site.start(specification(tries=3, strategy={"name": "sequential", "turns": 2}))
+    site.run()
+    (rollout,) = site.rows("collection_rollouts")
+    assert (rollout.stop_reason, len(site.asked)) == (StopReason.MAX_TURNS, 14)
+
+
+def test_a_call_that_is_always_refused_ends_although_others_are_answered(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MOST_TRIES", 8)
+    site.model = lambda request: said(CODE) if len(request.messages) == 1 else refused(ErrorKind.OVERLOADED)
+    site.start(specification(tries=3))
+    site.run()
+    (rollout,) = site.rows("collection_rollouts")
+    assert (rollout.stop_reason, len(site.asked)) == (StopReason.ENDPOINT_ERROR, 9)
+
+
+def test_a_server_that_fails_is_not_waited_for(site: Site) -> None:
+    site.model = lambda request: said(CODE) if len(request.messages) == 1 else refused(ErrorKind.SERVER_ERROR)
+    site.start(specification(tries=3))
+    site.run()
+    (rollout,) = site.rows("collection_rollouts")
+    assert (rollout.stop_reason, len(site.asked)) == (StopReason.ENDPOINT_ERROR, 4)
+
+
 def test_an_endpoint_that_goes_on_failing_stops_the_rollout_as_a_fault(site: Site) -> None:
     site.model = lambda request: refused(ErrorKind.OVERLOADED)
     site.start(specification(tries=3))
@@ -296,7 +326,7 @@ def test_pages_show_a_collection_its_trees_and_what_was_sent(site: Site, setting
         f"/collections/{collection_id}": "1 of 1 rollouts finished, on 1 problem;",
         f"/collections/{collection_id}/live": "1 of 1 rollouts finished, on 1 problem;",
         f"/rollouts/{rollout.rollout_id}": "0.2",
-        f"/attempts/{node.node_id}": "class ModelNew: pass",
+        f"/attempts/{node.node_id}": "ModelNew",
     }
     for path, shown in pages.items():
         answer = web.get(path)

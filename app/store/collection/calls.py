@@ -131,6 +131,12 @@ def again(connection: sa.Connection, node_id: UUID, *, pause_s: float, counts: b
     connection.execute(_AGAIN, values)
 
 
+def answered_within(connection: sa.Connection, collection_id: UUID, endpoint: str, seconds: float) -> bool:
+    """True if the endpoint has answered a call of the collection in the last so many seconds."""
+    values = {"collection_id": collection_id, "endpoint": endpoint, "seconds": seconds}
+    return bool(connection.execute(_ANSWERED_WITHIN, values).scalar_one())
+
+
 def failed(connection: sa.Connection, node_id: UUID, outcome: AttemptResult, *, spent: Amounts) -> None:
     """Calling → done without an answer."""
     values = {"node_id": node_id, "outcome": msgspec.json.encode(outcome).decode()}
@@ -255,6 +261,15 @@ UPDATE nodes SET state = 'ready', due_at = now() + make_interval(secs => :pause_
   faults = faults + :faults, lease_owner = NULL, lease_until = NULL, reserved = NULL,
   tokens = tokens + :tokens, cost_usd = cost_usd + :usd
 WHERE node_id = :node_id
+"""
+)
+_ANSWERED_WITHIN = sa.text(
+    """
+SELECT EXISTS (
+  SELECT FROM nodes n JOIN model_calls k USING (node_id)
+  WHERE n.collection_id = :collection_id AND k.endpoint = :endpoint AND k.state = 'answered'
+    AND k.last_at > now() - make_interval(secs => :seconds)
+)
 """
 )
 _FAILED = sa.text(
