@@ -245,12 +245,14 @@ def _failed(
     ready, most = prepared.claimed.ready, prepared.claimed.most
     calls.record(connection, prepared.claimed, answer)
     used = spent_by(answer, most)
-    again = error.retry is not Retry.NEVER and _may_try_again(connection, ready, held, error) and not held.stopped
+    waited_for = _is_waited_for(connection, ready, error)
+    again = error.retry is not Retry.NEVER and not held.stopped and (waited_for or held.faults + 1 < ready.spec.tries)
     if error.kind in outcomes.CAMPAIGN and not held.stopped:
         again = True  # the attempt is tried again after the campaign is resumed
-    pause_s = pause(held.faults, error)
+    pause_s = pause(ready.claims, error)
     if again:
-        calls.again(connection, ready.node_id, pause_s=pause_s, counts=error.retry is not Retry.NEVER, spent=used)
+        counts = error.retry is not Retry.NEVER and not waited_for
+        calls.again(connection, ready.node_id, pause_s=pause_s, counts=counts, spent=used)
     else:
         tokens, cost_usd = held.tokens + used.tokens, held.cost_usd + used.usd
         outcome = outcomes.failed(error, tokens=tokens, cost_usd=cost_usd)
@@ -265,18 +267,16 @@ def _failed(
     return StoredAnswer(again_s=pause_s)
 
 
-def _may_try_again(connection: Connection, ready: Ready, held: Held, error: CallError) -> bool:
-    """True while tries are left, and longer for an endpoint that is away."""
-    if held.faults + 1 < ready.spec.tries:
-        return True
-    if error.kind not in AWAY or error.paid or held.faults + 1 >= MOST_TRIES:
+def _is_waited_for(connection: Connection, ready: Ready, error: CallError) -> bool:
+    """True if the error is of an endpoint that is away: no try of its answer."""
+    if error.kind not in AWAY or error.paid or ready.claims + 1 >= MOST_TRIES:
         return False
     return calls.answered_within(connection, ready.collection_id, ready.endpoint, AWAY_S)
 
 
-def pause(faults: int, error: CallError) -> float:
-    """Seconds before the call is tried again."""
-    chosen = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(faults, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+def pause(earlier: int, error: CallError) -> float:
+    """Seconds before a call is tried again that was called `earlier` times before."""
+    chosen = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(earlier, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
     return max(chosen, error.retry_after_s or 0.0)
 
 
