@@ -96,6 +96,9 @@ class Model(nn.Module):
         self.register_buffer("kept", torch.zeros(4))
 
 
+NORM = "normed.parametrizations.weight.original0"
+
+
 class Related(nn.Module):
     """Parameters that follow from others, or are orthonormal, until they are trained."""
 
@@ -109,10 +112,13 @@ class Related(nn.Module):
         self.basis = nn.Parameter(nn.init.orthogonal_(torch.empty(8, 8)), requires_grad=False)
         self.normed = torch.nn.utils.parametrizations.weight_norm(nn.Linear(7, 5, bias=False))
         self.vectors = nn.Parameter(torch.randn(2, 7))
+        self.heads = nn.Parameter(torch.randn(6, 2).repeat(1, 3))
+        self.rank = nn.Parameter(torch.ones(6, 1) @ torch.randn(1, 4))
+        self.faint = nn.Parameter(1e-4 * torch.randn(3, 4))
 
 
 def test_constants_are_parameters_that_follow_from_others() -> None:
-    expected = ("transposed", "square", "filters", "tall", "normed.parametrizations.weight.original0")
+    expected = ("faint", "transposed", "square", "filters", "tall", "heads", "rank", NORM)
     assert constant_parameters.of(Related()) == expected
 
 

@@ -2,13 +2,15 @@
 
 Examples are a norm's weight and bias, the gate of a branch that is closed at first, and a recurrence that keeps its
 state at first; also the running statistics of a norm, a layer that starts as a copy of another or as its transpose, a
-matrix with orthonormal rows or columns, and the lengths of the rows of another (weight normalisation).  A candidate
-that omits them is right until the model is trained.  Determined in the reference's process, once for each problem.
+matrix with orthonormal or repeated rows or columns, weights that are all faint, and the lengths of the rows of another
+(weight normalisation).  A candidate that omits them is right until the model is trained.  Determined in the reference's
+process, once for each problem.
 
 Other buffers and frozen parameters of two values (a mask) are part of the problem: a kernel may have them built in."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -18,14 +20,18 @@ MOST = 32
 """Most names: each takes two bits in a candidate's answer (control_channel.ABSENT_BIT)."""
 
 SMALL = 1e-2
-"""Largest value of a single-element parameter that counts as constant: it suppresses the term that it scales.  A larger
-one may be a temperature."""
+"""Largest value of a parameter that counts as constant whatever its other values are: it suppresses the term that it
+scales.  A single element that is larger may be a temperature."""
 
 STATISTICS = ("running_mean", "running_var")
 """Names of buffers that training changes."""
 
-ROWS_LOOKED_AT, ORTHONORMAL = 64, 1e-2
-"""Rows of a matrix that are tested for being orthonormal, and how far their products may be off."""
+LOOKED_AT, ORTHONORMAL = 64, 1e-2
+"""Rows of a matrix that are tested for being orthonormal, and elements for being repeated; and how far products of
+orthonormal rows may be off."""
+
+ROUNDED = 1e-4
+"""Relative error of a length."""
 
 LEAST_OF_TWO = 9
 """Least number of elements of a parameter with two values that counts as constant: a unit matrix of three rows."""
@@ -68,31 +74,67 @@ def _copies(parameters: Mapping[str, torch.Tensor]) -> Iterator[str]:
 
 
 def _related(parameters: Mapping[str, torch.Tensor], frozen: Collection[str]) -> Iterator[str]:
-    """Names of matrices that are the transpose of an earlier one or, if they are not frozen, have orthonormal rows or
-    columns, and of parameters that are the lengths of another's rows."""
+    """Names of matrices that are the transpose of an earlier one or, if they are not frozen, have orthonormal or
+    repeated rows or columns, and of parameters that are the lengths of another's rows."""
     matrices = {name: each.detach().flatten(1) for name, each in parameters.items() if each.dim() > 1}
-    earlier: list[torch.Tensor] = []
+    if not matrices:
+        return
+    yield from _transposed(matrices)
     for name, matrix in matrices.items():
-        is_transpose = any(matrix.shape == each.T.shape and torch.equal(matrix, each.T) for each in earlier)
-        if is_transpose or (name not in frozen and _is_orthonormal(matrix)):
+        if name not in frozen and (_is_orthonormal(matrix) or _is_repeated(matrix)):
             yield name
-        earlier.append(matrix)
-    for name, parameter in parameters.items():
-        flat = parameter.detach().flatten()
-        of_rows = (each for each in matrices.values() if len(each) == len(flat) and len(flat) > 1 < each.shape[1])
-        if any(torch.allclose(flat.float(), each.float().norm(dim=1), rtol=1e-4, atol=0) for each in of_rows):
+    yield from _lengths_of_rows(parameters, matrices)
+
+
+def _transposed(matrices: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    """Names of the transposes of earlier matrices; corners tell which are compared as a whole."""
+    at = (0, -1)
+    corners = torch.stack([torch.stack([each[i, j].double() for i in at for j in at]) for each in matrices.values()])
+    seen: dict[tuple[object, ...], list[torch.Tensor]] = {}
+    for (name, matrix), (first, right, left, last) in zip(matrices.items(), corners.tolist(), strict=True):
+        earlier = seen.get((*matrix.T.shape, first, left, right, last), [])
+        if any(torch.equal(matrix, each.T) for each in earlier):
+            yield name
+        seen.setdefault((*matrix.shape, first, right, left, last), []).append(matrix)
+
+
+def _lengths_of_rows(parameters: Mapping[str, torch.Tensor], matrices: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    """Names of the parameters that are the lengths of a matrix's rows; the first of each tells which are compared."""
+    values = [each.detach().flatten() for each in parameters.values()]
+    firsts = torch.stack([each[0].double() for each in values]).tolist()
+    lengths = torch.stack([each[0].double().norm() for each in matrices.values()]).tolist()
+    for name, flat, first in zip(parameters, values, firsts, strict=True):
+        alike = (
+            each
+            for each, length in zip(matrices.values(), lengths, strict=True)
+            if len(each) == len(flat) and len(flat) > 1 < each.shape[1] and math.isclose(first, length, rel_tol=ROUNDED)
+        )
+        if any(torch.allclose(flat.float(), each.float().norm(dim=1), rtol=ROUNDED, atol=0) for each in alike):
             yield name
 
 
 def _is_orthonormal(matrix: torch.Tensor) -> bool:
-    """Test the first rows, or columns if there are fewer of those, up to a common factor."""
-    some = (matrix if len(matrix) <= matrix.shape[1] else matrix.T)[:ROWS_LOOKED_AT].float()
-    if len(some) < 3:
-        return False
-    products = some @ some.T
+    """Test the first rows, or columns if there are fewer of those, up to a common factor: three, and then more."""
+    some = (matrix if len(matrix) <= matrix.shape[1] else matrix.T)[:LOOKED_AT]
+    return len(some) > 2 and _are_orthonormal(some[:3].float()) and _are_orthonormal(some.float())
+
+
+def _are_orthonormal(rows: torch.Tensor) -> bool:
+    products = rows @ rows.T
     scale = products.diagonal().mean()
-    unit = torch.eye(len(some), device=some.device)
-    return bool(scale > 0) and bool(((products / scale - unit).abs() < ORTHONORMAL).all())
+    unit = torch.eye(len(rows), device=rows.device)
+    return bool(((products - scale * unit).abs() < ORTHONORMAL * scale).all())
+
+
+def _is_repeated(matrix: torch.Tensor) -> bool:
+    """Test whether the first row or column begins as another."""
+    return any(_repeats_first(each) for each in (matrix, matrix.T) if len(each) > 1 < each.shape[1])
+
+
+def _repeats_first(rows: torch.Tensor) -> bool:
+    if not bool((rows[1:, 0] == rows[0, 0]).any()):
+        return False
+    return bool((rows[1:, :LOOKED_AT] == rows[:1, :LOOKED_AT]).all(dim=1).any())
 
 
 def _statistics(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -109,4 +151,5 @@ def _is_constant(flat: torch.Tensor, frozen: bool) -> torch.Tensor:
     least, most = flat.min(), flat.max()
     several = len(flat) >= LEAST_OF_TWO and not frozen
     of_two = ((flat == least) | (flat == most)).all() if several else least == most
-    return of_two & torch.isfinite(least) & torch.isfinite(most)
+    faint = (least >= -SMALL) & (most <= SMALL) & (not frozen)
+    return (of_two | faint) & torch.isfinite(least) & torch.isfinite(most)
