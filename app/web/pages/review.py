@@ -47,7 +47,7 @@ LISTING = Listing(
         Column(name="label", heading="Verdict so far"),
         Column(name="speedup", heading="Speedup", is_number=True),
         Column(name="detector", heading="Detector", is_long=True),
-        Column(name="why", heading="Why here", is_long=True),
+        Column(name="why", heading="Reason in queue", is_long=True),
         Column(name="score", heading="Score", sorts=True, is_number=True),
         Column(name="opinions", heading="Opinions"),
         Column(name="locked_by", heading="Locked by"),
