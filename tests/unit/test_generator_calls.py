@@ -5,7 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
+
 from app.collect import calls
+from app.domain.collection.call import EndpointConfig, ModelRequest
+from app.domain.collection.outcomes import CAMPAIGN
 from app.settings import Settings
 from tests.waiting import until
 from workers.generator import caller
@@ -40,6 +44,19 @@ def test_a_budget_without_room_takes_no_permission_from_other_collections(monkey
     worker.call()
     assert next(told, None) is None
     assert worker.owed == 0
+
+
+@pytest.mark.parametrize("key", [None, "", "  ", "sk-one\nsk-two"])
+def test_a_key_that_cannot_be_sent_pauses_the_collection(monkeypatch, key) -> None:
+    """Every other call would fail by it, too."""
+    monkeypatch.delenv("A_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("A_KEY", key)
+    config = EndpointConfig(name="e", base_url="http://h/v1", dialect="chat", model="m", key_env="A_KEY")
+    answer = caller.asked(config, ModelRequest(model="m", messages=(), max_tokens=1))
+    assert answer.error is not None
+    assert answer.error.kind in CAMPAIGN
+    assert "sk-" not in answer.error.message
 
 
 def test_calls_that_are_being_claimed_count(monkeypatch) -> None:

@@ -143,9 +143,14 @@ class Caller:
 def asked(config: EndpointConfig, request: ModelRequest) -> ModelAnswer:
     """The endpoint's answer; a key that is missing and a request that cannot be expressed are errors of the call."""
     try:
-        return http.call(config, request, key=http.key_of(config))
+        key = http.key_of(config)
     except RequestError as error:
-        kind = (
-            ErrorKind.UNAUTHORISED if config.key_env and not os.environ.get(config.key_env) else ErrorKind.BAD_REQUEST
-        )
-        return ModelAnswer(end=End.ERROR, error=CallError(kind=kind, message=str(error), retry=Retry.NEVER))
+        return _refused(ErrorKind.UNAUTHORISED, error)
+    try:
+        return http.call(config, request, key=key)
+    except RequestError as error:
+        return _refused(ErrorKind.BAD_REQUEST, error)
+
+
+def _refused(kind: ErrorKind, error: RequestError) -> ModelAnswer:
+    return ModelAnswer(end=End.ERROR, error=CallError(kind=kind, message=str(error), retry=Retry.NEVER))
