@@ -7,6 +7,7 @@ import torch
 
 from workers.protocol import input_domain
 from workers.protocol.input_variants import CHECKED, Variant, applied
+from workers.referee.session import variant_calls
 from workers.shims import true_answer
 
 
@@ -69,3 +70,10 @@ def test_a_recurrence_that_amplifies_roundings_is_not() -> None:
         return x
 
     assert _objection(logistic, [torch.rand(64) * 0.4], [torch.rand(64) * 0.3 + 0.6]).startswith("roundings of")
+
+
+def test_a_complex_number_is_finite_in_both_of_its_parts() -> None:
+    assert variant_calls._is_finite(torch.tensor([1 + 2j]))
+    assert not variant_calls._is_finite(torch.tensor([complex(1, float("nan"))]))
+    assert variant_calls._is_finite(torch.tensor([3]))
+    assert not variant_calls._is_finite(torch.tensor([float("inf")], dtype=torch.float8_e5m2))

@@ -34,3 +34,13 @@ def test_a_small_tensor_has_one_nan_and_the_smallest_none() -> None:
     assert applied(Variant.NONFINITE, torch.ones(10)).isnan().sum() == 1
     assert torch.equal(applied(Variant.NONFINITE, torch.ones(3)), torch.ones(3))
     assert (~applied(Variant.NONFINITE, torch.ones(64)).isfinite()).sum() == 3
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_of_one_sign_stay_away_from_zero(sign: int) -> None:
+    """A scale divides: nine of ten are the one nearest to zero."""
+    steps = sign * (0.01 + 0.1 * torch.rand(1000))
+    sparse = applied(Variant.SPARSE, steps)
+    nearest = sign * float(steps.abs().min())
+    assert 800 < int((sparse == nearest).sum()) < 980
+    assert bool((sparse * sign > 0).all())

@@ -22,7 +22,7 @@ import torch
 from workers.backends.support import import_hook
 from workers.protocol import control_channel, layout, pretrained, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
-from workers.shims import calls, equivalent_answers, expected_outputs, graph_replay, warmup
+from workers.shims import calls, equivalent_answers, expected_outputs, graph_replay, warmup, weights
 from workers.shims.input_slots import InputSlots
 from workers.shims.reference_problem import Problem
 from workers.shims.reference_session import Session, keep_little, seed_slot, settle, write
@@ -174,8 +174,9 @@ class Shim:
         values = {name: view for name, view in views if name in session.spec.constants}
         with torch.no_grad():
             for model in (session.model, session.twin):
-                for name, value in values.items() if model is not None else ():
-                    model.get_parameter(name).copy_(value)
+                ours = dict(weights.named(model)) if model is not None else {}
+                for name, value in values.items() if ours else ():
+                    ours[name].copy_(value)
         return Reply(ReplyCode.DONE)
 
     def _generate(self, session: Session, first: int, count: int, row: int, seed: bytes) -> Reply:
