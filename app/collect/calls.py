@@ -40,6 +40,8 @@ AWAY = frozenset({ErrorKind.TIMEOUT_CONNECT, ErrorKind.RATE_LIMITED, ErrorKind.O
 MOST_TRIES = 100
 """Calls at most for one answer of an endpoint that is waited for: more than an hour with the longest pauses.  A server
 may refuse one call for ever and answer all others."""
+EVER_S = 1e9
+"""Longer ago than any collection began."""
 NO_ROOM_S = 1.0
 """Before an attempt asks again for which others hold the rest of a budget."""
 
@@ -247,8 +249,8 @@ def _failed(
     used = spent_by(answer, most)
     waited_for = _is_waited_for(connection, ready, error)
     again = error.retry is not Retry.NEVER and not held.stopped and (waited_for or held.faults + 1 < ready.spec.tries)
-    if error.kind in outcomes.CAMPAIGN and not held.stopped:
-        again = True  # the attempt is tried again after the campaign is resumed
+    pauses = not held.stopped and _meets_every_call(connection, ready, error)
+    again = again or pauses  # the attempt is tried again after the collection is resumed
     pause_s = pause(ready.claims, error)
     if again:
         counts = error.retry is not Retry.NEVER and not waited_for
@@ -261,10 +263,18 @@ def _failed(
         calls.failed(connection, ready.node_id, outcome, spent=used)
         return _over(connection, ready, most, used)
     _settle(connection, ready, most, used, Amounts())
-    if error.kind in outcomes.CAMPAIGN:
+    if pauses:
         lifecycle.pause(connection, ready.collection_id, f"endpoint {ready.endpoint}: {error.message[:300]}")
         return StoredAnswer()
     return StoredAnswer(again_s=pause_s)
+
+
+def _meets_every_call(connection: Connection, ready: Ready, error: CallError) -> bool:
+    """True if every other call of the endpoint would fail alike, also by a parameter that it refuses: none of the
+    collection's calls was answered."""
+    if error.kind is not ErrorKind.BAD_REQUEST:
+        return error.kind in outcomes.CAMPAIGN
+    return not calls.answered_within(connection, ready.collection_id, ready.endpoint, EVER_S)
 
 
 def _is_waited_for(connection: Connection, ready: Ready, error: CallError) -> bool:

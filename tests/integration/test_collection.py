@@ -156,6 +156,21 @@ def test_a_refused_key_pauses_the_collection_and_costs_no_attempt(site: Site, ki
     assert len(site.rows("turns")) == 3
 
 
+def test_a_request_that_an_endpoint_never_takes_pauses_the_collection(site: Site) -> None:
+    """A parameter that it does not know would end every rollout as a fault."""
+    unknown = refused(ErrorKind.BAD_REQUEST, retry=Retry.NEVER)
+    site.model = lambda request: unknown
+    collection_id = site.start(specification())
+    site.run()
+    assert (site.collection(collection_id).state, len(site.asked)) == (CollectionState.PAUSED, 1)
+    site.model = lambda request: said(CODE) if len(request.messages) == 1 else unknown
+    with site.database.begin() as connection:
+        lifecycle.resume(connection, collection_id)
+    site.run()
+    (rollout,) = site.rows("collection_rollouts")
+    assert (rollout.stop_reason, len(site.asked)) == (StopReason.ENDPOINT_ERROR, 3)
+
+
 def test_a_context_that_is_too_long_ends_the_line(site: Site) -> None:
     overflow = refused(ErrorKind.CONTEXT_OVERFLOW, retry=Retry.NEVER)
     site.model = lambda request: said(CODE) if len(request.messages) == 1 else overflow
