@@ -113,6 +113,8 @@ def command(
     chosen = list(cases.values()) if everything else [_named(cases, name) for name in SAMPLE]
     tally = Tally()
     with ExitStack() as stack:
+        if serve:
+            stack.enter_context(supervisor.alone(settings.state_dir.absolute()))
         click.echo(f"starting PostgreSQL, Valkey and a worker (state in {settings.state_dir})")
         client = stack.enter_context(services.client(settings))
         worker = stack.enter_context(services.Worker(settings, client, "cpu"))

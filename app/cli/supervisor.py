@@ -27,7 +27,7 @@ QUIET_S = 300.0
 """A process that has run for this long is started again as if it had never ended before, in seconds."""
 
 LOCK_FILE = "up.lock"
-"""Held by the `assay up` of a state folder, in the folder; holds its process id."""
+"""Held by the `assay up`, or `assay demo --serve`, of a state folder; holds its process id."""
 
 FAILURES = (ServerError, MissingBinaryError, OSError)
 """Reasons for which a start may fail that may be gone later: no memory, no room on the disk, a port in use."""
@@ -57,8 +57,8 @@ class Stopped:
 
 @contextmanager
 def alone(state_dir: Path) -> Iterator[None]:
-    """Hold the lock of the state folder.  Raises InfrastructureError where another `assay up` holds it: its devices
-    would be served by two workers each, and its web's address be taken for this one's.
+    """Hold the lock of the state folder.  Raises InfrastructureError where another process holds it: its
+    devices would be served by two workers each, and its web's address be taken for this one's.
 
     The kernel drops the lock of a process that was killed."""
     make_state_dir(state_dir)
@@ -68,8 +68,8 @@ def alone(state_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             raise InfrastructureError(
-                f"{state_dir}: `assay up` runs there already, process {lock.read()}: stop it, or choose another folder "
-                "with ASSAY_STATE_DIR"
+                f"{state_dir}: a web server and workers run there already, started by process {lock.read()}: stop it, "
+                "or choose another folder with ASSAY_STATE_DIR"
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,10 +16,10 @@ from uuid import UUID
 
 import pytest
 
-from app.cli import demo, errors
+from app.cli import demo, errors, supervisor
 from app.client import Client
 from app.embedded import Services, process_lookup
-from app.settings import WEB_URL_FILE, Settings
+from app.settings import Settings
 from app.store.browse import runs, trajectories
 from tests.conftest import fast_folder
 from tests.integration.cli import ASSAY, environment
@@ -57,13 +58,6 @@ def test_up_starts_everything_and_stops_everything(own_state: Settings, number: 
             return any(device["state"] == "online" for device in json.loads(listed.stdout))
 
         until(online)
-        second = [ASSAY, "up", "--port", str(free_port()), "--cpu"]
-        refused = subprocess.run(
-            second, env=environment(own_state), capture_output=True, text=True, check=False, timeout=LIMIT_S
-        )
-        assert refused.returncode == errors.INFRASTRUCTURE, "its devices would be served twice"
-        assert f"process {up.pid}" in refused.stderr
-        assert (own_state.state_dir / WEB_URL_FILE).read_text() == f"http://127.0.0.1:{port}"
     finally:
         up.send_signal(number)
         said, _ = up.communicate(timeout=LIMIT_S)
@@ -71,6 +65,18 @@ def test_up_starts_everything_and_stops_everything(own_state: Settings, number: 
     assert f"http://127.0.0.1:{port}" in said
     assert not served_from(own_state.state_dir)
     assert not _answers(f"http://127.0.0.1:{port}/healthz")
+
+
+@pytest.mark.parametrize("verb", [["up", "--cpu"], ["demo", "--serve"]], ids=["up", "demo"])
+def test_a_state_folder_has_one_web_and_one_worker_for_a_device(own_state: Settings, verb: list[str]) -> None:
+    with supervisor.alone(own_state.state_dir):
+        second = [ASSAY, *verb, "--port", str(free_port())]
+        refused = subprocess.run(
+            second, env=environment(own_state), capture_output=True, text=True, check=False, timeout=LIMIT_S
+        )
+    assert refused.returncode == errors.INFRASTRUCTURE, refused.stdout
+    assert f"process {os.getpid()}" in refused.stderr
+    assert sorted(path.name for path in own_state.state_dir.iterdir()) == [supervisor.LOCK_FILE], "nothing has started"
 
 
 def _answers(url: str) -> bool:
