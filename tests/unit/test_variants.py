@@ -1,5 +1,6 @@
 """Unusual inputs: what each variant changes, and what it leaves alone."""
 
+import pytest
 import torch
 
 from workers.protocol.input_variants import CHECKED, Variant, applied
