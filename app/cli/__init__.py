@@ -10,6 +10,7 @@ Exit codes, the same for every verb:
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -20,9 +21,12 @@ import click
 
 from app.cli import errors
 from app.cli.group import Group
-from app.settings import Settings
+from app.settings import ARROW_POOL, Settings
 
 __all__ = ["main"]
+
+if sys.platform == "linux":  # Arrow reads it when it is loaded, which is with the first verb that needs it
+    os.environ.setdefault(*ARROW_POOL)
 
 VERBS = {
     "demo": "demo",

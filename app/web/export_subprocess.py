@@ -14,7 +14,7 @@ from typing import Any
 
 from werkzeug.exceptions import BadRequest
 
-from app.settings import Settings
+from app.settings import ARROW_POOL, Settings
 
 MODULE = "app.export.subprocess_entry"
 MOST = 2
@@ -68,7 +68,7 @@ def _run(settings: Settings, errand: str, asked: dict[str, Any]) -> Iterator[Ste
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **settings.to_env()},
+        env=dict([ARROW_POOL]) | os.environ | settings.to_env(),
     )
     assert process.stdin is not None
     assert process.stdout is not None

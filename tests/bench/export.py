@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import app.cli  # noqa: F401 (Arrow then has the memory pool that it has in `assay export`)
 from app import embedded, export
 from app.domain.prs import Ramp
 from app.domain.selection import BestOf, Context
