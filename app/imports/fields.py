@@ -85,7 +85,6 @@ def problem_of(fields: dict[str, Any], where: str, known: KnownProblems) -> Prob
 
 
 def further(fields: dict[str, Any], read: Collection[str]) -> dict[str, Any] | None:
-    """Fields that are kept as claims: those that are not read."""
     """Fields that are not read, as claims; None where there are none."""
     return {name: value for name, value in sorted(fields.items()) if name not in read} or None
 
@@ -99,6 +98,13 @@ def messages_of(found: Any, where: str) -> tuple[Message, ...]:
     if not all(isinstance(text, str) for one in messages for text in (one.role, one.content)):
         raise BadImportError(f"{where}: messages: expected text in role and content")
     return messages
+
+
+def level_of(told: object) -> int | None:
+    """A level, as a number or as its digits in a text; None for anything else."""
+    if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 6:
+        return int(told)
+    return told if type(told) is int else None
 
 
 def licence_of(fields: dict[str, Any]) -> str | None:

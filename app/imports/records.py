@@ -140,7 +140,7 @@ def _rl_problem(row: dict[str, Any], where: str) -> Listed:
         name=source_text.printable(f"{info.get('module_name') or entry_point}_{name}"),
         reference=source_text.encode(reference),
         source_set="drkernel_rl",
-        level=info["level"] if type(info.get("level")) is int else None,
+        level=fields.level_of(info.get("level")),
         entry_point=entry_point,
     )
     prompt = row.get("prompt")

@@ -68,3 +68,24 @@ def test_a_template_stands_in_and_a_run_gives_the_pass_rate(database: Database, 
     assert [(row["problem"], row["pass_rate"], row["attempts"]) for row in tried] == [("0_Op", 0.0, 1)]
     with pytest.raises(ValueError, match="rate_run"):
         made(database, tmp_path / "none", rate_run="nowhere")
+
+
+def test_levels_survive_an_export_in_dr_kernels_layout(database: Database, tmp_path: Path) -> None:
+    """Their `level` is text there, and may be empty."""
+    imports.drkernel_rl(database, rl_file(tmp_path / "rl.parquet"))
+    made(database, tmp_path / "out", format="drkernel_rl", where="level = 2")
+    [file] = (tmp_path / "out").glob("data/*.parquet")
+    [row] = pq.read_table(file).to_pylist()
+    assert row["extra_info"]["level"] == "2"
+    reference = row["reward_model"]["ground_truth"]
+    rows = [
+        row
+        | {"extra_info": row["extra_info"] | {"level": level, "module_name": f"again{level}"}}
+        | {"reward_model": {"ground_truth": f"{reference}# {level}\n", "style": "rule"}}
+        for level in ("2", "", "hard")
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    found = imports.drkernel_rl(database, file)
+    assert (found.problems, found.bad) == (3, ())
+    again = made(database, tmp_path / "again", where="level = 2 and problem ~ again")
+    assert [row["level"] for row in again] == [2]
