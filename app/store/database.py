@@ -39,9 +39,11 @@ BY_INDEX = {"enable_seqscan": "off", "random_page_cost": "1.1"}
 one made while a table was small would go on reading it whole until the table is analysed."""
 _IDLE = "25P03"
 """SQLSTATE of a transaction that the server has ended for that."""
+_READ_ONLY = "25006"
+"""SQLSTATE of a write to a server that takes none now: a standby, after a failover or before its end."""
 _DISK_FULL = "53100"
-_BEYOND_LIMITS = "54"
-"""Class of SQLSTATEs of values that PostgreSQL never stores: too long for an index, too many columns."""
+_BEYOND_LIMITS = "54000"
+"""SQLSTATE of a value that PostgreSQL never stores, because it is too long for an index."""
 
 TRUSTED_S = 1.0
 """A connection that was in use less than this long ago is looked at before it is used, in seconds: an end that the
@@ -55,6 +57,10 @@ class DatabaseUnavailableError(ServiceUnavailableError):
 
 class DiskFullError(DatabaseUnavailableError):
     """PostgreSQL's disk is full; stored data are safe, and the same call works once there is room."""
+
+
+class ReadOnlyError(DatabaseUnavailableError):
+    """PostgreSQL takes no writes now, as a standby does; stored data can be read."""
 
 
 class TooLongError(RequestError):
@@ -136,7 +142,7 @@ class Database:
             raise DatabaseUnavailableError(f"every connection to PostgreSQL is in use: {error}") from error
         except (OperationalError, InterfaceError) as error:
             state = getattr(error.orig, "sqlstate", None) or ""
-            if state.startswith(_BEYOND_LIMITS):
+            if state == _BEYOND_LIMITS:
                 raise TooLongError(
                     f"expected names that an index can hold, got one that is too long: {error.orig}"
                 ) from error
@@ -144,7 +150,10 @@ class Database:
             kind = DiskFullError if state == _DISK_FULL else DatabaseUnavailableError
             raise kind(f"PostgreSQL at {where}: {str(error.orig).strip()}") from error
         except InternalError as error:
-            if getattr(error.orig, "sqlstate", None) != _IDLE:
+            state = getattr(error.orig, "sqlstate", None)
+            if state == _READ_ONLY:
+                raise ReadOnlyError(f"PostgreSQL takes no writes now: {error.orig}") from error
+            if state != _IDLE:
                 raise
             raise DatabaseUnavailableError(f"this process was stopped in a transaction: {error.orig}") from error
 

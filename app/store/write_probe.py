@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from app.store.database import Database, DatabaseUnavailableError, DiskFullError
+from app.store.database import Database, DatabaseUnavailableError, DiskFullError, ReadOnlyError
 
 FULL = "its disk is full"
 SPILLED = 128
@@ -36,6 +36,8 @@ def refusal(database: Database) -> str | None:
             connection.execute(_LOCK)
     except DiskFullError:
         return FULL
+    except ReadOnlyError as error:
+        return str(error)
     except DatabaseUnavailableError:
         raise
     except DBAPIError as error:

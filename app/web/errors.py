@@ -14,7 +14,7 @@ from typing import Any
 import flask
 from werkzeug.exceptions import HTTPException
 
-from app.store.database import DatabaseUnavailableError, DiskFullError
+from app.store.database import DatabaseUnavailableError, DiskFullError, ReadOnlyError
 from app.store.evaluation_json import CodecError
 from app.web.identity import authentication
 from app.web.job_waiter import StoppingError
@@ -89,6 +89,8 @@ def _unavailable(error: DatabaseUnavailableError) -> flask.Response:
     flask.current_app.logger.error("%s", error)  # the answer does not tell strangers where the database is
     if isinstance(error, DiskFullError):
         name, found = "The database's disk is full", "PostgreSQL has no room left on its disk"
+    elif isinstance(error, ReadOnlyError):
+        name, found = "The database is read-only", "PostgreSQL takes no writes now"
     else:
         name, found = "The database is not reachable", "PostgreSQL does not answer"
     if for_programs():

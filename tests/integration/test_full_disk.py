@@ -116,6 +116,29 @@ def test_a_read_only_database_stores_nothing(settings: Settings, database: Datab
     assert "read-only transaction" in str(write_probe.refusal(database))
 
 
+def test_a_read_only_database_refuses_no_candidate_for_good(
+    settings: Settings, database: Database, empty_pages: FlaskClient
+) -> None:
+    """A server that has failed over may be a standby for a while: trainers take a 500 for a score of 0."""
+    with database.begin() as connection:
+        name = sa.make_url(str(settings.database_url)).database
+        connection.execute(sa.text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
+        others = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name AND pid <> pg_backend_pid()"
+        )
+        connection.execute(sa.text(others), {"name": name})
+    task = {"task_id": "t", "reference_code": "class Model: ...", "kernel_code": "class ModelNew: ..."}
+    for path, body in (
+        ("/v1/evaluations", {"reference": "class Model: ...", "candidate": "x"}),
+        ("/v1/reward", {"reference": "class Model: ...", "candidate": "x"}),
+        ("/evaluate", task),
+        ("/compat/slime/reward", {"response": "r", "label": {"reference": "class Model: ..."}}),
+    ):
+        sent = empty_pages.post(path, json=body)
+        assert (sent.status_code, sent.headers["Retry-After"]) == (503, "5"), path
+    assert sent.json["error"]["message"].startswith("PostgreSQL takes no writes now")
+
+
 def test_writes_are_tried_once_in_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     monkeypatch.setattr(write_probe, "refusal", lambda _: tried.append(1))
