@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,20 @@ def problem_of(fields: dict[str, Any], where: str, known: KnownProblems) -> Prob
 
 def further(fields: dict[str, Any], read: Collection[str]) -> dict[str, Any] | None:
     """Fields that are not read, as claims; None where there are none."""
-    return {name: value for name, value in sorted(fields.items()) if name not in read} or None
+    return {name: _as_json(value) for name, value in sorted(fields.items()) if name not in read} or None
+
+
+def _as_json(value: Any) -> Any:
+    """The value with what JSON does not have (times, bytes, decimals of a Parquet file) as text."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    if isinstance(value, bytes):
+        return source_text.display(value)
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def messages_of(found: Any, where: str) -> tuple[Message, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +187,27 @@ def test_what_was_exported_for_dr_kernel_can_be_imported_again(database: Databas
     export.export(database, export.Spec(format="drkernel_coldstart", where="run = two", val_fraction=0), tmp_path / "d")
     found = imports.drkernel_coldstart(database, tmp_path / "d/data/train-00000.parquet")
     assert (found.samples, found.new_samples) == (1, 1)
+
+
+def test_columns_of_types_that_json_lacks_are_kept_as_text(database: Database, tmp_path: Path) -> None:
+    moment = datetime(2026, 11, 24, 6, 30, tzinfo=UTC)
+    odd = {
+        "at": moment,
+        "day": moment.date(),
+        "raw": b"\xff\x00a",
+        "price": Decimal("1.50"),
+        "share": float("nan"),
+        "took": timedelta(seconds=3),
+        "nested": {"at": moment, "values": [1, None]},
+    }
+    answer = "```python\nimport triton\nclass ModelNew: pass\n```"
+    messages = [{"role": "user", "content": "Write it."}, {"role": "assistant", "content": answer}]
+    row = {"messages": messages, "uuid": 0, "entry_point": "Model", "original_python_code": "class Model: pass\n"}
+    pq.write_table(pa.Table.from_pylist([row | odd]), tmp_path / "cold.parquet")
+    found = imports.drkernel_coldstart(database, tmp_path / "cold.parquet")
+    assert (found.samples, found.bad) == (1, ())
+    with database.begin() as connection:
+        [claims] = connection.scalars(sa.select(tables.trajectories.c.claims))
+    assert (claims["at"], claims["day"], claims["price"]) == (moment.isoformat(), "2026-11-24", "1.50")
+    assert (claims["share"], claims["took"]) == (None, "0:00:03")
+    assert claims["nested"] == {"at": moment.isoformat(), "values": [1, None]}
