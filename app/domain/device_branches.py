@@ -29,6 +29,8 @@ def _asks(node: ast.AST) -> bool:
             return True
         case ast.Attribute(attr="is_available", value=ast.Attribute(attr="cuda")):
             return True
+        case ast.Attribute(attr="type", value=ast.Attribute(attr="device")):
+            return True
         case ast.Compare(left=left, comparators=others):
             return any(isinstance(each, ast.Constant) and each.value in DEVICES for each in (left, *others))
     return False

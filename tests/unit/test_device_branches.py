@@ -12,6 +12,7 @@ from app.domain import device_branches
         ("y = kernel(x) if x.device.type == 'cuda' else torch.relu(x)", True),
         ("if 'cuda' != x.device.type and n: pass", True),
         ("if torch.cuda.is_available(): pass", True),
+        ("if x.device.type != DEVICE: pass", True),
         ("assert x.is_cuda", False),  # raises, and is attributed by its message
         ("device = 'cuda'", False),
         ("if x.device.type == 'cpu': y = torch.relu(x)", True),

@@ -89,6 +89,7 @@ AssertionError: {message}
     [
         ("x.is_cuda and y.is_cuda", True),
         ('x.device.type == "cuda"', True),
+        ("x.device.type == DEVICE", True),
         ("x.is_contiguous()", False),
     ],
 )

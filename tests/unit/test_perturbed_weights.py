@@ -122,6 +122,10 @@ def test_constants_are_parameters_that_follow_from_others() -> None:
     assert constant_parameters.of(Related()) == expected
 
 
+def test_a_wide_layer_is_not_faint() -> None:
+    assert constant_parameters.of(nn.Linear(20_000, 3)) == ()
+
+
 def test_constants_are_parameters_that_are_all_equal() -> None:
     expected = ("narrow", "gate", "unit", "faint", "frozen", "norm.weight", "norm.bias")
     assert constant_parameters.of(Model()) == expected

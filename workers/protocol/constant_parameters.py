@@ -20,15 +20,20 @@ MOST = 32
 """Most names: each takes two bits in a candidate's answer (control_channel.ABSENT_BIT)."""
 
 SMALL = 1e-2
-"""Largest value of a parameter that counts as constant whatever its other values are: it suppresses the term that it
-scales.  A single element that is larger may be a temperature."""
+"""Largest value of a single-element parameter that counts as constant: it suppresses the term that it scales.  A larger
+one may be a temperature.  Of a matrix, divided by the square root of a row's length: torch initialises a layer of
+16,384 inputs with less than SMALL."""
+
+FAINT_VECTOR = 1e-4
+"""The same of a vector, such as a bias, which torch initialises by the number of inputs."""
 
 STATISTICS = ("running_mean", "running_var")
 """Names of buffers that training changes."""
 
-LOOKED_AT, ORTHONORMAL = 64, 1e-2
+LOOKED_AT, ORTHONORMAL = 64, 0.1
 """Rows of a matrix that are tested for being orthonormal, and elements for being repeated; and how far products of
-orthonormal rows may be off."""
+orthonormal rows may be off, divided by the square root of their length: those of random rows are off by ten times as
+much."""
 
 ROUNDED = 1e-4
 """Relative error of a length."""
@@ -45,7 +50,7 @@ def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
     if not isinstance(model, torch.nn.Module):
         return ()
     found = {
-        name: value.detach().reshape(-1)
+        name: value.detach()
         for name, value in [*model.named_parameters(), *_statistics(model)]
         if value.is_floating_point() and value.element_size() > 1 and value.numel()
     }
@@ -123,7 +128,7 @@ def _are_orthonormal(rows: torch.Tensor) -> bool:
     products = rows @ rows.T
     scale = products.diagonal().mean()
     unit = torch.eye(len(rows), device=rows.device)
-    return bool(((products - scale * unit).abs() < ORTHONORMAL * scale).all())
+    return bool(((products - scale * unit).abs() < ORTHONORMAL * rows.shape[1] ** -0.5 * scale).all())
 
 
 def _is_repeated(matrix: torch.Tensor) -> bool:
@@ -145,11 +150,13 @@ def _statistics(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{prefix}.{name}".lstrip("."), buffer
 
 
-def _is_constant(flat: torch.Tensor, frozen: bool) -> torch.Tensor:
+def _is_constant(value: torch.Tensor, frozen: bool) -> torch.Tensor:
+    flat = value.reshape(-1)
     if len(flat) == 1:
         return flat[0].abs() <= SMALL
     least, most = flat.min(), flat.max()
     several = len(flat) >= LEAST_OF_TWO and not frozen
     of_two = ((flat == least) | (flat == most)).all() if several else least == most
-    faint = (least >= -SMALL) & (most <= SMALL) & (not frozen)
+    small = SMALL * value[0].numel() ** -0.5 if value.dim() > 1 else FAINT_VECTOR
+    faint = (least >= -small) & (most <= small) & (not frozen)
     return (of_two | faint) & torch.isfinite(least) & torch.isfinite(most)

@@ -53,7 +53,7 @@ _NEEDS_GPU_SIGNS = (
 )
 """Messages of torch and Triton where a candidate names a GPU (`device="cuda"`, `x.cuda()`, `triton.runtime.driver`)."""
 
-_REQUIRES_GPU = re.compile(r"""\bis_cuda\b|["']cuda["']""")
+_REQUIRES_GPU = re.compile(r"""\bis_cuda\b|["']cuda["']|\.device\.type\b""")
 """Source text of a candidate's own check for a GPU, in the line of the traceback that raised."""
 
 
