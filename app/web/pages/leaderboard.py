@@ -37,6 +37,7 @@ def index() -> str:
         "leaderboard.html",
         models=_ranked(totals),
         rows=page.rows,
+        share_of=lambda count, of: Share(count=count, of=of),
         shares={key: Share(count=each.correct, of=each.attempts) for key, each in counts.items()},
         best=best,
         winners=_winners(best),
