@@ -73,16 +73,21 @@ class KernelBenchResults(Rows):
         listed = list(rows)
         devices: dict[str, Counter[str]] = {}
         for row in listed:
-            devices.setdefault(row["group"], Counter()).update(filter(None, [row["metadata"]["device"]]))
+            devices.setdefault(_run(row), Counter()).update(filter(None, [row["metadata"]["device"]]))
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for row in listed:  # an answer without code ran nowhere: it stands where most of its run and level stand
-            device = row["metadata"]["device"] or _most(devices[row["group"]])
+        for row in listed:  # an answer without code ran nowhere: it stands where most answers of its run do
+            device = row["metadata"]["device"] or _most(devices[_run(row)])
             group = f"{row['group']}-{re.sub(r'[^a-z0-9._-]+', '_', device)}"
             found.setdefault(group, {}).setdefault(row["problem"], []).append(row)
         return {
             f"{ROOT}/{group}/{RESULTS}": {number: _numbered(samples) for number, samples in of_group.items()}
             for group, of_group in sorted(found.items())
         }
+
+
+def _run(row: dict[str, Any]) -> str:
+    """Name of the run in a row's group."""
+    return str(row["group"]).rpartition("/")[0]
 
 
 def _most(counts: Counter[str]) -> str:

@@ -286,6 +286,15 @@ def test_kernelbench_results_are_numbered_by_problem_and_count_no_hack() -> None
     ]
 
 
+def test_answers_without_code_stand_with_the_other_answers_of_their_run() -> None:
+    measured = FACTS._replace(run="a", level=1, device_class="h200")
+    silent = measured._replace(level=2, device_class=None, status="no_code", evaluation_id=None, verdict=None)
+    assert set(results_of(measured, silent)) == {
+        "runs/a/level1-h200/eval_results.json",
+        "runs/a/level2-h200/eval_results.json",
+    }
+
+
 def test_kernelbench_results_have_a_file_for_each_run_and_level_and_keep_sample_numbers() -> None:
     def of(run: str, level: int, sample: str | None) -> Any:
         return FACTS._replace(run=run, level=level, sample=sample, device_class="h200")
