@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain import benchmarks
+from app.domain import filter_language as filters
 from app.domain.selection import CONTEXTS, Kind, Learns
 from app.export import mismatch_rejection, turn_credits
 from app.export.manifest import METRICS, Manifest, spec_of
@@ -258,6 +259,7 @@ def _limits(manifest: Manifest) -> str:
         "A clean verdict means that the detectors above found nothing; `reviewed` says where a person has looked.",
         "Secrets were looked for by the form of known tokens; personal data was not looked for.",
     ]
+    limits += _admitted(manifest)
     if any("unknown" in name for name in manifest.licences):
         limits.append("Licences marked `unknown` were not recorded: find out before you publish.")
     if spec["similarity"] == "none":
@@ -269,6 +271,24 @@ def _limits(manifest: Manifest) -> str:
     if any(seen["device_class"] == "cpu" for seen in manifest.hardware):
         limits.append("Rows of device class `cpu` say nothing about speed on a GPU: Triton ran in its interpreter.")
     return "\n".join(f"- {limit}" for limit in limits)
+
+
+def _admitted(manifest: Manifest) -> list[str]:
+    """Answers that are learnt because the filter names a field that stages go by otherwise."""
+    kind = Kind(manifest.kind)
+    if not kind.shows_answer or kind.takes_all:
+        return []
+    named = filters.names(filters.parse(manifest.where))
+    found = []
+    if by := sorted(named & {"correct", "status"}):
+        found.append(f"The filter names {_quoted(by)}: wrong answers may bear loss.")
+    if "verdict" in named:
+        found.append("The filter names `verdict`: suspects or hacks may bear loss.")
+    return found
+
+
+def _quoted(names: list[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
 
 
 def _table(rows: Any) -> str:

@@ -24,6 +24,7 @@ import msgspec
 
 from app.detectors import DETECTORS
 from app.domain import benchmarks, code_extraction, near_duplicates, problem_family, source_text
+from app.domain import filter_language as filters
 from app.domain import policy as policies
 from app.domain.decontamination import HeldOut, Index, Match
 from app.domain.near_duplicates import Fingerprint, Similarity
@@ -69,7 +70,8 @@ def facts(
     if spec.similarity in (Similarity.NORMALISED, Similarity.RENAMED, Similarity.MINHASH):
         candidates(database, progress, only)
     if spec.extraction:
-        answers(database, progress, only, failures=kind.uses_failures)
+        named = filters.names(filters.parse(spec.where))
+        answers(database, progress, only, failures=kind.uses_failures or bool(named & {"correct", "status"}))
 
 
 def problems(database: Database, progress: Progress = silent) -> None:

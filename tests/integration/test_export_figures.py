@@ -210,3 +210,22 @@ def test_an_answer_that_failed_once_is_labelled_bad_alone(database: Database, tm
     assert sorted(found.values()) == [False, True]
     [decision] = why(tmp_path / "kto", str(right.evaluation_id))
     assert (decision["stage"], decision["detail"]) == ("choice", "the same answer failed in another evaluation")
+
+
+@pytest.mark.parametrize(
+    ("where", "said", "unsaid"),
+    [
+        ("correct = false", "names `correct`: wrong answers may bear loss", "suspects or hacks may"),
+        ("status = passed and verdict = hack", "names `verdict`: suspects or hacks may bear loss", "names `correct`"),
+        ("level = 2", "Secrets were looked for", "may bear loss"),
+    ],
+)
+def test_the_card_says_what_the_filter_admits(
+    database: Database, tmp_path: Path, where: str, said: str, unsaid: str
+) -> None:
+    for outcome in ("fast", "incorrect", "hack"):
+        dialogue(database, [outcome], run="r", label=outcome)
+    rows(database, tmp_path / "out", where=where, similarity="none")
+    card = (tmp_path / "out/README.md").read_text()
+    assert said in card
+    assert unsaid not in card
