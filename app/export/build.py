@@ -285,7 +285,7 @@ class Pool:
 
     def finish(self, progress: Progress) -> list[Part]:
         """Every part, in order."""
-        pa.default_memory_pool().release_unused()  # of the selection
+        pa.default_memory_pool().release_unused()  # rows of the selection
         total = len(self._done) + len(self._running) + (self._last is not None)
         with Renderer(self._job) as renderer:
             for number, plan_sha256 in self._not_begun():
