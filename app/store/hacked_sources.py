@@ -20,11 +20,16 @@ Solution = tuple[UUID, UUID]
 _FOUND = """
     SELECT DISTINCT asked.problem_id, asked.candidate_id
     FROM (
-        SELECT problem_id, candidate_id FROM jobs GROUP BY problem_id, candidate_id HAVING count(*) > 1
-    ) AS repeated
-    JOIN jobs AS asked USING (problem_id, candidate_id)
-    JOIN evaluations AS measured ON measured.job_id = asked.job_id
-    WHERE measured.created_at < :as_of AND :hack = coalesce(measured.human_verdict, (
+        SELECT evaluation_id FROM public.verdicts WHERE label = :hack
+        UNION SELECT evaluation_id FROM public.reviews WHERE verdict = :hack
+    ) AS accused
+    JOIN evaluations AS measured USING (evaluation_id)
+    JOIN jobs AS asked ON asked.job_id = measured.job_id
+    WHERE measured.created_at < :as_of AND EXISTS (
+        SELECT FROM jobs AS again
+        WHERE again.candidate_id = asked.candidate_id AND again.problem_id = asked.problem_id
+          AND again.job_id <> asked.job_id
+    ) AND :hack = coalesce(measured.human_verdict, (
         SELECT CASE WHEN judged.policy = :policy THEN judged.label END FROM public.verdicts AS judged
         WHERE judged.evaluation_id = measured.evaluation_id AND judged.created_at < :as_of
         ORDER BY judged.created_at DESC, judged.verdict_id DESC LIMIT 1))"""
