@@ -200,10 +200,9 @@ def test_two_runs_are_compared_down_to_the_turns_that_became_worse(page: Page, t
         expect(problems).to_contain_text("softmax")
         problems.get_by_role("link", name="0 of 12").click()
         page.wait_for_url(re.compile("/trajectories[?]run_id=[0-9a-f-]+&problem_id=[0-9a-f-]+"))
+        asked = page.get_by_role("search", name="Filter trajectories")
         for name in ("rl/200", "softmax"):
-            expect(
-                page.get_by_role("search", name="Filter trajectories").get_by_role("link", name=name)
-            ).to_be_visible()
+            expect(asked.get_by_role("link", name=name)).to_be_visible()
         page.get_by_role("region", name="Results").locator("tbody th a").first.click()
         expect(page.locator("main h2").first).to_have_text("Turn 0")
         expect(page.locator(".pane")).to_contain_text("incorrect")
