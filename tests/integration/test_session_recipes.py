@@ -1,4 +1,4 @@
-"""Recipes of `workers/training/recipes`, run by TRL on the CPU with a random model; skipped where it is not installed."""
+"""Recipes of `workers/training/recipes`, run by TRL on the CPU with a random model, where TRL is installed."""
 
 from __future__ import annotations
 
