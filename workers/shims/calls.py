@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import itertools
 import mmap
 import random
 import re
@@ -27,6 +26,7 @@ from workers.protocol.control_channel import POINTERS_AT, QUEUED_AT, Delivering,
 from workers.protocol.shared_memory import Memory, Segment, share_segment
 from workers.shims import graph_capture
 from workers.shims.hidden_inputs import InputVisibility
+from workers.shims.returned_outputs import RefusedOutputError, deliver, paired, write
 
 
 def seed_everything(seed: bytes, purpose: int) -> None:
@@ -51,15 +51,6 @@ CONSTRUCTING = 2
 
 DRAWING = 3
 """Purpose of the seed while inputs are drawn."""
-
-
-class RefusedOutputError(Exception):
-    """Error: the model's outputs differ from the spec in structure, type or shape."""
-
-    def __init__(self, outcome: ReplyCode, message: str) -> None:
-        """`message` states the expected value and the one found."""
-        super().__init__(message)
-        self.outcome = outcome
 
 
 class Shared:
@@ -212,16 +203,17 @@ class Slots:
         self._visibility.show(slot)
         return slot
 
-    def launch(self, model: Any, slot: int) -> Any:
-        """Result of one call whose work is queued on the device and not waited for."""
+    def launch(self, model: Any, slot: int) -> list[tuple[Any, torch.Tensor]]:
+        """Outputs of one call, with their views in the slot, whose work is queued on the device and not waited for.  To
+        look at them is part of the call: a container with code of its own could compute then."""
         self._held = []
         with torch.no_grad():
-            return model(*self.arguments(slot))
+            return list(paired(model(*self.arguments(slot)), self._outputs_node, self._outputs[slot]))
 
-    def deliver(self, value: object, slot: int) -> None:
+    def deliver(self, outputs: list[tuple[Any, torch.Tensor]]) -> None:
         """Copy the result of `launch` into its slot, and wait for it."""
         with torch.no_grad():
-            deliver(value, self._outputs_node, self._outputs[slot])
+            write(outputs)
         if self._on_gpu:
             synchronise()
 
@@ -248,7 +240,7 @@ class Slots:
     def _hold(self, value: object, views: list[torch.Tensor], delivering: int) -> list[int]:
         """Keep the outputs of a call; return the address of each output, or 0 for one that was copied into its slot."""
         pointers = []
-        for item, view in _paired(value, self._outputs_node, views):
+        for item, view in paired(value, self._outputs_node, views):
             if not isinstance(item, torch.Tensor):
                 view.fill_(item)
                 pointers.append(0)
@@ -272,66 +264,6 @@ def _lies_as_it_is(item: torch.Tensor) -> bool:
     """Test whether a tensor's memory holds its values contiguously.  The memory of a lazy conjugate or negative holds
     the original's values."""
     return item.is_contiguous() and not item.is_conj() and not item.is_neg()
-
-
-def deliver(value: object, node: layout.Node, views: list[torch.Tensor]) -> None:
-    """Copy the outputs of a call into its output slot.  Raises RefusedOutputError where they differ from the spec."""
-    for item, view in _paired(value, node, views):
-        if isinstance(item, torch.Tensor):
-            view.copy_(item)
-        else:
-            view.fill_(item)
-
-
-def _paired(value: object, node: layout.Node, views: list[torch.Tensor]) -> Iterator[tuple[Any, torch.Tensor]]:
-    """Each output with its view in the output slot: a tensor of the right shape and type, or a number if the spec has
-    one."""
-    returned = _leaves(value, node)
-    if len(returned) != len(views):
-        raise RefusedOutputError(ReplyCode.WRONG_STRUCTURE, f"expected {len(views)} outputs, got {len(returned)}")
-    for index, (item, leaf, view) in enumerate(zip(returned, layout.leaves(node), views, strict=True)):
-        if leaf["kind"] == "tensor" or not isinstance(item, bool | int | float):
-            _check(item, index, view)
-        yield item, view
-
-
-def _leaves(value: object, node: layout.Node) -> list[Any]:
-    """The returned leaves, in the spec's order; containers of the wrong kind are refused."""
-    if "items" not in node:
-        return [value] if node["kind"] not in ("none", "str", "dtype") else []
-    if node["kind"] == "dict":
-        if not isinstance(value, dict) or set(value) != set(node["keys"]):
-            came = f"a dict with keys {sorted(map(str, value))}" if isinstance(value, dict) else type(value).__name__
-            raise RefusedOutputError(
-                ReplyCode.WRONG_STRUCTURE, f"expected a dict with keys {sorted(node['keys'])}, got {came}"
-            )
-        items = [value[key] for key in node["keys"]]
-    elif isinstance(value, list | tuple) and len(value) == len(node["items"]):
-        items = list(value)
-    else:
-        came = str(len(value)) if isinstance(value, list | tuple) else f"one {type(value).__name__}"
-        raise RefusedOutputError(ReplyCode.WRONG_STRUCTURE, f"expected {len(node['items'])} outputs, got {came}")
-    pairs = zip(items, node["items"], strict=True)
-    return list(itertools.chain.from_iterable(_leaves(item, each) for item, each in pairs))
-
-
-def _check(item: object, index: int, view: torch.Tensor) -> None:
-    if type(item) not in (torch.Tensor, torch.nn.Parameter):
-        raise RefusedOutputError(
-            ReplyCode.WRONG_TYPE, f"output {index}: expected torch.Tensor, got {_type_name(type(item))}"
-        )
-    assert isinstance(item, torch.Tensor)
-    if item.shape != view.shape:
-        raise RefusedOutputError(
-            ReplyCode.WRONG_SHAPE, f"output {index}: expected shape {tuple(view.shape)}, got {tuple(item.shape)}"
-        )
-    if item.dtype != view.dtype:
-        raise RefusedOutputError(ReplyCode.WRONG_DTYPE, f"output {index}: expected {view.dtype}, got {item.dtype}")
-
-
-def _type_name(kind: type) -> str:
-    """Name of a type, with its module unless it is a builtin."""
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 WITHOUT_MEMORY = (

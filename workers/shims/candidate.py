@@ -252,13 +252,13 @@ class Shim:
 
         `count`: 0 for one call with its own launches timed by events; else the number of calls for the driver's
         profiler."""
-        values: dict[int, object] = {}
+        values: dict[int, list[tuple[Any, torch.Tensor]]] = {}
 
         def call(index: int = 0) -> None:
             values[index] = slots.launch(self._called, slot + index)  # a second one of the same is not delivered
 
         def deliver(index: int = 0) -> None:
-            slots.deliver(values.pop(index), slot + index)
+            slots.deliver(values.pop(index))
 
         if count:
             whole_ns, self._recorder.rows = kineto.profile(call, deliver, count, self._scratch, self._recorder.names)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.shims import calls, equivalent_answers, pieces, true_answer
+from workers.shims import equivalent_answers, pieces, returned_outputs, true_answer
 from workers.shims.reference_session import Session, call, write
 
 
@@ -15,7 +15,7 @@ def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) ->
     """Write the reference's own outputs for these inputs, which may be changed by the call."""
     rows = session.spec.piece_rows
     if rows is None:
-        calls.deliver(call(session.model, inputs), session.spec.outputs, baseline_at)
+        returned_outputs.deliver(call(session.model, inputs), session.spec.outputs, baseline_at)
         return
     for start in range(0, baseline_at[0].shape[0], rows):
         write(pieces.rows_of(baseline_at, rows, start), call(session.model, pieces.cut(inputs, rows, start)))
@@ -40,7 +40,7 @@ def compute(
         return twin is not None
     early = true_answer.widened(inputs, best) if twin is not None and (spec.mutated_inputs or not streamed) else None
     baseline = call(session.model, inputs)
-    calls.deliver(baseline, spec.outputs, baseline_at)
+    returned_outputs.deliver(baseline, spec.outputs, baseline_at)
     if twin is None:
         write(expected_at, baseline)
         return False

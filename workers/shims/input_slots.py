@@ -11,7 +11,7 @@ import torch
 from workers.protocol import input_domain, input_variants, layout
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.input_variants import Variant
-from workers.shims import calls, pieces, reaching_inputs, true_answer
+from workers.shims import calls, pieces, reaching_inputs, returned_outputs, true_answer
 from workers.shims.reference_problem import Problem
 from workers.shims.reference_session import Answers, Session, call, seed_slot, settle, write
 
@@ -53,7 +53,7 @@ class InputSlots:
         best = true_answer.Truth(session.spec.truth)
         wide = true_answer.widened(inputs, best) if session.twin is not None else inputs
         baseline = call(session.model, inputs)
-        calls.deliver(baseline, session.spec.outputs, baseline_at)
+        returned_outputs.deliver(baseline, session.spec.outputs, baseline_at)
         write(expected_at, true_answer.call(session.twin, wide, best) if session.twin is not None else baseline)
 
     def vary(self, session: Session, first: int, wanted: int, seed: bytes) -> tuple[int, str]:
