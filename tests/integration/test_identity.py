@@ -288,7 +288,7 @@ def test_a_token_without_read_reads_nothing(app: flask.Flask, add: Callable[...,
         if "GET" not in (rule.methods or ()) or wanted == "public" or rule.endpoint in authentication.ASKS_NOBODY:
             continue
         values: dict[str, Any] = dict.fromkeys(rule.arguments, "01890a5d-ac96-774b-bcce-b302099a8057")
-        values |= {"kind": "json", "what": "queues", "name": "blocks", "turn_index": 0, "on": "problem"}
+        values |= {"kind": "json", "what": "queues", "name": "blocks", "turn_index": 0, "on": "problem", "number": 1}
         path = app.url_map.bind("localhost").build(rule.endpoint, {each: values[each] for each in rule.arguments})
         if site.get(path, headers=bearer(text)).status_code != 403:
             read.append(path)
