@@ -237,7 +237,7 @@ def test_trajectories_of_a_run_are_not_those_of_another_whose_name_begins_so(
         listed = pages.get(html.unescape(link).replace("?", ".json?")).get_json()["trajectories"]
         assert {row["run_id"] for row in listed} == ({longer["run_id"]} if each == longer["run_id"] else set())
     shown = pages.get(f"/trajectories?run_id={longer['run_id']}&outcome=correct").text
-    assert 'Of run <a href="/runs/' in shown
+    assert 'Only run <a href="/runs/' in shown
     assert f'<input type="hidden" name="run_id" value="{longer["run_id"]}">' in shown
     assert pages.get("/trajectories?run_id=x").status_code == 400
     assert pages.get(f"/trajectories?problem_id={ids.new_id()}").status_code == 404
