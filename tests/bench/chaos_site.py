@@ -99,7 +99,6 @@ class Site:
     """Everything that may be killed."""
 
     def __init__(self, settings: Settings, plan: Plan) -> None:
-        adopt_orphans()
         self.settings = settings
         self._plan = plan
         self._random = random.Random(plan.seed)
@@ -209,16 +208,21 @@ class Site:
 
 @contextmanager
 def site(settings: Settings, plan: Plan) -> Iterator[Site]:
+    adopt_orphans(adopt=True)
     running = Site(settings, plan)
     try:
         yield running
     finally:
         running.close()
+        adopt_orphans(adopt=False)
 
 
-def adopt_orphans() -> None:
-    """Let this process be the parent of processes below it whose own parent has ended (prctl(2))."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+def adopt_orphans(*, adopt: bool) -> None:
+    """Let this process be the parent of processes below it whose own parent has ended (prctl(2)).
+
+    An orphan that this process does not wait for stays in /proc as a zombie, so that a process which goes on to do
+    other things ends the adoption."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 

@@ -9,7 +9,7 @@ FOUND_AGAIN = """
 import os, signal, subprocess, sys, time
 from tests.bench import chaos_site
 
-chaos_site.adopt_orphans()
+chaos_site.adopt_orphans(adopt=True)
 launch = (
     "import subprocess, sys, time;"
     "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', 'workers.referee.serve'],"
