@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.referee.session import correctness
+from workers.referee.comparison import correctness
 from workers.shims import equivalent_answers, true_answer
 
 

@@ -16,7 +16,7 @@ from app.domain.verdict import Label, Subject
 from app.judge import judge
 from tests import zoo
 from workers.referee.measure import measure
-from workers.referee.session.resources import Host
+from workers.referee.resources import Host
 
 SMALL = (
     "row_softmax", "layer_norm", "scaled_add", "rms_norm", "swiglu_half", "linear_gelu", "moments", "transposed_scale",

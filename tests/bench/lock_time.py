@@ -144,7 +144,7 @@ def main() -> None:
         sys.exit(f"usage: python -m tests.bench.lock_time FILE MODULE [ARGUMENT…]\n\n{__doc__}")
     path, module = Path(sys.argv[1]), sys.argv[2]
     sys.argv = sys.argv[2:]
-    from workers.referee.session import resources
+    from workers.referee import resources
 
     setattr(resources, "DeviceLock", WatchedLock)  # noqa: B010 (it is not for others to import)
     ended = threading.Event()

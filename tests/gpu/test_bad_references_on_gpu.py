@@ -55,7 +55,7 @@ def get_init_inputs(): return [name, config]
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
     with Host("gpu", "test", slots=4, lock_folder=Path(tmp_path_factory.mktemp("leases"))) as started:
         started.wait_ready()

@@ -14,7 +14,7 @@ from tests import zoo
 from tests.gpu.samples import ILLEGAL
 
 if TYPE_CHECKING:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -27,7 +27,7 @@ CASES = {case.name: case for case in zoo.cases()}
 
 @pytest.fixture(scope="module")
 def host() -> Iterator["Host"]:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
     with Host("gpu", "test") as started:
         started.wait_ready()

@@ -53,7 +53,7 @@ def get_init_inputs(): return []
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Any]:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
     with Host("gpu", "test") as started:
         started.wait_ready()

@@ -16,7 +16,7 @@ from app.domain.sweep import identity
 from tests.bench import launch_paths
 
 if TYPE_CHECKING:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -44,7 +44,7 @@ class ModelNew(nn.Module):
 
 @pytest.fixture(scope="module")
 def host() -> Iterator["Host"]:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
     with Host("gpu", "test", slots=2) as started:
         started.wait_ready()

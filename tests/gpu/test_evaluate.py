@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[object]:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
     with Host("gpu", "test") as started:
         started.wait_ready()

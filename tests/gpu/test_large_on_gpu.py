@@ -33,7 +33,7 @@ REFUSED_S = 20.0
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[object]:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
     with Host("gpu", "test", slots=8) as started:
         started.wait_ready()

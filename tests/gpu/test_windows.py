@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workers.protocol import shared_memory
-from workers.referee.session.mapped_memory import AREA_BYTES, MappedMemory
+from workers.referee.processes.mapped_memory import AREA_BYTES, MappedMemory
 
 pytestmark = pytest.mark.gpu
 

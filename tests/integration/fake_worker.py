@@ -14,7 +14,8 @@
 A whole module begins with `# passes`, `# fails` or `# fault`, and that is what becomes of it.
 A problem by cases is answered by cases, of which the second is wrong.
 Started as `celery -A tests.integration.fake_worker worker` (`fakes.WORKER`) in the root of the checkout.  A launch that
-finds the file FAKE_GATE notes its pid there and waits until the file is gone."""
+finds the file FAKE_GATE notes its pid there and waits until the file is gone.  FAKE_SILENT_S: seconds after which a pool
+process without a pulse is killed."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from celery.concurrency.asynpool import AsynPool
 from app.domain.evaluation import Environment
 from app.domain.job import Job
 from tests.integration.fakes import by_cases, incorrect, profiled
-from workers.worker import referee_client
+from workers.worker import pulse, referee_client
 
 
 class FakeIsolator:
@@ -113,6 +114,9 @@ class FakeIsolator:
 
 patched: Any = AsynPool
 patched.timers = property(lambda pool: {pool.maintain_pool: 0.25})  # for the dead: Celery looks every 5 s
+patched = pulse
+patched.SILENT_S = float(os.environ.get("FAKE_SILENT_S", pulse.SILENT_S))
+patched.BEAT_S = min(pulse.BEAT_S, patched.SILENT_S / 10)
 patched = referee_client
 patched.RefereeClient = FakeIsolator
 

@@ -15,8 +15,8 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job
 from workers.referee import admission, evaluate
 from workers.referee.measure import measure
+from workers.referee.resources import Host
 from workers.referee.session import setup
-from workers.referee.session.resources import Host
 
 TIMEOUT_S = 2.0
 """For a reference without end."""

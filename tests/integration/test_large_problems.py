@@ -13,10 +13,10 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
 from workers.protocol.input_variants import CHECKED
 from workers.referee.evaluate import evaluate
+from workers.referee.processes.process_session import Session
+from workers.referee.resources import Host
 from workers.referee.session import variant_calls
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.process_session import Session
-from workers.referee.session.resources import Host
 from workers.referee.session.verification import Record
 
 REFERENCE = b"""

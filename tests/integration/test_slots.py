@@ -114,6 +114,31 @@ def test_a_pool_process_that_is_killed_leaves_the_other_alone(
     assert len(set(children(worker.pid)) - before) == 1
 
 
+@pytest.mark.parametrize("at_work", [True, False])
+def test_a_pool_process_that_is_frozen_is_killed_and_its_job_runs_again(
+    client: Client,
+    settings: Settings,
+    start_worker: Start,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at_work: bool,
+) -> None:
+    monkeypatch.setenv("FAKE_SILENT_S", "3")
+    log = tmp_path / "log"
+    worker = start_worker(settings, module=fakes.WORKER)
+    if at_work:
+        (job_id,) = submit(client, f"log {log} frozen\nslow 2")
+        until(lambda: running(client, [job_id]) == 1)
+    (frozen,) = children(worker.pid)
+    os.kill(frozen, signal.SIGSTOP)
+    if not at_work:
+        (job_id,) = submit(client, f"log {log} frozen")
+    assert client.wait([job_id], timeout_s=LIMIT_S)[0]["state"] == "finished"
+    assert worker.poll() is None
+    assert frozen not in children(worker.pid)
+    assert attempts(client, [job_id]) == [2 if at_work else 1]
+
+
 def test_a_pinned_job_runs_on_its_device_and_others_on_any(
     client: Client, settings: Settings, start_worker: Start, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workers.protocol import control_channel
-from workers.sandbox.process import Ended
+from workers.sandbox.confined_process import Ended
 
 
 class Process:

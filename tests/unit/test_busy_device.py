@@ -13,12 +13,12 @@ import torch
 
 from workers.protocol import control_channel
 from workers.protocol.control_channel import Command, ReplyCode
+from workers.referee.processes import process_handle as process_module
+from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.session import call_runner
-from workers.referee.session import process as process_module
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.failure_status import Fault, disturbed
-from workers.referee.session.process import ProcessHandle
-from workers.sandbox.process import TimedOut
+from workers.sandbox.confined_process import TimedOut
 
 
 class Busy:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from app.domain.evaluation import OutputCheck
-from workers.referee.session import correctness, usual_answers
+from workers.referee.comparison import correctness, usual_answers
 
 
 def _check(

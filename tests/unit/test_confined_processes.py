@@ -22,7 +22,7 @@ from workers.sandbox import (
     warden,
     zygote,
 )
-from workers.sandbox.process import Confined, Ended, TimedOut, readable
+from workers.sandbox.confined_process import ConfinedProcess, Ended, TimedOut, readable
 
 HELPER = """
 import os, subprocess, sys, threading
@@ -91,7 +91,7 @@ def _open_files() -> int:
 
 def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -> None:
     """The stopwatch stops those that were there before the block; one that was started in it would work on."""
-    process = object.__new__(Confined)
+    process = object.__new__(ConfinedProcess)
     process._ended = process._all_stopped = False
     process._pid, process._threads = helper.pid, None
     process._frozen = [helper.pid]
@@ -113,9 +113,9 @@ def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -
 
 
 @pytest.fixture
-def confined(helper: Helper) -> Iterator[tuple[Confined, socket.socket]]:
+def confined(helper: Helper) -> Iterator[tuple[ConfinedProcess, socket.socket]]:
     """The helper as if it were in the sandbox, and the warden's end of its notes."""
-    process = object.__new__(Confined)
+    process = object.__new__(ConfinedProcess)
     process._notes, warden_s = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process._ended = process._all_stopped = False
     process._pid, process._threads, process._frozen = helper.pid, None, []
@@ -124,7 +124,7 @@ def confined(helper: Helper) -> Iterator[tuple[Confined, socket.socket]]:
 
 
 def test_a_pause_stops_the_process_and_is_no_time_of_its_answer(
-    helper: Helper, confined: tuple[Confined, socket.socket]
+    helper: Helper, confined: tuple[ConfinedProcess, socket.socket]
 ) -> None:
     process, _ = confined
     process._paused_at, process._paused_s, process.output = None, 0.0, b""
@@ -162,7 +162,9 @@ def test_a_pause_stops_the_process_and_is_no_time_of_its_answer(
         os.close(output)
 
 
-def test_a_process_that_runs_while_frozen_is_noticed(helper: Helper, confined: tuple[Confined, socket.socket]) -> None:
+def test_a_process_that_runs_while_frozen_is_noticed(
+    helper: Helper, confined: tuple[ConfinedProcess, socket.socket]
+) -> None:
     process, _ = confined
     with pytest.raises(RuntimeError, match="the process is not frozen"):
         process.require_frozen()
@@ -182,7 +184,7 @@ def test_a_process_that_runs_while_frozen_is_noticed(helper: Helper, confined: t
 
 
 def test_a_process_woken_by_another_is_stopped_again(
-    helper: Helper, confined: tuple[Confined, socket.socket], monkeypatch: pytest.MonkeyPatch
+    helper: Helper, confined: tuple[ConfinedProcess, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, _ = confined
     child = helper.do("child")
@@ -203,7 +205,9 @@ def test_a_process_woken_by_another_is_stopped_again(
     process.require_frozen()
 
 
-def test_a_process_killed_while_frozen_has_ended(helper: Helper, confined: tuple[Confined, socket.socket]) -> None:
+def test_a_process_killed_while_frozen_has_ended(
+    helper: Helper, confined: tuple[ConfinedProcess, socket.socket]
+) -> None:
     process, warden_s = confined
     process.freeze()
     helper.wake()

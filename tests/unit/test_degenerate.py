@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from workers.referee.session import null_answers
+from workers.referee.comparison import null_answers
 from workers.shims import input_sensitivity
 
 

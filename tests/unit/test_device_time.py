@@ -27,11 +27,11 @@ from workers.protocol import problem_spec
 from workers.protocol.control_channel import Command
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.host.health import Clocks
+from workers.referee.processes.process_handle import ProcessHandle
+from workers.referee.processes.process_session import Session
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.process import ProcessHandle
-from workers.referee.session.process_session import Session
 from workers.referee.session.setup import init_seed, load
 from workers.referee.timing import device_time, sizing
 from workers.referee.timing.samples import CANDIDATE, REFERENCE

@@ -16,9 +16,9 @@ from app.domain.job import Job
 from workers.protocol import worker_socket
 from workers.referee import evaluate, serve
 from workers.referee.host.waiting_time import Waits
+from workers.referee.resources import BrokenHostError
 from workers.referee.session.failure_status import Fault, invalid
-from workers.referee.session.resources import BrokenHostError
-from workers.sandbox.process import Ended
+from workers.sandbox.confined_process import Ended
 
 ENVIRONMENT = Environment(
     device_class="cpu", device_name="d", device_id="0", node="n", python="3", torch="2", triton="3"

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from app.domain.evaluation import Element  # noqa: E402
-from workers.referee.session import largest_excess  # noqa: E402
+from workers.referee.comparison import largest_excess  # noqa: E402
 
 
 def test_the_largest_difference_has_its_index_in_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Long requests to a reference's process do not keep timers waiting (workers/referee/session/process.py)."""
+"""Long requests to a reference's process do not keep timers waiting (workers/referee/processes/process_handle.py)."""
 
 import threading
 import time
@@ -12,9 +12,9 @@ import torch
 from workers.protocol import control_channel
 from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session import process as process_module
-from workers.referee.session.process import ProcessHandle
-from workers.sandbox.process import TimedOut
+from workers.referee.processes import process_handle as process_module
+from workers.referee.processes.process_handle import ProcessHandle
+from workers.sandbox.confined_process import TimedOut
 
 LIMIT_S = 30.0
 

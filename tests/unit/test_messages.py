@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from workers.protocol import control_channel
-from workers.referee.session import unwritten
+from workers.referee.comparison import unwritten
 from workers.shims import calls, seeding, weights
 
 

@@ -8,8 +8,8 @@ import math
 import pytest
 import torch
 
-from workers.referee.session import correctness
-from workers.referee.session.nearness import MARGIN, TRUE_CALLS, Nearness, distances
+from workers.referee.comparison import correctness
+from workers.referee.comparison.nearness import MARGIN, TRUE_CALLS, Nearness, distances
 
 ELEMENTS = 4096
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -106,7 +106,7 @@ def test_distances_are_those_of_the_whole_output_also_in_parts(monkeypatch: pyte
     own = torch.randn((3, 1000), generator=generator)
     got = own + 1e-3 * torch.randn((3, 1000), generator=generator)
     whole = list(distances(got, own))
-    monkeypatch.setattr("workers.referee.session.nearness.AT_ONCE", 256)
+    monkeypatch.setattr("workers.referee.comparison.nearness.AT_ONCE", 256)
     assert list(distances(got, own)) == [pytest.approx(each, rel=1e-5) for each in whole]
     l2 = torch.linalg.vector_norm((got - own).double(), dim=1) / torch.linalg.vector_norm(own.double(), dim=1)
     assert [each for each, _ in whole] == pytest.approx(l2.tolist(), rel=1e-5)

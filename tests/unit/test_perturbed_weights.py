@@ -22,11 +22,11 @@ from tests.unit.shims_here import Process
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.probes import perturbed_weights
+from workers.referee.processes.process_handle import ProcessHandle
+from workers.referee.processes.process_session import Session
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.process import ProcessHandle
-from workers.referee.session.process_session import Session
 from workers.referee.session.setup import init_seed, load
 from workers.shims import candidate, reference
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.protocol import layout
-from workers.referee.session import snapshot
-from workers.referee.session.mapped_memory import Extent, MappedMemory
-from workers.referee.session.process import ProcessHandle
-from workers.referee.session.process_session import SHORTEST_RUN, Session
+from workers.referee.processes import snapshot
+from workers.referee.processes.mapped_memory import Extent, MappedMemory
+from workers.referee.processes.process_handle import ProcessHandle
+from workers.referee.processes.process_session import SHORTEST_RUN, Session
 
 LOW, HIGH = 0x7F0000000000, (1 << 64) - 1
 

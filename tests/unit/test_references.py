@@ -8,12 +8,12 @@ import pytest
 
 from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session import process as handles
-from workers.referee.session import reference_pool as reference_processes
-from workers.referee.session.process import FailedError, ProcessHandle, Slow
-from workers.referee.session.process_session import Session
-from workers.referee.session.reference_pool import SESSIONS, References
-from workers.sandbox.process import Ended, TimedOut, ZygoteError
+from workers.referee.processes import process_handle as handles
+from workers.referee.processes import reference_pool as reference_processes
+from workers.referee.processes.process_handle import FailedError, ProcessHandle, Slow
+from workers.referee.processes.process_session import Session
+from workers.referee.processes.reference_pool import SESSIONS, References
+from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
 
 LIMIT_S = 5.0
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from workers.protocol import layout
 from workers.protocol.roundoff import errors
-from workers.referee.session import correctness
+from workers.referee.comparison import correctness
 from workers.shims import rounding, true_answer
 from workers.shims.true_answer import Truth
 

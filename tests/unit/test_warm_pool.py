@@ -16,13 +16,13 @@ from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.cancellation import Cancellation
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.probes import ablation
+from workers.referee.processes import warm_pool as nurseries
+from workers.referee.processes.process_handle import FailedError, ProcessHandle
+from workers.referee.processes.warm_pool import WarmPool
+from workers.referee.resources import Host
 from workers.referee.session import setup
-from workers.referee.session import warm_pool as nurseries
 from workers.referee.session.context import EvaluationContext
-from workers.referee.session.process import FailedError, ProcessHandle
-from workers.referee.session.resources import Host
-from workers.referee.session.warm_pool import WarmPool
-from workers.sandbox.process import TimedOut, ZygoteError
+from workers.sandbox.confined_process import TimedOut, ZygoteError
 
 LIMIT_S = 5.0
 

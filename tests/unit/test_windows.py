@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.protocol import shared_memory
-from workers.referee.session.mapped_memory import AREA_BYTES, MOST_AREAS, MappedMemory
+from workers.referee.processes.mapped_memory import AREA_BYTES, MOST_AREAS, MappedMemory
 
 UNIT = 64
 """Unit of a piece's size, as 2 MiB on a GPU."""

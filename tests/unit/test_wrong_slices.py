@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from app.domain.evaluation import Trial
-from workers.referee.session import correctness, wrong_slices
+from workers.referee.comparison import correctness, wrong_slices
 from workers.referee.wrong_output import describe
 
 

@@ -112,7 +112,7 @@ def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[zoo
 
 
 def _host(device_class: str) -> Any:
-    from workers.referee.session.resources import Host
+    from workers.referee.resources import Host
 
     host = Host(device_class, "zoo")
     host.wait_ready()

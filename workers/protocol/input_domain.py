@@ -5,7 +5,7 @@ probability normalised.  And the reference must be well conditioned on the chang
 its answer by more than a few times the rounding, or by more than rounding the problem's own inputs changes theirs.
 
 This does not recognise a domain that depends on several tensors (an index limited by another tensor's values).  There
-the reference fails, or its answer is not finite, vanishes or explodes (workers/referee/session/usual_answers.py)."""
+the reference fails, or its answer is not finite, vanishes or explodes (workers/referee/comparison/usual_answers.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rounding errors by element type: unit roundoffs, and the least limits for an output's error.
 
-The referee compares with these limits (workers/referee/session/correctness.py); a reference's process uses them to
+The referee compares with these limits (workers/referee/comparison/correctness.py); a reference's process uses them to
 distinguish rounding from randomness and to perturb its own answer (workers/shims/rounding.py)."""
 
 from __future__ import annotations

@@ -2,37 +2,40 @@
 imports or unpickles data from a candidate.
 
 The process
-    serve.py                     receives jobs, sends evaluations; a thread per evaluation in flight
-    session/resources.py         state that lives as long as the device: zygotes, pools, lock, clock
-    session/warm_pool.py         candidate processes with a GPU context, started ahead of time
-    session/reference_pool.py    a process per recent problem, shared by evaluations
-    host/                        the device: lock, memory, health, stopwatch, cores
+    serve.py                       receives jobs, sends evaluations; a thread per evaluation in flight
+    resources.py                   state that lives as long as the device: zygotes, pools, lock, clock
+    host/                          the device: lock, memory, health, stopwatch, cores
+    processes/process_handle.py    a confined process and its mailbox; the only way to where a candidate's code runs
+    processes/process_session.py   one evaluation's share of a process: its arena and its outputs
+    processes/warm_pool.py         candidate processes with a GPU context, started ahead of time
+    processes/reference_pool.py    a process per recent problem, shared by evaluations
 
 From a job to an evaluation
-    measure.py                   entry point for both kinds of problem
-    admission.py                 conditions before a candidate runs: source, backend, memory
-    evaluate.py                  all stages in order
-    evaluate_cases.py            the stages for each case of a problem by cases, merged
-    progress.py                  measurements while a job is evaluated
-    session/setup.py             loads both sides; parameters and arenas
-    session/context.py           everything that belongs to one evaluation from then on
-    session/draws.py             fresh inputs (batches.py) and expected outputs
-    session/call_runner.py       calls of both sides
-    session/verification.py      comparison of every output with fp64 (correctness.py)
-    session/variant_calls.py     calls on inputs that the problem's distribution seldom has
-    timing/paired_benchmark.py   rounds of ABBA groups (blocks.py) on a quiet host (quiet_host.py)
-    timing/sizing.py             number of calls, input sets and groups
-    timing/samples.py            time per call, from blocks (estimators.py)
-    timing/stopping.py           stopping rule, ratio and confidence interval
-    timing/unpaired.py           time per call without a reference (problems by cases)
-    timing/device_time.py        speedup by the device's own time, from CUDA graphs
-    timing/output_mapping.py     addresses of outputs on a GPU, to read them in place
-    probes/call_profile.py       kernels and operators of one call
-    probes/ablation.py           does the answer depend on the candidate's kernels?
-    probes/perturbed_weights.py  does it depend on weights that are constant before training?
-    probes/aot_compile.py        do the kernels compile for a GPU?  (CPU device)
-    session/failure_status.py    fault attribution: candidate, problem or referee
-    conclusion.py                the evaluation, from all measurements
-    wrong_output.py              error messages for wrong outputs
+    measure.py                     entry point for both kinds of problem
+    admission.py                   conditions before a candidate runs: source, backend, memory
+    evaluate.py                    all stages in order
+    evaluate_cases.py              the stages for each case of a problem by cases, merged
+    progress.py                    measurements while a job is evaluated
+    session/setup.py               loads both sides; parameters and arenas
+    session/context.py             everything that belongs to one evaluation from then on
+    session/draws.py               fresh inputs (batches.py) and expected outputs
+    session/call_runner.py         calls of both sides
+    session/variant_calls.py       calls on inputs that the problem's distribution seldom has
+    session/verification.py        comparison of every output, and the record of all calls
+    comparison/correctness.py      is an output right, relative to fp64?  (output_errors.py, nearness.py)
+    timing/paired_benchmark.py     rounds of ABBA groups (blocks.py) on a quiet host (quiet_host.py)
+    timing/sizing.py               number of calls, input sets and groups
+    timing/samples.py              time per call, from blocks (estimators.py)
+    timing/stopping.py             stopping rule, ratio and confidence interval
+    timing/unpaired.py             time per call without a reference (problems by cases)
+    timing/device_time.py          speedup by the device's own time, from CUDA graphs
+    timing/output_mapping.py       addresses of outputs on a GPU, to read them in place
+    probes/call_profile.py         kernels and operators of one call
+    probes/ablation.py             does the answer depend on the candidate's kernels?
+    probes/perturbed_weights.py    does it depend on weights that are constant before training?
+    probes/aot_compile.py          do the kernels compile for a GPU?  (CPU device)
+    session/failure_status.py      fault attribution: candidate, problem or referee
+    conclusion.py                  the evaluation, from all measurements
+    wrong_output.py                error messages for wrong outputs
 
 README.md beside this file has the protocol and its limits."""

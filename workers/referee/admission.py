@@ -10,12 +10,12 @@ from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol import control_channel, memory_estimate, problem_spec
 from workers.referee.host import memory_budget
+from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
+from workers.referee.resources import Host
 from workers.referee.session import setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.failure_status import AttributeToProblem, Fault, invalid, too_large
-from workers.referee.session.process_session import Session
-from workers.referee.session.resources import Host
 from workers.sandbox import toolchain
 
 

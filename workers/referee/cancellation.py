@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from workers.sandbox.process import Confined
+from workers.sandbox.confined_process import ConfinedProcess
 
 
 class Cancellation:
@@ -13,12 +13,12 @@ class Cancellation:
     def __init__(self) -> None:
         """A cancellation that has not been requested."""
         self._lock = threading.Lock()
-        self._process: Confined | None = None
+        self._process: ConfinedProcess | None = None
         self.requested = False
         self.more_s = 0.0
         """Seconds that the evaluation may take beyond the job's deadline, because the problem has many cases."""
 
-    def set_process(self, process: Confined | None) -> None:
+    def set_process(self, process: ConfinedProcess | None) -> None:
         """Set the process that a cancellation kills; None once that process is no longer needed."""
         with self._lock:
             self._process = process

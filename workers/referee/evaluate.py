@@ -20,12 +20,16 @@ from app.domain.job import Job
 from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.referee import admission
 from workers.referee.cancellation import Cancellation
+from workers.referee.comparison import correctness, usual_answers
 from workers.referee.conclusion import conclude
 from workers.referee.host import bandwidth, memory_budget
 from workers.referee.probes import aot_compile, call_profile, perturbed_weights
 from workers.referee.probes.ablation import FAST, ablate
+from workers.referee.processes.process_handle import ProcessHandle
+from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
-from workers.referee.session import correctness, setup, usual_answers, variant_calls
+from workers.referee.resources import Host
+from workers.referee.session import setup, variant_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -41,9 +45,6 @@ from workers.referee.session.failure_status import (
     may_be_interpreter_fault,
     too_large,
 )
-from workers.referee.session.process import ProcessHandle
-from workers.referee.session.process_session import Session
-from workers.referee.session.resources import Host
 from workers.referee.session.stage_timer import Stages
 from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import device_time, event_timing, paired_benchmark, sizing, unpaired

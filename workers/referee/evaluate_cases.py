@@ -18,9 +18,9 @@ from app.domain.evaluation import Correctness, Evaluation, EvaluationError, Peer
 from app.domain.evidence import Ablation, Testimony, Traces
 from app.domain.job import Job
 from workers.referee.cancellation import Cancellation
+from workers.referee.comparison.correctness import CLASS_NAMES
 from workers.referee.evaluate import evaluate
-from workers.referee.session.correctness import CLASS_NAMES
-from workers.referee.session.resources import Host
+from workers.referee.resources import Host
 
 CONTINUES_AFTER = frozenset({Status.PASSED, Status.INCORRECT})
 

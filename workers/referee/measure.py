@@ -8,7 +8,7 @@ from app.domain.job import Job
 from workers.referee.cancellation import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.evaluate_cases import evaluate_cases
-from workers.referee.session.resources import Host
+from workers.referee.resources import Host
 
 
 def measure(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, Traces]:

@@ -11,8 +11,8 @@ from workers.protocol import problem_spec
 from workers.protocol.launch_records import Launch
 from workers.referee.cancellation import Cancellation
 from workers.referee.probes import aot_compile, call_profile
+from workers.referee.resources import Host
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.resources import Host
 from workers.referee.session.stage_timer import Stages
 from workers.referee.timing import unpaired
 

@@ -28,10 +28,10 @@ from workers.protocol import worker_socket
 from workers.referee.cancellation import Cancellation
 from workers.referee.host.health import DeviceUnhealthyError
 from workers.referee.measure import measure
-from workers.referee.session.resources import BrokenHostError, Host
+from workers.referee.resources import BrokenHostError, Host
 from workers.referee.timing import compiled_baselines
 from workers.sandbox import syscalls
-from workers.sandbox.process import KILLED, ZygoteError
+from workers.sandbox.confined_process import KILLED, ZygoteError
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from app.domain.evaluation import OutputCheck, Trial
-from workers.referee.session import correctness
+from workers.referee.comparison import correctness
 
 
 def most_informative(failed: list[Trial]) -> Trial:

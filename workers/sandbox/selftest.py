@@ -26,7 +26,7 @@ from types import TracebackType
 from workers.protocol import control_channel
 from workers.protocol.control_channel import Command
 from workers.sandbox import escape_attempts, layers, toolchain, zygote_client
-from workers.sandbox.process import Confined, Ended, TimedOut, ZygoteError, readable
+from workers.sandbox.confined_process import ConfinedProcess, Ended, TimedOut, ZygoteError, readable
 
 _ROLE = "workers.sandbox.escape_attempts"
 _MEMORY_BYTES = 1 << 30
@@ -92,11 +92,11 @@ def run() -> Report:
         return Report(acts=tuple(tried), active=tuple(inner.active), missing=tuple(inner.missing))
 
 
-def _spawn(zygote: zygote_client.Zygote) -> Confined:
+def _spawn(zygote: zygote_client.Zygote) -> ConfinedProcess:
     return zygote.spawn(_ROLE, memory_bytes=_MEMORY_BYTES, cpu_s=60)
 
 
-def _receive(inner: Confined, index: int) -> int:
+def _receive(inner: ConfinedProcess, index: int) -> int:
     try:
         number, code = escape_attempts.OUTCOME.unpack(inner.receive(escape_attempts.OUTCOME.size, TIMEOUT_S))
     except Ended as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workers.sandbox import layers, toolchain, zygote
-from workers.sandbox.process import Confined, ZygoteError
+from workers.sandbox.confined_process import ConfinedProcess, ZygoteError
 
 ACCOUNT = "candidate"
 """User name shown to confined processes."""
@@ -112,7 +112,7 @@ class Zygote:
         self.active, self.missing = json.loads(greeting)
         self._ready = True
 
-    def spawn(self, role: str, *, memory_bytes: int, cpu_s: int) -> Confined:
+    def spawn(self, role: str, *, memory_bytes: int, cpu_s: int) -> ConfinedProcess:
         """Fork a process that serves `role`.  Returns at once; the first request waits until the process is
         confined."""
         self.wait_ready()
@@ -132,7 +132,7 @@ class Zygote:
             their_channel.close()
             their_notes.close()
             os.close(their_stdout)
-        return Confined(channel, notes, stdout)
+        return ConfinedProcess(channel, notes, stdout)
 
     def close(self) -> None:
         """End the zygote; all its forks die with it."""

@@ -18,14 +18,14 @@ from app.domain.evidence import Ablation
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode, Command
 from workers.protocol.input_variants import Variant
+from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.process import FailedError
 from workers.referee.session.setup import fresh_session
 from workers.referee.session.variant_calls import unusual
-from workers.sandbox.process import Ended, TimedOut
+from workers.sandbox.confined_process import Ended, TimedOut
 
 AUDITED = 20
 """Audit rate on a GPU: 1 in AUDITED candidates without any evidence against them runs in a fresh process."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from app.domain.evidence import CompiledKernel, KernelCode
 from workers.protocol import control_channel, kernel_code
 from workers.protocol.control_channel import Command
-from workers.referee.session.process import FailedError
-from workers.referee.session.resources import Host
-from workers.sandbox.process import Ended, TimedOut
+from workers.referee.processes.process_handle import FailedError
+from workers.referee.resources import Host
+from workers.sandbox.confined_process import Ended, TimedOut
 
 TARGET_CAPABILITY = 90
 TARGET_NAME = "sm_90 (H100, H200)"

@@ -23,12 +23,12 @@ from workers.protocol import kernel_code, launch_records, problem_spec
 from workers.protocol.control_channel import Command
 from workers.protocol.launch_records import Launch
 from workers.referee.host import bandwidth
+from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session
-from workers.sandbox.process import Ended, TimedOut
+from workers.sandbox.confined_process import Ended, TimedOut
 
 LAUNCH_BOUND = 0.85
 """Share of a call's time: a call that keeps the device busy for less than this is launch-bound."""

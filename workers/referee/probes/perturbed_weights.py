@@ -27,15 +27,15 @@ from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.referee.probes.ablation import is_right
+from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import ReferenceFailedError
-from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session, synchronize
 from workers.referee.session.setup import fresh_session, init_seed
-from workers.sandbox.process import Ended, TimedOut
+from workers.sandbox.confined_process import Ended, TimedOut
 
 SPREAD = 0.2
 """Standard deviation of the values that replace zeros, divided by the square root of a matrix's width; and of the

@@ -1,1 +1,1 @@
-"""Processes of one evaluation: their start, inputs, calls and verification, and the pools that lend them."""
+"""One evaluation: set-up, fresh inputs, calls of both sides, verification, attribution of failures."""

@@ -9,7 +9,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
-from workers.referee.session.snapshot import differ
+from workers.referee.processes.snapshot import differ
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,17 +14,17 @@ import torch
 from app.domain.evaluation import Trial
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import Command, Delivering
+from workers.referee.comparison import correctness, null_answers
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session import correctness, null_answers
+from workers.referee.processes.process_handle import BUSY
+from workers.referee.processes.process_session import FirstCall, Session, synchronize
+from workers.referee.processes.snapshot import differ, rewrite
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, reference_side
 from workers.referee.session.failure_status import disturbed
 from workers.referee.session.idle_probe import IdleProbe
-from workers.referee.session.process import BUSY
-from workers.referee.session.process_session import FirstCall, Session, synchronize
-from workers.referee.session.snapshot import differ, rewrite
-from workers.sandbox.process import Stopwatch, TimedOut
+from workers.sandbox.confined_process import Stopwatch, TimedOut
 
 LATER_S = 10.0
 """Seconds that a candidate on a GPU has after its first call, in addition to ten times its calls' time so far, and

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.referee.cancellation import Cancellation
+from workers.referee.resources import Host
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.resources import Host
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,17 +16,17 @@ import torch
 from workers.protocol import problem_spec, shared_memory
 from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
+from workers.referee.comparison import correctness
 from workers.referee.host import memory_budget
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session import correctness
+from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session.batches import Batch, Delivery, Part, Truth, columns, joined, shown
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
-from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session, synchronize
 from workers.referee.session.second_look import SecondLooks
 from workers.referee.session.verification import Record
 from workers.referee.session.weak_method import weak_method
-from workers.sandbox.process import Ended, TimedOut
+from workers.sandbox.confined_process import Ended, TimedOut
 
 SLOW_TRUTH_S = 0.1
 """Seconds for the expected outputs of one call from which on they dominate an evaluation.  A transposed convolution in

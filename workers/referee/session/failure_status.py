@@ -11,11 +11,11 @@ from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import Device
+from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_session import Session
+from workers.referee.processes.reference_pool import References
 from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S
-from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session
-from workers.referee.session.reference_pool import References
-from workers.sandbox.process import Ended, TimedOut, ZygoteError
+from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
 
 _STATUS = {
     ReplyCode.NO_ENTRY_POINT: Status.COMPILE_ERROR,

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from workers.referee.session.process_session import synchronize
+from workers.referee.processes.process_session import synchronize
 
 FLUSH_CACHES = 4
 """Times that a GPU's second-level cache is read before every block.  Read, not written: a cache full of modified bytes

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from workers.referee.session import correctness
+from workers.referee.comparison import correctness
 from workers.referee.session.batches import Delivery
 
 SECONDS = 60.0

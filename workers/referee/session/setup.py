@@ -14,12 +14,12 @@ from workers.protocol.control_channel import AblationMode, Command
 from workers.referee.host import bandwidth, memory_budget
 from workers.referee.host.device import Device
 from workers.referee.host.device_lock import DeviceLock
+from workers.referee.processes.process_handle import ProcessHandle
+from workers.referee.processes.process_session import Session
+from workers.referee.resources import Host
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.failure_status import AttributeToProblem
-from workers.referee.session.process import ProcessHandle
-from workers.referee.session.process_session import Session
-from workers.referee.session.resources import Host
 from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import sizing
 

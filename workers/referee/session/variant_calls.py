@@ -11,12 +11,12 @@ import torch
 from workers.protocol import layout
 from workers.protocol.control_channel import AblationMode, Command, Delivering
 from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
-from workers.referee.session import usual_answers
+from workers.referee.comparison import usual_answers
+from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.batches import Batch, Truth
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.draws import ReferenceFailedError
-from workers.referee.session.process import FailedError
-from workers.sandbox.process import Ended, TimedOut
+from workers.sandbox.confined_process import Ended, TimedOut
 
 COSTLY_KINDS = 3
 """Kinds of unusual inputs, chosen at random, if calls are streamed or expected outputs take long: each occupies the

@@ -12,9 +12,9 @@ import torch
 from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
 from workers.protocol import problem_spec
 from workers.protocol.input_variants import Variant
-from workers.referee.session import correctness, unwritten
+from workers.referee.comparison import correctness, unwritten
+from workers.referee.comparison.nearness import Nearness
 from workers.referee.session.batches import Delivery, Part, Truth, joined, shown
-from workers.referee.session.nearness import Nearness
 from workers.referee.session.second_look import SecondLooks
 
 KEPT_FIRST = 5

@@ -22,19 +22,19 @@ from app.domain.evaluation import Block, Timing
 from app.domain.other_timings import DeviceTiming
 from workers.protocol import problem_spec, shared_memory
 from workers.protocol.control_channel import POINTERS_BYTES, AblationMode, Command, Delivering
+from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.draws import ReferenceFailedError, reference_side
-from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import ORDER, as_block, hand_over, secret_size
 from workers.referee.timing.output_mapping import map_in_place
 from workers.referee.timing.paired_benchmark import PATIENCE, try_restart
 from workers.referee.timing.quiet_host import QuietHost
 from workers.referee.timing.samples import CANDIDATE, REFERENCE, Measurements, per_call
-from workers.sandbox.process import Ended, TimedOut
+from workers.sandbox.confined_process import Ended, TimedOut
 
 GRAPHS = (4, 6)
 """Least and greatest number of graphs of a side: their number in a block is secret."""

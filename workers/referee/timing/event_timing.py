@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from app.domain.evaluation import Timing
 from app.domain.other_timings import EventTiming
+from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.process import FailedError
 from workers.referee.timing.quiet_host import QuietHost
 
 WARMUPS = 3

@@ -9,11 +9,11 @@ from contextlib import nullcontext
 
 from workers.protocol import layout
 from workers.protocol.control_channel import POINTERS_BYTES, Delivering
+from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.draws import reference_side
-from workers.referee.session.process import FailedError
-from workers.referee.session.process_session import Session
 
 
 def survey(runner: CallRunner, wanted: Sequence[tuple[Session, int]], *, alike: bool = True) -> None:

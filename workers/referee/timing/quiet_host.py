@@ -11,7 +11,7 @@ from workers.referee.host.cpu_affinity import Cores
 from workers.referee.host.cpu_idle import CoreWaker
 from workers.referee.host.health import Health
 from workers.referee.session.call_runner import CallRunner
-from workers.sandbox.process import Stopwatch
+from workers.sandbox.confined_process import Stopwatch
 
 SWITCH_S = 0.0005
 """Thread switch interval of the interpreter during timing, in seconds: the longest time that another thread keeps it

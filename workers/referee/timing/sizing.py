@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workers.protocol.control_channel import Delivering
+from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.process_session import Session
 from workers.referee.timing.blocks import PROBES, UNDISTURBED_US
 from workers.referee.timing.samples import Measurements
 from workers.referee.timing.stopping import ENOUGH_GROUPS, LEAST_GROUPS

@@ -10,7 +10,7 @@ GOOD_SHARE = 0.7
 """Share of the roofline from which little is left to gain."""
 LITTLE_COVERAGE = 0.5
 ENDED = "exited with code"
-"""Words by which the referee says that a process ended by itself (workers/sandbox/process.py)."""
+"""Words by which the referee says that a process ended by itself (workers/sandbox/confined_process.py)."""
 COMPILED = ("gpu_compile", "build_failed")
 """Kinds of errors that a compiler reports; all others come up while the module is loaded."""
 

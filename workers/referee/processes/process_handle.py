@@ -16,8 +16,8 @@ import torch
 from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session.mapped_memory import MappedMemory
-from workers.sandbox.process import Confined, TimedOut
+from workers.referee.processes.mapped_memory import MappedMemory
+from workers.sandbox.confined_process import ConfinedProcess, TimedOut
 
 NO_SEED = bytes(32)
 
@@ -31,7 +31,7 @@ LOOK_S = 0.25
 BUSY = "its first call kept the device busy for longer than 10 s and the time of 100 calls of the reference"
 """Message about a first call that is ended because the device's part of it takes too long."""
 
-Slow = Callable[[Confined | None], None]
+Slow = Callable[[ConfinedProcess | None], None]
 """Called once a request has taken `SLOW_S`, at most twice: with the process, or with None if another thread's request
 is waited for."""
 
@@ -54,7 +54,7 @@ class FailedError(Exception):
 class ProcessHandle:
     """A confined process and its mailbox; `close` ends both."""
 
-    def __init__(self, process: Confined, device: torch.device) -> None:
+    def __init__(self, process: ConfinedProcess, device: torch.device) -> None:
         """Takes ownership of the process; arenas are made on `device`."""
         self.process = process
         self.device = device

@@ -20,11 +20,11 @@ from workers.referee.host.health import Health
 from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.host.reference_history import ReferenceHistory
 from workers.referee.host.stopwatch import Stopwatch
-from workers.referee.session.process import ProcessHandle
-from workers.referee.session.reference_pool import References
-from workers.referee.session.warm_pool import WarmPool
+from workers.referee.processes.process_handle import ProcessHandle
+from workers.referee.processes.reference_pool import References
+from workers.referee.processes.warm_pool import WarmPool
 from workers.referee.timing.compiled_baselines import Baselines
-from workers.sandbox.process import TimedOut, ZygoteError
+from workers.sandbox.confined_process import TimedOut, ZygoteError
 from workers.sandbox.zygote_client import Zygote
 
 REFERENCE_MEMORY_BYTES = 8 << 30

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from workers.protocol.roundoff import FLOORS
-from workers.referee.session.correctness import CLOSE, root_mean_square
-from workers.referee.session.output_errors import finite, known
+from workers.referee.comparison.correctness import CLOSE, root_mean_square
+from workers.referee.comparison.output_errors import finite, known
 
 SURVIVES = 10.0
 """See `objections`."""

@@ -77,7 +77,7 @@ class TimedOut(Exception):  # noqa: N818 (named like the status)
     """No answer within the time allowed."""
 
 
-class Confined:
+class ConfinedProcess:
     """A process in the sandbox: fixed-size messages in both directions; its output is kept as bytes for people."""
 
     def __init__(self, channel: socket.socket, notes: socket.socket, stdout: int) -> None:
@@ -368,7 +368,7 @@ class Confined:
         os.close(self._stdout)
         self._stdout = -1
 
-    def __enter__(self) -> Confined:
+    def __enter__(self) -> ConfinedProcess:
         return self
 
     def __exit__(

@@ -17,9 +17,9 @@ import torch
 from workers.protocol import control_channel, layout, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Delivering
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session.process import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow
-from workers.referee.session.snapshot import Shared, Snapshot, in_words
-from workers.sandbox.process import Stopwatch
+from workers.referee.processes.process_handle import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow
+from workers.referee.processes.snapshot import Shared, Snapshot, in_words
+from workers.sandbox.confined_process import Stopwatch
 
 SPIN_S = 0.05
 """Seconds that the stopwatch busy-waits for the end of a block; for longer blocks a late wake-up does not matter."""

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from app.domain.ids import sha256
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session.process import FailedError, ProcessHandle, Slow
-from workers.referee.session.process_session import Session
-from workers.sandbox.process import Ended, TimedOut, ZygoteError
+from workers.referee.processes.process_handle import FailedError, ProcessHandle, Slow
+from workers.referee.processes.process_session import Session
+from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
 
 RELEASE_TIMEOUT_S = 10.0
 

@@ -15,9 +15,9 @@ import torch
 
 from app.domain.evaluation import Element, OutputCheck
 from workers.protocol.roundoff import FLOORS
-from workers.referee.session import largest_excess, wrong_slices
-from workers.referee.session.output_errors import AT_ONCE, finite, known
-from workers.referee.session.unwritten import untouched
+from workers.referee.comparison import largest_excess, wrong_slices
+from workers.referee.comparison.output_errors import AT_ONCE, finite, known
+from workers.referee.comparison.unwritten import untouched
 
 CLOSE = (4.0, 8.0)
 CLOSE_HALF = (3.0, 6.0)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from workers.referee.session import correctness
+from workers.referee.comparison import correctness
 
 TOGETHER_BYTES = 64 << 20
 LARGE_CALLS = 2

@@ -17,8 +17,8 @@ from contextlib import nullcontext
 
 from workers.protocol.control_channel import Command
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.session.process import FailedError, ProcessHandle
-from workers.sandbox.process import Ended, TimedOut, ZygoteError
+from workers.referee.processes.process_handle import FailedError, ProcessHandle
+from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
 
 WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import torch
 
 from workers.protocol.roundoff import FLOORS, is_inexact
-from workers.referee.session.correctness import BEYOND_EAGER, GROSS_L2, GROSS_MAX, ComparedOutput, Rule, closeness
-from workers.referee.session.output_errors import AT_ONCE, finite
+from workers.referee.comparison.correctness import BEYOND_EAGER, GROSS_L2, GROSS_MAX, ComparedOutput, Rule, closeness
+from workers.referee.comparison.output_errors import AT_ONCE, finite
 
 TRUE_CALLS = 3
 """Calls compared with expected outputs before the reference's errors count as known."""
