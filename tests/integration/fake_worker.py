@@ -14,8 +14,8 @@
 A whole module begins with `# passes`, `# fails` or `# fault`, and that is what becomes of it.
 A problem by cases is answered by cases, of which the second is wrong.
 Started as `celery -A tests.integration.fake_worker worker` (`fakes.WORKER`) in the root of the checkout.  A launch that
-finds the file FAKE_GATE notes its pid there and waits until the file is gone.  FAKE_SILENT_S: seconds after which a pool
-process without a pulse is killed."""
+finds the file FAKE_GATE notes its pid there and waits until the file is gone.  FAKE_SILENT_S: seconds after which a
+pool process without a pulse is killed."""
 
 from __future__ import annotations
 

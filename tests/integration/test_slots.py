@@ -123,9 +123,10 @@ def test_a_pool_process_that_is_frozen_is_killed_and_its_job_runs_again(
     monkeypatch: pytest.MonkeyPatch,
     at_work: bool,
 ) -> None:
-    monkeypatch.setenv("FAKE_SILENT_S", "3")
+    monkeypatch.setenv("FAKE_SILENT_S", "2")
     log = tmp_path / "log"
     worker = start_worker(settings, module=fakes.WORKER)
+    client.wait(submit(client, "wrong"), timeout_s=LIMIT_S)
     if at_work:
         (job_id,) = submit(client, f"log {log} frozen\nslow 2")
         until(lambda: running(client, [job_id]) == 1)

@@ -13,6 +13,7 @@ import signal
 import socket
 from typing import Any
 
+from billiard.process import current_process
 from celery import signals
 
 from app import broker, routing
@@ -22,6 +23,7 @@ from app.store import revisions
 from app.telemetry import logs, tracing
 from workers.worker import referee_client, timers
 from workers.worker.maintenance import Upkeep
+from workers.worker.pulse import Pulses
 from workers.worker.tasks import Evaluator
 
 _PR_SET_PDEATHSIG = 1
@@ -42,6 +44,7 @@ app.amqp.queues.select(list(_queues))
 
 _evaluator: Evaluator | None = None
 _upkeep: Upkeep | None = None
+_pulses = Pulses(settings.concurrency)
 
 
 @app.task(name=routing.EVALUATE, bind=True)
@@ -88,6 +91,7 @@ def _open(**_: object) -> None:
     This must be quick: Celery kills a pool process that is silent for its first four seconds."""
     global _evaluator
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _pulses.start(current_process().index)  # type: ignore[attr-defined]  # its slot in the pool
     tracing.configure("assay-worker")
     _evaluator = Evaluator(settings, node, app)
     _evaluator.prepare()
@@ -102,7 +106,7 @@ def _close(**_: object) -> None:
 @signals.worker_ready.connect
 def _start_upkeep(sender: Any, **_: object) -> None:
     global _upkeep
-    _upkeep = Upkeep(settings, app, sender, node=node)
+    _upkeep = Upkeep(settings, app, sender, node=node, pulses=_pulses)
     _upkeep.start()
     sender.timer.call_repeatedly(timers.PERIOD_S, timers.forget_cancelled, (sender.timer,))
 

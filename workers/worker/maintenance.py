@@ -1,9 +1,12 @@
-"""Maintenance by a worker's main process: the sweep, the device's sign of life, and listening to its queues."""
+"""Maintenance by a worker's main process: the sweep, the device's sign of life, its pool processes' pulses, and
+listening to its queues."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterable
@@ -19,6 +22,7 @@ from app.domain.device import CLOSED, DeviceId
 from app.settings import Settings
 from app.store import devices
 from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
+from workers.worker import pulse
 
 GRACE_SWEEPS = 2
 """Sweep periods after which a message that has not arrived counts as lost."""
@@ -33,7 +37,7 @@ _log = logging.getLogger(__name__)
 class Upkeep:
     """A thread that lives as long as the worker.  It retries while PostgreSQL or Redis cannot be reached."""
 
-    def __init__(self, settings: Settings, broker: Celery, consumer: Any, *, node: str) -> None:
+    def __init__(self, settings: Settings, broker: Celery, consumer: Any, *, node: str, pulses: pulse.Pulses) -> None:
         """`consumer`: Celery's consumer in this process."""
         assert settings.database_url is not None
         self._settings = settings
@@ -43,6 +47,8 @@ class Upkeep:
         self._queues = tuple(routing.served(self._place))
         self._listener = QueueListener(consumer, self._queues)
         self._watchdog = Watchdog(STUCK_S)
+        self._pool = consumer.pool
+        self._pulse_check = pulse.PulseCheck(pulses.read, pulse.SILENT_S)
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
@@ -73,6 +79,7 @@ class Upkeep:
 
     def _keep_up(self) -> None:
         while True:
+            self._kill_silent()
             try:
                 self._sign_of_life()
                 self._sweep()
@@ -105,6 +112,13 @@ class Upkeep:
         )
         if sent:
             _log.info("the sweep sent %d messages again", sent)
+
+    def _kill_silent(self) -> None:
+        """Kill pool processes without a pulse: the job of each is claimed again, and Celery starts another process."""
+        for pid in self._pulse_check.silent(self._pool.info["processes"], time.monotonic()):
+            _log.critical("pool process %d: no pulse for %.0f s: killing it", pid, pulse.SILENT_S)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _watch(self) -> None:
         waiting = sum(messages.depth(self._broker, queue) for queue in self._queues)
