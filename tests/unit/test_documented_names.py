@@ -1,0 +1,99 @@
+"""The names in documents exist: files, classes of modules, identifiers, settings."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from app.settings import Settings
+from tests import language
+
+ROOT = language.ROOT
+
+FOREIGN = frozenset({
+    "imperative", "einops", "max_split_size_mb", "vllm_async_engine", "gym", "vllm_model", "server_url", "mcp",
+    "library_in",
+})  # fmt: skip
+"""Names of other projects, placeholders, and the common beginning of several zoo files."""
+
+FILE = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*[a-z_]\w*\.(?:py|c|toml|yml))(?![\w/])")
+FOREIGN_FILES = frozenset(
+    {
+        "vllm_async_engine.py",
+        "slime/utils/data.py",
+        "softmax.py",
+        "softmax.toml",
+        "resources_servers/kernel_assay/app.py",
+    }
+)
+
+PROSE = sorted(set(language.documents()) - set((ROOT / "app/domain/collection/prompts").glob("*.md")) - {
+    ROOT / "CHANGELOG.md", *(ROOT / "app/web/static").rglob("*.md"),
+})  # fmt: skip
+"""Documents about the code as it is: no prompts and their sources, no history, no licences."""
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Files of the project that are read as text, documents excluded."""
+    found = [path for path in ROOT.iterdir() if path.is_file() and path.suffix not in {".md", ".lock"}]
+    for top in ("app", "workers", "tests", "migrations", ".github"):
+        for suffix in ("py", "js", "html", "toml", "yml", "yaml", "c", "json"):
+            found += (ROOT / top).rglob(f"*.{suffix}")
+    return tuple(found)
+
+
+@cache
+def identifiers() -> frozenset[str]:
+    """Every identifier in those files, and their names."""
+    found = {f"ASSAY_{name.upper()}" for name in Settings.__dataclass_fields__}
+    for path in files():
+        found |= {path.name.partition(".")[0], *re.findall(r"\w+", path.read_text(errors="ignore"))}
+    return frozenset(found)
+
+
+def unknown_names(text: str) -> list[str]:
+    """Identifiers in code spans that are nowhere in the project."""
+    prose = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
+    spans = re.findall(r"`([^`\n]+)`", prose)
+    named = (name for span in spans for name in re.findall(r"[A-Za-z_]\w*", span))
+    return sorted(set(named) - identifiers() - FOREIGN)
+
+
+def unknown_files(text: str, folder: Path) -> list[str]:
+    """Files that are neither in the document's folder or below, nor at this path of the project, nor a test."""
+    missing = []
+    for name in set(FILE.findall(text)) - FOREIGN_FILES:
+        known = (folder / name).exists() or (ROOT / name).exists()
+        known = known or ("/" not in name and any(path.name == name for path in files()))
+        missing += [] if known else [name]
+    return sorted(missing)
+
+
+def unknown_classes(text: str) -> list[str]:
+    """`module.Class` where no module of that name has the class, or imports it."""
+    missing = []
+    for module, name in set(re.findall(r"(?<![\w./])([a-z_]+)\.([A-Z][a-z]\w+)\b", text)):
+        modules = [path for path in files() if path.stem == module or path.parent.name == module]
+        if not any(re.search(rf"\b{name}\b", path.read_text(errors="ignore")) for path in modules):
+            missing.append(f"{module}.{name}")
+    return sorted(missing)
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PROSE])
+def test_names_in_documents_exist(path: Path) -> None:
+    text = path.read_text()
+    assert unknown_names(text) == []
+    assert unknown_files(text, path.parent) == []
+    assert unknown_classes(text) == []
+
+
+def test_names_that_do_not_exist_are_noticed() -> None:
+    gone = "Taken" + "Out" + "Class"
+    text = f"`{gone}` in host/gone_{'away'}.py, made by spawn.{gone}, beside `ProcessHandle` in process_handle.py"
+    assert unknown_names(text) == [gone]
+    assert unknown_files(text, ROOT / "workers/referee") == ["host/gone_away.py"]
+    assert unknown_classes(text) == [f"spawn.{gone}"]
