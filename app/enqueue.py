@@ -359,6 +359,7 @@ def _new_job(
         device=request.device,
         options=job.options,
         run_id=run_id,
+        own_key=bool(request.idempotency_key),
     )
 
 

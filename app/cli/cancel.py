@@ -9,6 +9,7 @@ import click
 from app.cli import errors, output, services
 from app.domain.job import JobState
 from app.settings import Settings
+from app.store import jobs
 
 
 @click.command("cancel", short_help="Take jobs out of the queue, or stop them.")
@@ -16,7 +17,7 @@ from app.settings import Settings
 @output.json_option("Print the states after that as JSON.")
 @click.pass_context
 def command(ctx: click.Context, job_ids: tuple[UUID, ...], as_json: bool) -> None:
-    """Cancel each JOB: a queued one at once, a running one as soon as its worker hears of it.
+    """Cancel each JOB for all who submitted it: a queued one at once, a running one as soon as its worker hears of it.
 
     Exit code 1 if one of the jobs had already ended.
 
@@ -26,7 +27,8 @@ def command(ctx: click.Context, job_ids: tuple[UUID, ...], as_json: bool) -> Non
     settings: Settings = ctx.obj
     with services.client(settings) as client:
         client.results(job_ids)  # all of them exist, before the first is cancelled
-        after = {str(job_id): client.cancel(job_id) for job_id in job_ids}
+        with client.database.begin() as connection:
+            after = {str(job_id): jobs.cancel(connection, job_id) for job_id in sorted(job_ids)}
     if as_json:
         output.json_out(after)
     else:

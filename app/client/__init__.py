@@ -7,7 +7,9 @@
         print(job.wait(timeout_s=120)["speedup"])
 
     with Client(url="https://assay.example", token=token) as client:    # from anywhere: the same methods and results
-        …
+        handles = client.submit_many({"reference": reference, "candidate": each} for each in candidates)
+        for handle, result in client.as_completed(handles, progress=True):
+            print(handles.index(handle), result["status"], result["verdict"], result["speedup"])
 
 Results are dictionaries of the one shape of `app.domain.result`: the same keys always.
 
@@ -15,8 +17,8 @@ A client over HTTP imports no package of the service (Celery, SQLAlchemy, Flask 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +26,7 @@ from uuid import UUID
 
 from app.client.collecting import prepared
 from app.client.http_transport import NotAllowedError, Remote, ServiceError
+from app.client.progress_bar import Bar
 from app.client.session import Answer, KernelSession, Step, answer_all
 from app.client.submission import Submission, as_options, as_problem, as_submission, as_turn
 from app.client.transport import PATIENCE_S, ClosedError, Transport, UnknownJobError, as_id
@@ -77,11 +80,16 @@ class JobHandle:
         return self._client.results([self.job_id])[0]
 
     def cancel(self) -> JobState:
-        """Ask for an end; the state after that.  A running job is cancelled within seconds."""
+        """Withdraw this submission; the job's state after that.  A running job is cancelled within seconds; one that
+        others submitted as well goes on."""
         return self._client.cancel(self.job_id)
 
     def __repr__(self) -> str:
         return f"JobHandle({self.job_id})"
+
+
+Job = JobHandle | UUID | str
+"""A job, as its handle or by its id."""
 
 
 class Client:
@@ -178,33 +186,40 @@ class Client:
         handles = self.submit_many(submissions)
         return self.wait([handle.job_id for handle in handles], timeout_s=timeout_s, progress=progress)
 
-    def wait(
-        self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None, progress: bool = False
-    ) -> list[Result]:
-        """Results in the order of the ids, once all are over.
+    def wait(self, jobs: Iterable[Job], *, timeout_s: float | None = None, progress: bool = False) -> list[Result]:
+        """Results in the order of the jobs, once all are over.
 
         Raises TimeoutError (the jobs go on running), UnknownJobError, and the transport's error if the service is away
         for more than PATIENCE_S seconds: a restart is waited out."""
-        with _progress_bar(len(set(job_ids)), shown=progress) as advance:
-            for _ in self.over(job_ids, timeout_s=timeout_s):
-                advance()
-        return self.results(job_ids)
+        chosen = list(jobs)
+        for _ in self._ended(chosen, timeout_s, shown=progress):
+            pass
+        return self.results(chosen)
 
-    def over(self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None) -> Iterator[UUID]:
+    def as_completed(
+        self, handles: Iterable[JobHandle], *, timeout_s: float | None = None, progress: bool = False
+    ) -> Iterator[tuple[JobHandle, Result]]:
+        """Every handle with its result, as the jobs come to their end; handles of one job come together.
+
+        `progress` draws a bar on stderr.  Raises the errors of `wait`; what came before stays valid."""
+        of_job: dict[UUID, list[JobHandle]] = {}
+        for handle in handles:
+            of_job.setdefault(handle.job_id, []).append(handle)
+        for ended in self._ended(list(of_job), timeout_s, shown=progress):
+            for job_id, result in zip(ended, self.results(ended), strict=True):
+                yield from ((handle, result) for handle in of_job[job_id])
+
+    def over(self, jobs: Iterable[Job], *, timeout_s: float | None = None) -> Iterator[UUID]:
         """Each of the jobs, once, as they come to their end.  Raises the errors of `wait`."""
-        return self._transport.over([as_id(each) for each in job_ids], timeout_s)
+        return chain.from_iterable(self._transport.over([as_id(each) for each in jobs], timeout_s))
 
-    def results_as_they_end(self, job_ids: Sequence[UUID | str], *, timeout_s: float | None = None) -> Iterator[Result]:
-        """The result of each of the jobs, once, as they come to their end.  Raises the errors of `wait`."""
-        for job_id in self.over(job_ids, timeout_s=timeout_s):
-            yield from self.results([job_id])
-
-    def results(self, job_ids: Sequence[UUID | str]) -> list[Result]:
-        """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
-        return self._transport.results([as_id(each) for each in job_ids])
+    def results(self, jobs: Iterable[Job]) -> list[Result]:
+        """Current results of the jobs, in their order.  Raises UnknownJobError."""
+        return self._transport.results([as_id(each) for each in jobs])
 
     def cancel(self, job_id: UUID | str) -> JobState:
-        """Cancel a queued job at once and ask a running one to stop; the state after that."""
+        """Withdraw a submission; the job's state after that.  The last one cancels a queued job at once and asks a
+        running one to stop; while there are others of the same content it goes on."""
         return self._transport.cancel(as_id(job_id))
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[JobHandle]:
@@ -251,8 +266,8 @@ class Client:
     def collect(self, spec: Mapping[str, Any], *, folder: Path | None = None) -> UUID:
         """Start a collection: models write kernels with feedback, as the specification says; its id.
 
-        `spec` has the keys of app.domain.collection.spec.Spec; `folder` holds its `problems.files`.  The same again is
-        the collection that there is.  Raises RequestError that names the key, before anything is spent."""
+        `spec` has the keys of app.domain.collection.spec.CollectionSpec; `folder` holds its `problems.files`.  The same
+        again is the collection that there is.  Raises RequestError that names the key, before anything is spent."""
         return self._transport.collect(prepared(spec, folder or Path.cwd(), self._transport.add_problem))
 
     def plan_collection(self, spec: Mapping[str, Any], *, folder: Path | None = None) -> dict[str, Any]:
@@ -277,6 +292,14 @@ class Client:
         """The trajectory as it was submitted.  Raises LookupError."""
         return self._transport.get_trajectory(trajectory_id)
 
+    def _ended(self, jobs: Iterable[Job], timeout_s: float | None, *, shown: bool) -> Iterator[list[UUID]]:
+        """Jobs that ended together, with a bar of how many are over."""
+        job_ids = [as_id(each) for each in jobs]
+        with Bar(len(set(job_ids)), shown=shown) as bar:
+            for ended in self._transport.over(job_ids, timeout_s):
+                bar.advance(len(ended))
+                yield ended
+
     @property
     def _transport(self) -> Transport:
         if self._closed:
@@ -296,17 +319,3 @@ def _in_process(settings: Settings | None) -> Local:
     except ModuleNotFoundError as error:
         raise ValueError(f"url: expected one, because the service is not installed here (no {error.name})") from error
     return Local(located(settings or Settings.from_env()))
-
-
-@contextmanager
-def _progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    if not shown:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("evaluating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("evaluating", total=total)
-        yield lambda: bar.advance(task)

@@ -76,7 +76,7 @@ class Local:
         """Store rollouts in one transaction."""
         return enqueue_rollouts(self.database, self.broker, rollouts)
 
-    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
+    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[list[UUID]]:
         """Woken by announcements.  Sits out PATIENCE_S without PostgreSQL, then raises DatabaseUnavailableError."""
         pending = set(job_ids)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
@@ -98,7 +98,8 @@ class Local:
                     time.sleep(RETRY_S)
                     look_at, ended = now, set()
                 pending -= ended
-                yield from ended
+                if ended:
+                    yield list(ended)
                 if pending and now > deadline:
                     raise TimeoutError(f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s")
 
@@ -127,10 +128,10 @@ class Local:
     def cancel(self, job_id: UUID) -> JobState:
         """A queued job at once, a running one within seconds."""
         with self.database.begin() as connection:
-            state = jobs.cancel(connection, job_id)
-        if state is None:
+            found = jobs.withdraw(connection, job_id)
+        if found is None:
             raise UnknownJobError(f"no job {job_id}")
-        return state
+        return found.state
 
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None

@@ -58,7 +58,7 @@ def stop(database: Database, name: str, by: str) -> None:
     with database.begin() as connection:  # every claim of a call sees the state by now
         pointless = lifecycle.settle_stopped(connection, collection.collection_id, reason)
         for job_id in pointless:
-            jobs.cancel(connection, job_id)
+            jobs.withdraw(connection, job_id)
 
 
 def _expect(state: CollectionState, wanted: CollectionState, name: str) -> None:

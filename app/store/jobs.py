@@ -3,7 +3,8 @@ expects.  The life of a running job: `leases`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
@@ -38,6 +39,8 @@ class NewJob:
     options: JobOptions
     run_id: UUID | None = None
     """The run with which it shares the devices."""
+    own_key: bool = False
+    """The submitter named the submission: the same again is that one sent again, and shares nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,15 @@ class Queued:
     job_id: UUID
     device_class: str
     device: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withdrawal:
+    """State of a job after one of its submissions was withdrawn."""
+
+    state: JobState
+    others: int
+    """Submissions of the same content for which the job goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +74,15 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
     """Ids of the jobs in the order of `new`; for a known idempotency key, the id of the existing job.
 
     `sent`: the caller sends the messages of new jobs after its commit.  A known job that failed by Assay's fault or was
-    cancelled is queued again."""
+    cancelled is queued again; one that waits or runs is shared from now on."""
     distinct = {job.idempotency_key: job for job in new}
-    rows = [{**vars(job), "options": asdict(job.options)} for job in distinct.values()]
+    submissions = Counter(job.idempotency_key for job in new)
+    rows = [_row(job, submissions[key]) for key, job in distinct.items()]
     now = ("sent_at",) if sent else ()
     stored = bulk.insert_missing(connection, tables.jobs, rows, unique=("idempotency_key",), now=now)
     known = sorted(key for (key,), row in stored.items() if not row.added)
     if known:
+        _share(connection, {key: submissions[key] for key in known if not distinct[key].own_key})
         _revive(connection, _key_in(known))
     return [stored[(job.idempotency_key,)].row_id for job in new]
 
@@ -86,9 +100,25 @@ def mark_sent(connection: sa.Connection, job_ids: Sequence[UUID]) -> None:
     connection.execute(sa.update(tables.jobs).where(_j.job_id.in_(locked)).values(sent_at=sa.func.now()))
 
 
+def withdraw(connection: sa.Connection, job_id: UUID) -> Withdrawal | None:
+    """Withdraw one submission: the job goes on while there are others of the same content, and is cancelled with the
+    last one.  None if the job does not exist."""
+    shared = (
+        sa.update(tables.jobs)
+        .where(_j.job_id == job_id, _open(), _j.submissions > 1, sa.not_(_j.cancel_requested))
+        .values(submissions=_j.submissions - 1)
+        .returning(_j.state, _j.submissions)
+    )
+    row = connection.execute(shared).one_or_none()
+    if row is not None:
+        return Withdrawal(state=JobState(row.state), others=row.submissions)
+    state = cancel(connection, job_id)
+    return None if state is None else Withdrawal(state=state, others=0)
+
+
 def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
-    """Cancel a queued job at once, or request it of a running one; returns the new state, None if the job does not
-    exist."""
+    """Cancel a queued job at once, or request it of a running one, for all who submitted it; returns the new state,
+    None if the job does not exist."""
     now = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, _j.state == JobState.QUEUED)
@@ -154,7 +184,7 @@ def lock(connection: sa.Connection, job_id: UUID) -> JobState:
 
 def open_jobs(connection: sa.Connection) -> dict[UUID, str]:
     """Device class of every unfinished job, oldest first."""
-    query = sa.select(_j.job_id, _j.device_class).where(_j.state.in_((JobState.QUEUED, JobState.RUNNING)))
+    query = sa.select(_j.job_id, _j.device_class).where(_open())
     return {row.job_id: row.device_class for row in connection.execute(query.order_by(_j.created_at, _j.job_id))}
 
 
@@ -163,6 +193,26 @@ def counts(connection: sa.Connection) -> dict[JobState, int]:
     found = connection.execute(sa.select(_j.state, sa.func.count().label("jobs")).group_by(_j.state))
     held = {row.state: row.jobs for row in found}
     return {state: held.get(state, 0) for state in JobState}
+
+
+def _row(job: NewJob, submissions: int) -> dict[str, Any]:
+    row = {**vars(job), "options": asdict(job.options), "submissions": 1 if job.own_key else submissions}
+    del row["own_key"]
+    return row
+
+
+def _share(connection: sa.Connection, more: Mapping[str, int]) -> None:
+    """Count further submissions of jobs that wait or run, by their keys; a cancellation that has not taken place yet is
+    off."""
+    for number in sorted(set(more.values())):
+        chosen = sa.select(_j.job_id).where(_key_in([key for key in more if more[key] == number]), _open())
+        locked = chosen.order_by(_j.job_id).with_for_update(key_share=True).scalar_subquery()
+        shared = sa.update(tables.jobs).where(_j.job_id.in_(locked))
+        connection.execute(shared.values(submissions=_j.submissions + number, cancel_requested=sa.false()))
+
+
+def _open() -> sa.ColumnElement[bool]:
+    return _j.state.in_((JobState.QUEUED, JobState.RUNNING))
 
 
 def _revive(connection: sa.Connection, which: sa.ColumnElement[bool]) -> None:
@@ -179,6 +229,7 @@ def _revive(connection: sa.Connection, which: sa.ColumnElement[bool]) -> None:
             lease_owner=None,
             sent_at=None,
             cancel_requested=False,
+            submissions=1,
             error_kind=None,
             error_message=None,
             started_at=None,

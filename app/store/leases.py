@@ -174,9 +174,13 @@ def give_back_sick(connection: sa.Connection, lease: Lease, message: str) -> Job
     return JobState.FAILED if fail(connection, lease, SICK_DEVICES, message) else None
 
 
-def stopped(connection: sa.Connection, lease: Lease) -> bool:
-    """Running → cancelled, after the evaluation was stopped.  False where the lease is lost."""
-    return _leave(connection, lease, state=JobState.CANCELLED)
+def stopped(connection: sa.Connection, lease: Lease) -> JobState | None:
+    """Running → cancelled, after the evaluation was stopped; or queued again, where the same content was submitted once
+    more since.  None where the lease is lost."""
+    requested = connection.execute(sa.select(_j.cancel_requested).where(_held(lease)).with_for_update(key_share=True))
+    if requested.scalar_one_or_none() is False:
+        return give_back(connection, lease)
+    return JobState.CANCELLED if _leave(connection, lease, state=JobState.CANCELLED) else None
 
 
 def settle_lapsed(connection: sa.Connection, limits: Limits) -> None:

@@ -216,7 +216,12 @@ def test_a_batch_answers_item_by_item(site: FlaskClient) -> None:
 
 def test_cancel(site: FlaskClient, database: Database) -> None:
     queued = site.post("/v1/evaluations", json=BODY).location
-    assert site.delete(queued).json["state"] == "cancelled"
+    site.post("/v1/evaluations", json=BODY)  # by another client
+    told = [site.delete(queued) for _ in range(2)]
+    assert [(each.status_code, each.json["state"], each.json["others"]) for each in told] == [
+        (200, "queued", 1),
+        (200, "cancelled", 0),
+    ]
     running = site.post("/v1/evaluations", json=BODY | {"candidate": "d"})
     with database.begin() as connection:
         assert leases.claim(connection, UUID(running.json["job_id"]), "me", 30)

@@ -232,8 +232,8 @@ class Evaluator:
             self._retrying(lambda connection: leases.give_back(connection, lease))
             _log.warning("job %s: stopped and queued again, %s is quarantined", lease.job.job_id, self._place)
             return
-        self._retrying(lambda connection: leases.stopped(connection, lease))
-        _log.info("job %s: cancelled", lease.job.job_id)
+        state = self._retrying(lambda connection: leases.stopped(connection, lease))
+        _log.info("job %s: stopped, now %s", lease.job.job_id, state or "elsewhere")
 
     def _quarantine(self, lease: leases.Lease, error: referee_client.DeviceUnhealthyError) -> None:
         """Take the device out of service; its jobs run elsewhere, and no attempt is counted."""

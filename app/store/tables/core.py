@@ -92,6 +92,7 @@ jobs = sa.Table(
     sa.Column("not_before", sa.DateTime(timezone=True)),  # earliest next claim of a job that runs again
     sa.Column("sent_at", sa.DateTime(timezone=True)),  # last time a message left for it
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("submissions", sa.Integer, nullable=False, server_default="1"),  # that share it and were not withdrawn
     sa.Column("error_kind", sa.Text),  # infrastructure fault of a failed job
     sa.Column("error_message", sa.Text),
     created_at(),

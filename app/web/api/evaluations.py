@@ -32,8 +32,8 @@ from app.web.api.schemas import (
     JobsBody,
     OverAnswer,
     ResultsAnswer,
-    StateAnswer,
     WaitBody,
+    WithdrawnAnswer,
 )
 from app.web.identity import current_user
 from app.workflows import kernel_simple
@@ -135,15 +135,23 @@ def read_many(body: JobsBody) -> flask.Response:
 
 
 @operation(
-    "DELETE", "/evaluations/<uuid:job_id>", Scope.SUBMIT, answers={200: StateAnswer, 202: StateAnswer}, refusals=(404,)
+    "DELETE",
+    "/evaluations/<uuid:job_id>",
+    Scope.SUBMIT,
+    answers={200: WithdrawnAnswer, 202: WithdrawnAnswer},
+    refusals=(404,),
 )
 def cancel(job_id: UUID) -> flask.Response:
-    """Cancel: at once where it waits, within seconds (202) where it runs; a finished job stays as it is."""
+    """Cancel: at once where it waits, within seconds (202) where it runs; a finished job stays as it is.
+
+    A job that was submitted several times goes on until the last submission is withdrawn: `others` counts those
+    left."""
     with request_context.database().begin() as connection:
-        state = jobs.cancel(connection, job_id)
-    if state is None:
+        found = jobs.withdraw(connection, job_id)
+    if found is None:
         request_context.missing("job", job_id)
-    return answer({"job_id": job_id, "state": state}, 202 if state is JobState.RUNNING else 200)
+    stops = found.state is JobState.RUNNING and not found.others
+    return answer({"job_id": job_id, "state": found.state, "others": found.others}, 202 if stops else 200)
 
 
 def own_key(body: EvaluationBody) -> str | None:

@@ -193,6 +193,13 @@ class StateAnswer(Struct, kw_only=True):
     state: str
 
 
+class WithdrawnAnswer(StateAnswer, kw_only=True):
+    """The same, after one submission was withdrawn."""
+
+    others: int
+    """Submissions of the same content for which the job goes on; 0 where it ends, or has ended."""
+
+
 class OverAnswer(Struct, kw_only=True):
     """Jobs that are over."""
 

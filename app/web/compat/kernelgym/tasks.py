@@ -112,7 +112,8 @@ def cancel(task_id: str) -> Response:
     with request_context.database().begin() as connection:
         state = jobs.states(connection, [task.job_id])[task.job_id]
         if state not in TERMINAL and not kernelgym.wanted_by_others(connection, task):
-            state = jobs.cancel(connection, task.job_id) or state
+            withdrawn = jobs.withdraw(connection, task.job_id)
+            state = withdrawn.state if withdrawn else state
     if state in TERMINAL - {JobState.CANCELLED}:
         raise NotFound(f"Task {task_id} not found or cannot be cancelled")
     return flask.jsonify(message=f"Task {task_id} cancelled successfully")
