@@ -96,7 +96,7 @@ class Remote:
             found += [UUID(job_id) for job_id in told["job_ids"]]
         return found
 
-    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
+    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[list[UUID]]:
         """Wait by long polls."""
         pending = dict.fromkeys(job_ids)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
@@ -106,8 +106,9 @@ class Remote:
             ended = [UUID(each["job_id"]) for each in self._call("POST", "/v1/evaluations:wait", asked)["over"]]
             for job_id in ended:
                 del pending[job_id]
-            yield from ended
-            if not ended:  # the next ones: those that were asked for may take long
+            if ended:
+                yield ended
+            else:  # the next ones: those that were asked for may take long
                 pending = dict.fromkeys([*list(pending)[WATCHED:], *list(pending)[:WATCHED]])
             if pending and time.monotonic() > deadline:
                 raise TimeoutError(f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s")

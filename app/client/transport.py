@@ -36,8 +36,10 @@ class Transport(Protocol):
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
         """Jobs of a trainer's rollouts, in their order.  Raises RequestError."""
 
-    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[UUID]:
-        """Each of the jobs, once, as they come to their end.  Raises TimeoutError and UnknownJobError."""
+    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[list[UUID]]:
+        """Each of the jobs, once, as they come to their end: those that ended together are one list.
+
+        Raises TimeoutError and UnknownJobError."""
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
         """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
@@ -88,9 +90,16 @@ def check_known(wanted: Sequence[UUID] | set[UUID], found: object) -> None:
         raise UnknownJobError(f"no job {unknown[0]}" + (f" and {len(unknown) - 1} others" if unknown[1:] else ""))
 
 
-def as_id(given: UUID | str) -> UUID:
-    """The id of a job.  Raises RequestError for a text that is none."""
+class HasJobId(Protocol):
+    """A handle of a job."""
+
+    job_id: UUID
+
+
+def as_id(given: HasJobId | UUID | str) -> UUID:
+    """The id of a job, of its handle too.  Raises RequestError for a text that is none."""
+    named: Any = getattr(given, "job_id", given)
     try:
-        return given if isinstance(given, UUID) else UUID(given)
+        return named if isinstance(named, UUID) else UUID(named)
     except (ValueError, AttributeError, TypeError) as error:
         raise RequestError(f"job id: expected a UUID, got {given!r}") from error

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import get_type_hints
-from uuid import uuid4
+from typing import Any, get_type_hints
+from uuid import UUID, uuid4
 
 import pytest
 
-from app.client import Client, ClosedError, RequestError
+from app.client import Client, ClosedError, JobHandle, RequestError
+from app.client.progress_bar import Bar
 from app.client.submission import as_options, as_submission, as_turn
 from app.client.transport import as_id
 from app.domain import result
@@ -69,3 +72,80 @@ def test_the_type_of_a_result_has_its_keys() -> None:
     built = result.build(job_id=uuid4(), state=JobState.QUEUED, evaluation=None, verdict=None)
     assert tuple(get_type_hints(result.Result)) == result.KEYS
     assert set(built) == set(result.KEYS)
+
+
+class EndsInPairs:
+    """A transport whose jobs end two at a time, the last ones first."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[list[UUID]]:
+        left = list(dict.fromkeys(job_ids))
+        while left:
+            yield [left.pop() for _ in range(min(2, len(left)))]
+        if timeout_s is not None:
+            raise TimeoutError("not over")
+
+    def results(self, job_ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        self.asked.append(len(job_ids))
+        return [{"job_id": str(each)} for each in job_ids]
+
+
+@pytest.fixture
+def pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    with Client(url="http://127.0.0.1:1") as client, monkeypatch.context() as patch:
+        patch.setattr(client, "_opened", EndsInPairs())
+        yield client
+
+
+def test_every_handle_comes_with_its_result(pairs: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = [uuid4() for _ in range(5)]
+    handles = [JobHandle(pairs, each) for each in [*ids, ids[0]]]
+    came = list(pairs.as_completed(iter(handles), progress=True))
+    assert {handle for handle, _ in came} == set(handles), "two handles of one job are two"
+    assert all(str(handle.job_id) == result["job_id"] for handle, result in came)
+    assert [handle.job_id for handle, _ in came] == [ids[4], ids[3], ids[2], ids[1], ids[0], ids[0]]
+    transport: Any = pairs._opened
+    assert transport.asked == [2, 2, 1], "one question for those that ended together"
+    captured = capsys.readouterr()
+    assert "0/5" in captured.err
+    assert "5/5" in captured.err
+    assert captured.out == ""
+
+
+def test_a_timeout_keeps_what_came_before(pairs: Client) -> None:
+    handle = JobHandle(pairs, uuid4())
+    came = pairs.as_completed([handle], timeout_s=1)
+    assert next(came)[0] is handle
+    with pytest.raises(TimeoutError):
+        next(came)
+
+
+def test_jobs_may_be_handles(pairs: Client) -> None:
+    handle = JobHandle(pairs, uuid4())
+    expected = [{"job_id": str(handle.job_id)}]
+    assert pairs.wait([handle]) == pairs.wait([handle.job_id]) == pairs.results([str(handle.job_id)]) == expected
+    assert list(pairs.over([handle])) == [handle.job_id]
+
+
+def test_on_a_terminal_the_bar_is_drawn_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    with Bar(4, shown=True) as bar:
+        for _ in range(4):
+            bar.advance(1)
+    drawn = terminal.getvalue()
+    assert drawn.count("\r") == 5
+    assert drawn.endswith("4/4 0:00:00\n")
+
+
+def test_without_a_terminal_the_bar_is_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    monkeypatch.setattr("sys.stderr", log)
+    with Bar(1_000, shown=True) as bar, Bar(1_000, shown=False) as hidden:
+        for _ in range(1_000):
+            bar.advance(1)
+            hidden.advance(1)
+    assert [line.split()[2] for line in log.getvalue().splitlines()] == ["0/1000", "1000/1000"]
