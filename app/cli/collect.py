@@ -24,7 +24,7 @@ from app.cli.group import Group
 from app.client import Client
 from app.domain import atif as documents
 from app.domain.collection import spec as specs
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.export import turn_credits
 from app.settings import Settings, located
 from app.store.collection import dialogues, lifecycle, token_rows
@@ -227,7 +227,7 @@ resume = _act("resume", "running", "Go on with a paused collection: its decision
 stop = _act("stop", "stopped", "End a collection for good; everything collected stays.")
 
 
-def read(path: Path, changes: tuple[str, ...]) -> Spec:
+def read(path: Path, changes: tuple[str, ...]) -> CollectionSpec:
     """The specification in a file, with changes.  Raises RequestError that names the key."""
     value = specs.mapping_of(path.read_text(), toml=path.suffix.lower() != ".json")
     for change in changes:
@@ -265,7 +265,7 @@ def watch(client: Client, name: str, check: Callable[[], None], *, quiet: bool) 
             time.sleep(POLL_S)
 
 
-def _planned(client: Client, spec: Spec, path: Path, as_json: bool) -> None:
+def _planned(client: Client, spec: CollectionSpec, path: Path, as_json: bool) -> None:
     found = client.plan_collection(spec.as_json(), folder=path.parent)
     if as_json:
         output.json_out(found)

@@ -29,7 +29,7 @@ from app.domain.collection import spec as specs
 from app.domain.collection import templates, texts
 from app.domain.collection.call import CallError, End, ErrorKind, ModelAnswer, Usage
 from app.domain.collection.dialogue import Dialogue, EndedAttempt
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.stop_reasons import UNFINISHED, StopReason
 from app.domain.collection.templates import Template
 from app.domain.problem import Problem
@@ -77,15 +77,15 @@ class Step:
 class KernelSession:
     """A dialogue on one problem.  Not safe for threads; sessions share a client, which is.
 
-    `spec`: keys of a collection's specification, or a Spec; name, endpoint and problems are not read.  `templates`:
-    prompt templates beside those that come with Assay.  `place`: place in a training, under which the trajectory is
+    `spec`: keys of a collection's specification, or a CollectionSpec; name, endpoint and problems are not read.
+    `templates`: prompt templates beside those that come with Assay.  `place`: place in a training, under which the trajectory is
     stored at the end (`store=False`: not at all); without a name it is a run of the trainer's name and the day.
     Raises RequestError."""
 
     def __init__(
         self,
         client: Client,
-        spec: Spec | Mapping[str, Any] | None = None,
+        spec: CollectionSpec | Mapping[str, Any] | None = None,
         *,
         templates: Sequence[Template] = (),
         place: Place = UNKNOWN,
@@ -283,9 +283,9 @@ def answer_all(given: Iterable[Answer], *, deadline_s: float = DEADLINE_S) -> li
     return [each.session._judge(result) for each, result in zip(said, results, strict=True)]
 
 
-def as_spec(given: Spec | Mapping[str, Any] | None) -> Spec:
+def as_spec(given: CollectionSpec | Mapping[str, Any] | None) -> CollectionSpec:
     """A specification, with the keys filled in that only collections need.  Raises RequestError."""
-    if isinstance(given, Spec):
+    if isinstance(given, CollectionSpec):
         return given
     value = {**_USUAL, **(given or {})}
     if isinstance(value["strategy"], Mapping):
@@ -333,7 +333,7 @@ def _submission(request: Request, session: KernelSession) -> Submission:
     )
 
 
-def _chosen(spec: Spec, more: Sequence[Template]) -> dict[str, Template]:
+def _chosen(spec: CollectionSpec, more: Sequence[Template]) -> dict[str, Template]:
     for template in more:
         templates.check(template)
     known = [*more, *templates.shipped()]

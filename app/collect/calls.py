@@ -20,7 +20,7 @@ from app.domain.collection import answers, outcomes, texts
 from app.domain.collection.budgets import Amounts, Fit, maximum
 from app.domain.collection.budgets import spent as spent_by
 from app.domain.collection.call import CallError, EndpointConfig, ErrorKind, ModelAnswer, ModelRequest, Retry
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.job import TERMINAL, JobState
@@ -172,7 +172,7 @@ def _claimed(
     raise RefusedError(ready, fit, what)
 
 
-def _room(spec: Spec, most: Amounts) -> tuple[Fit, str]:
+def _room(spec: CollectionSpec, most: Amounts) -> tuple[Fit, str]:
     """Test whether one call stays within its budget; its tokens are bounded by the request."""
     cap = spec.budgets.call.usd
     return (Fit.NEVER, "call: usd") if cap is not None and most.usd > cap else (Fit.YES, "")
@@ -226,7 +226,7 @@ def _answered(connection: Connection, prepared: Prepared, held: Held, answer: Mo
     return StoredAnswer(jobs=queued)
 
 
-def _unevaluated(spec: Spec, held: Held, answer: ModelAnswer, used: Amounts) -> AttemptResult:
+def _unevaluated(spec: CollectionSpec, held: Held, answer: ModelAnswer, used: Amounts) -> AttemptResult:
     """Outcome of an answer that has nothing to evaluate, or comes too late for it."""
     tokens, cost_usd = held.tokens + used.tokens, held.cost_usd + used.usd
     if held.stopped:

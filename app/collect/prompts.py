@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from app.collect import row_cache
 from app.domain.collection import texts
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.templates import FEEDBACK
 from app.domain.collection.tree import Generate
 from app.domain.problem import Problem
@@ -15,7 +15,7 @@ from app.store.collection.trees import AttemptNode
 from app.store.database import Connection
 
 
-def opening(connection: Connection, spec: Spec, prompts: Mapping[str, str], problem: Problem) -> list[bytes]:
+def opening(connection: Connection, spec: CollectionSpec, prompts: Mapping[str, str], problem: Problem) -> list[bytes]:
     """Keys of the messages with which every conversation on the problem begins."""
     used = {kind: row_cache.template(connection, ref, kind) for kind, ref in prompts.items()}
     return row_cache.keep(connection, texts.opening(spec, used, problem))
@@ -28,7 +28,13 @@ def conversation(each: Generate, attempts: Mapping[str, AttemptNode], begin: Seq
 
 
 def feedback(
-    connection: Connection, spec: Spec, prompts: Mapping[str, str], *, turn: int, result: Result | None, why: str
+    connection: Connection,
+    spec: CollectionSpec,
+    prompts: Mapping[str, str],
+    *,
+    turn: int,
+    result: Result | None,
+    why: str,
 ) -> bytes:
     """Key of the user message that answers an attempt."""
     template = row_cache.template(connection, prompts[FEEDBACK], FEEDBACK)

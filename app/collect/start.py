@@ -14,7 +14,7 @@ from app.collect import send
 from app.domain.collection import feedback, texts
 from app.domain.collection.budgets import Amounts, Fit, fits, maximum
 from app.domain.collection.call import EndpointConfig, ModelRequest
-from app.domain.collection.spec import MOST_ROLLOUTS, Spec
+from app.domain.collection.spec import MOST_ROLLOUTS, CollectionSpec
 from app.domain.request import ConflictError, RequestError
 from app.domain.trajectory import Run
 from app.endpoints import dialects
@@ -32,12 +32,12 @@ class Plan:
     prompts: dict[str, str]
     endpoints: Sequence[EndpointConfig]
 
-    def rollouts(self, spec: Spec) -> int:
+    def rollouts(self, spec: CollectionSpec) -> int:
         """Rollouts in all."""
         return len(self.problem_ids) * spec.rollouts_per_problem
 
 
-def plan(connection: Connection, spec: Spec) -> Plan:
+def plan(connection: Connection, spec: CollectionSpec) -> Plan:
     """Check that everything a specification names is stored.  Raises RequestError that names the missing items."""
     if spec.problems.files:
         raise RequestError("problems.files: expected files to be stored by the client, which gives ids; got paths")
@@ -65,7 +65,7 @@ def plan(connection: Connection, spec: Spec) -> Plan:
     return planned
 
 
-def outline(connection: Connection, spec: Spec) -> dict[str, Any]:
+def outline(connection: Connection, spec: CollectionSpec) -> dict[str, Any]:
     """The size of a collection that is not started.  Raises RequestError."""
     planned = plan(connection, spec)
     return {
@@ -79,7 +79,7 @@ def outline(connection: Connection, spec: Spec) -> dict[str, Any]:
     }
 
 
-def start(database: Database, broker: Celery, spec: Spec, *, user_id: UUID | None = None) -> UUID:
+def start(database: Database, broker: Celery, spec: CollectionSpec, *, user_id: UUID | None = None) -> UUID:
     """Store a collection and send its first decisions; returns its id.  If it exists with the same specification,
     returns that one.  Raises RequestError, and ConflictError for a name with another specification, before anything is
     stored."""
@@ -118,7 +118,7 @@ def _check_key(connection: Connection, config: EndpointConfig) -> None:
         )
 
 
-def _check_request(spec: Spec, config: EndpointConfig) -> None:
+def _check_request(spec: CollectionSpec, config: EndpointConfig) -> None:
     """The endpoint's dialect can express the settings of every call."""
     sampling = spec.sampling
     asked = ModelRequest(
@@ -131,7 +131,7 @@ def _check_request(spec: Spec, config: EndpointConfig) -> None:
         raise RequestError(message if message.startswith("sampling") else f"sampling.{message}") from error
 
 
-def _check_room(spec: Spec, config: EndpointConfig) -> None:
+def _check_room(spec: CollectionSpec, config: EndpointConfig) -> None:
     """Every budget has room for one attempt, whose maximum is reserved before its call; the prompt comes on top."""
     asked = ModelRequest(model="", messages=(), max_tokens=spec.longest_answer(config.max_output_tokens))
     most = maximum(config, asked, deadline_s=spec.job_options.deadline_s)
@@ -153,7 +153,7 @@ def _too_small(key: str, most: float, cap: float, set_by: str | None) -> NoRetur
     raise RequestError(f"{key}: expected at least the {most:g} that one attempt may take{reason}, got {cap:g}")
 
 
-def _check(spec: Spec, config: EndpointConfig) -> None:
+def _check(spec: CollectionSpec, config: EndpointConfig) -> None:
     budgets = spec.budgets
     has_prices = config.prices.input is not None and config.prices.output is not None
     if not has_prices and any(caps.usd is not None for caps in (budgets.collection, budgets.rollout, budgets.call)):

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from app.client import KernelSession, as_problem
 from app.client.session import DEADLINE_S, as_spec
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.problem import Problem
 from app.domain.request import MissingError, RequestError
 from app.domain.rollout import UNKNOWN, Place
@@ -57,7 +57,7 @@ def figures(session: KernelSession) -> dict[str, float]:
     }
 
 
-def check_grows(spec: Spec) -> None:
+def check_grows(spec: CollectionSpec) -> None:
     """Raise RequestError for prompts that are not the earlier ones and more, which one row of tokens cannot hold."""
     if spec.context.history != "whole" or spec.strategy["name"] != "sequential":
         raise RequestError(

@@ -116,7 +116,7 @@ def test_what_is_played_is_what_would_be_made(
         views[2][0].copy_(module(x.double()))
 
     node = layout.describe([torch.zeros(64, 33, device="cuda")])
-    spec = problem_spec.Spec(
+    spec = problem_spec.ProblemSpec(
         inputs=node, outputs=node["items"][0], init=layout.describe([[], {}]), parameters={}, truth="fp64",
         training=False, mutated_inputs=(), output_constant=False,
     )  # fmt: skip

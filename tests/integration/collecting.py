@@ -23,7 +23,7 @@ from app.domain.collection.call import (
     Prices,
     Usage,
 )
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.job import Limits
 from app.domain.verdict import Label
 from app.store import evaluations, jobs, leases, tables
@@ -43,7 +43,7 @@ LOCAL = EndpointConfig(
 CODE = "```python\n# passes\nclass ModelNew: pass\n```"
 
 
-def specification(**changes: Any) -> Spec:
+def specification(**changes: Any) -> CollectionSpec:
     usual: dict[str, Any] = {
         "name": "a",
         "problems": {"source_set": "tests"},
@@ -74,7 +74,7 @@ class Site:
         self.database, self.broker, self.model = database, broker, model
         self.asked: list[ModelRequest] = []
 
-    def start(self, spec: Spec) -> UUID:
+    def start(self, spec: CollectionSpec) -> UUID:
         return start.start(self.database, self.broker, spec)
 
     def call(self) -> bool:

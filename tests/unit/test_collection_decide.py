@@ -17,7 +17,7 @@ from app.domain.collection.call import End
 from app.domain.collection.decide import decide
 from app.domain.collection.draws import draws
 from app.domain.collection.lines import Setting, Stops
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.strategies import STRATEGIES, islands
 from app.domain.collection.strategies.adaptive import Adaptive
@@ -39,7 +39,7 @@ DRAWS = draws(1, "p", 0)
 STATUSES = ("passed", "passed", "passed", "incorrect", "compile_error", "no_code", "fault")
 
 
-def specification(name: str, /, **more: object) -> Spec:
+def specification(name: str, /, **more: object) -> CollectionSpec:
     return specs.parse(
         {
             "name": "x",
@@ -81,7 +81,7 @@ def spent_by(tree: Tree) -> Amounts:
     return Amounts(calls=len(done), tokens=sum(each.tokens for each in done))
 
 
-def grown(spec: Spec, salt: int, order: random.Random, tree: Tree | None = None) -> tuple[Tree, Stop]:
+def grown(spec: CollectionSpec, salt: int, order: random.Random, tree: Tree | None = None) -> tuple[Tree, Stop]:
     """The whole tree, with attempts that end in a random order."""
     tree = tree or Tree()
     for _ in range(1000):

@@ -145,9 +145,9 @@ def test_without_a_total_no_evaluation_waits() -> None:
         assert (one, other) == (False, False)
 
 
-def spec(elements: int) -> problem_spec.Spec:
+def spec(elements: int) -> problem_spec.ProblemSpec:
     tensor: dict[str, Any] = {"kind": "tensor", "shape": [elements], "dtype": "float32", "stride": None}
-    return problem_spec.Spec(
+    return problem_spec.ProblemSpec(
         inputs={"kind": "list", "items": [tensor]}, outputs=tensor, init={"kind": "list", "items": []}, parameters={},
         training=False, truth="fp64", mutated_inputs=(), output_constant=False,
     )  # fmt: skip

@@ -71,7 +71,7 @@ def _left_and_copied(
 ) -> tuple[list[bool], list[complex]]:
     """Call by call, whether the output was left where it is; and what its slot holds, −1 where nothing was copied."""
     node = layout.describe([torch.zeros(64, dtype=dtype)])
-    spec = problem_spec.Spec(
+    spec = problem_spec.ProblemSpec(
         inputs=node, outputs=node["items"][0], init=layout.describe([[], {}]), parameters={}, truth="fp64",
         training=False, mutated_inputs=(), output_constant=False,
     )  # fmt: skip

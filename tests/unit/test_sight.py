@@ -18,7 +18,7 @@ SLOTS = 5
 @pytest.fixture
 def slots() -> Slots:
     node = layout.describe([torch.ones(3)])
-    spec = problem_spec.Spec(
+    spec = problem_spec.ProblemSpec(
         inputs=node,
         outputs=layout.describe(torch.ones(3)),
         init=layout.describe([[], {}]),

@@ -39,7 +39,7 @@ def _round_trip(value: Any) -> Any:
 
 
 ONE = layout.describe([torch.ones(3)])
-SPEC = problem_spec.Spec(
+SPEC = problem_spec.ProblemSpec(
     inputs=ONE,
     outputs=ONE,
     init=layout.describe([[], {}]),
@@ -113,7 +113,7 @@ def test_deep_nesting_is_refused() -> None:
 def test_expected_values_lie_beyond_the_candidates_arena() -> None:
     place = problem_spec.arena(SPEC, 4)
     assert place.candidate_bytes <= place.baseline.start < place.expected.start < place.reference_bytes
-    assert problem_spec.Spec.checked(json.loads(json.dumps(asdict(SPEC)))) == SPEC
+    assert problem_spec.ProblemSpec.checked(json.loads(json.dumps(asdict(SPEC)))) == SPEC
 
 
 def test_an_estimate_of_a_model_of_very_many_operations_ends() -> None:
@@ -129,4 +129,4 @@ def test_an_estimate_of_a_model_of_very_many_operations_ends() -> None:
 @pytest.mark.parametrize("call_us", [-1.0, float("nan"), float("inf"), "1"])
 def test_a_time_that_is_none_is_refused(call_us: object) -> None:
     with pytest.raises(layout.UnsupportedError, match="not a time"):
-        problem_spec.Spec.checked({**asdict(SPEC), "call_us": call_us})
+        problem_spec.ProblemSpec.checked({**asdict(SPEC), "call_us": call_us})

@@ -13,7 +13,17 @@ from app.domain.job import JobOptions
 from tests import language
 
 TEXT = (language.ROOT / "app/collect/README.md").read_text()
-TABLES = (spec.Spec, spec.Problems, spec.Sampling, spec.Prompts, spec.Budgets, Caps, Context, Stops, JobOptions)
+TABLES = (
+    spec.CollectionSpec,
+    spec.Problems,
+    spec.Sampling,
+    spec.Prompts,
+    spec.Budgets,
+    Caps,
+    Context,
+    Stops,
+    JobOptions,
+)
 UNSET = {*spec.NOT_OPTIONS}
 """Options that no specification has."""
 

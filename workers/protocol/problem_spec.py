@@ -25,7 +25,7 @@ PAGE_BYTES = 4096
 """Alignment of input slots, so that inputs of later calls can be made unreadable (workers/shims/hidden_inputs.py)."""
 
 OWN_TRUTH = "the reference's own precision"
-"""`Spec.truth` of a reference that has no twin: its own outputs are the expected ones."""
+"""`ProblemSpec.truth` of a reference that has no twin: its own outputs are the expected ones."""
 
 NAME_CHARS = 200
 """Length limit of a name that comes from a problem."""
@@ -114,7 +114,7 @@ def _rows(value: object) -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
+class ProblemSpec:
     """Specification of a problem: everything that its processes must agree on."""
 
     inputs: Node
@@ -154,7 +154,7 @@ class Spec:
     """Numerical settings of the libraries in the problem's process (precision_flags.py)."""
 
     @classmethod
-    def checked(cls, fields: dict[str, Any]) -> Spec:
+    def checked(cls, fields: dict[str, Any]) -> ProblemSpec:
         """Read a spec from JSON written by the reference's process.  Raises UnsupportedError."""
         parameters = fields["parameters"]
         if not isinstance(parameters, dict) or len(parameters) > MAX_LEAVES:
@@ -266,7 +266,7 @@ class Arena:
         return self.outputs.stop if self.slots.streamed else self.expected.stop
 
 
-def arena(spec: Spec, slots: Slots | int) -> Arena:
+def arena(spec: ProblemSpec, slots: Slots | int) -> Arena:
     """The layout for a spec and numbers of slots; all processes compute the same.  A single number applies to both
     kinds of slots."""
     if isinstance(slots, int):

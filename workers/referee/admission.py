@@ -42,7 +42,7 @@ def refuse_unfit(job: Job, host: Host) -> None:
         raise invalid("no_compiler", f"backend {job.backend!r} needs {', '.join(missing)} on this host")
 
 
-def describe(job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool) -> problem_spec.Spec:
+def describe(job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
     Describing a problem takes memory for some copies of its inputs and outputs.  An estimate of that memory is reserved

@@ -34,7 +34,7 @@ def conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:
     )
 
 
-def _memory(spec: problem_spec.Spec) -> ProblemMemory:
+def _memory(spec: problem_spec.ProblemSpec) -> ProblemMemory:
     peaks = spec.peaks
     return ProblemMemory(
         input_bytes=spec.input_bytes,

@@ -160,7 +160,7 @@ def _evaluate_candidate(
     progress: Progress,
     reference: Session,
     candidate: ProcessHandle,
-    spec: problem_spec.Spec,
+    spec: problem_spec.ProblemSpec,
     deadline: Deadline,
 ) -> None:
     """Run all stages that involve the candidate.  Its process ends afterwards in every case."""
@@ -214,7 +214,7 @@ def _without_warmup_launches(testimony: Testimony, calls: int) -> Testimony:
     return replace(testimony, launches=max(0, testimony.launches - calls * testimony.launches_alone))
 
 
-def _rule(job: Job, spec: problem_spec.Spec) -> correctness.Rule:
+def _rule(job: Job, spec: problem_spec.ProblemSpec) -> correctness.Rule:
     """The rule for comparing outputs: the tolerances of the case, else those of the submission, else Assay's limits."""
     asks = spec.case if spec.case is not None and spec.case.rtol is not None else job.options
     rtol, atol = asks.rtol, asks.atol

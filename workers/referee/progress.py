@@ -24,7 +24,7 @@ class Progress:
     seed: bytes
     stages: Stages
     cancellation: Cancellation
-    spec: problem_spec.Spec | None = None
+    spec: problem_spec.ProblemSpec | None = None
     """Specification of the problem's inputs and outputs."""
     runner: CallRunner | None = None
     timing: Timing | None = None

@@ -118,7 +118,12 @@ class Slots:
     """Input and output tensors that view the arena, made once so that a timed call includes no set-up."""
 
     def __init__(
-        self, spec: problem_spec.Spec, arena: problem_spec.Arena, memory: Memory, shared: Shared, mailbox: mmap.mmap
+        self,
+        spec: problem_spec.ProblemSpec,
+        arena: problem_spec.Arena,
+        memory: Memory,
+        shared: Shared,
+        mailbox: mmap.mmap,
     ) -> None:
         """`arena`: layout of `memory`; `mailbox`: receives the addresses of outputs."""
         self._shared = shared

@@ -61,7 +61,7 @@ class Shim:
         self._scratch = scratch
         self._device = torch.device(os.environ["EVALUATION_DEVICE"])
         self._mailbox: mmap.mmap | None = None
-        self._spec: problem_spec.Spec | None = None
+        self._spec: problem_spec.ProblemSpec | None = None
         self._entry: Any = None
         self._model: Any = None
         self._called: Any = None
@@ -140,7 +140,7 @@ class Shim:
         box = self._mailbox = mmap.mmap(fd, control_channel.MAILBOX_BYTES)
         os.close(fd)
         fields = json.loads(box[control_channel.SPEC_AT : control_channel.SPEC_AT + spec_bytes])
-        self._spec = problem_spec.Spec.checked(fields["spec"])
+        self._spec = problem_spec.ProblemSpec.checked(fields["spec"])
         precision_flags.choose(self._spec.numerics)
         backend = backends.BACKENDS[fields["backend"]]
         path = self._scratch / "candidate.py"

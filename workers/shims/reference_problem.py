@@ -47,7 +47,7 @@ class Problem:
         self._scratch = scratch
         self._module = types.ModuleType("reference")
         self._entry_point = "Model"
-        self._specs: dict[int, problem_spec.Spec] = {}
+        self._specs: dict[int, problem_spec.ProblemSpec] = {}
         """Specs by case; a problem that is a model has number 0 only."""
         self._seeds_itself = False
         """True if the problem's code seeds the generators itself, so that seeds given to it have no effect."""
@@ -124,7 +124,7 @@ class Problem:
         pair = len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict)
         return (list(given[0]), dict(given[1])) if pair else (list(given), {})
 
-    def _inspect(self, model: Any, draw: Draw, init: list[Any], seed: bytes) -> problem_spec.Spec:
+    def _inspect(self, model: Any, draw: Draw, init: list[Any], seed: bytes) -> problem_spec.ProblemSpec:
         """The spec, determined by running the model: types and shapes, mode, changed inputs, best truth, memory."""
         case = model.described() if self.by_cases else None
         calls.seed_everything(seed, calls.DRAWING)
@@ -165,7 +165,7 @@ class Problem:
             first = pieces.first(before, outputs, rows) if rows else (before, outputs)
             best = self._best(model, *first) if has_room else true_answer.Truth.OWN
         del outputs, first
-        return problem_spec.Spec(
+        return problem_spec.ProblemSpec(
             inputs=described,
             outputs=outputs_node,
             init=layout.describe(init),

@@ -25,7 +25,7 @@ Answers = tuple[list[torch.Tensor], list[torch.Tensor]]
 class Session:
     """State that the process keeps for one evaluation."""
 
-    def __init__(self, spec: problem_spec.Spec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
+    def __init__(self, spec: problem_spec.ProblemSpec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
         """`twin`: copy of the model that computes expected outputs, None if those are the model's own outputs; `init`:
         constructor arguments."""
         self.spec = spec

@@ -10,12 +10,12 @@ from dataclasses import replace
 from app.domain.collection.budgets import NAMES, Amounts, Caps
 from app.domain.collection.draws import Draws
 from app.domain.collection.lines import Setting
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import WAIT, Decision, Generate, Stop, Tree, best
 
 
-def decide(spec: Spec, tree: Tree, spent: Amounts, draws: Draws) -> Decision:
+def decide(spec: CollectionSpec, tree: Tree, spent: Amounts, draws: Draws) -> Decision:
     """Attempts that the rollout makes now, or its end, or neither while it waits for attempts on their way.
 
     `spent`: by the rollout so far."""
@@ -52,5 +52,5 @@ def _by_budget(tree: Tree, detail: str) -> Stop:
     return Stop(reason=reason, detail=detail, picked=tuple(node.key for node in best(tree)[:1]))
 
 
-def _complete(each: Generate, spec: Spec, draws: Draws) -> Generate:
+def _complete(each: Generate, spec: CollectionSpec, draws: Draws) -> Generate:
     return replace(each, endpoint=each.endpoint or spec.endpoint, seed=draws.seed(each.key))

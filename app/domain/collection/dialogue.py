@@ -16,7 +16,7 @@ from app.domain.collection.call import CallError, EndpointConfig, ModelAnswer, M
 from app.domain.collection.conversation import continues
 from app.domain.collection.decide import decide
 from app.domain.collection.draws import draws
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.templates import FEEDBACK, Template
 from app.domain.collection.tree import AttemptResult, Generate, Node, Stop, Tree
@@ -56,7 +56,9 @@ class Dialogue:
 
     Raises RequestError for a strategy that makes several attempts at once."""
 
-    def __init__(self, spec: Spec, problem: Problem, used: Mapping[str, Template], *, sample: int = 0) -> None:
+    def __init__(
+        self, spec: CollectionSpec, problem: Problem, used: Mapping[str, Template], *, sample: int = 0
+    ) -> None:
         self.spec, self.problem = spec, problem
         self.stop: Stop | None = None
         """The end; None while there is an attempt to make."""

@@ -118,7 +118,7 @@ class Budgets:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
+class CollectionSpec:
     """Everything that a collection is made of; stored as it is, and hashed."""
 
     name: str
@@ -216,13 +216,13 @@ class Spec:
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
 
 
-def parse(value: object) -> Spec:
+def parse(value: object) -> CollectionSpec:
     """The specification of a mapping.  Raises RequestError that names the key."""
     freeform.check_depth(value, "specification")
-    return shape.build(Spec, value, "")
+    return shape.build(CollectionSpec, value, "")
 
 
-def loads(text: str, *, toml: bool) -> Spec:
+def loads(text: str, *, toml: bool) -> CollectionSpec:
     """The specification in TOML or JSON.  Raises RequestError."""
     return parse(mapping_of(text, toml=toml))
 

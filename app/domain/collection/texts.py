@@ -10,7 +10,7 @@ from app.domain import source_text
 from app.domain.code_extraction import THOUGHT_END, THOUGHT_START
 from app.domain.collection import feedback as feedback_texts
 from app.domain.collection import templates
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.templates import FEEDBACK, PROBLEM, SYSTEM, Template
 from app.domain.problem import Problem
 from app.domain.request import Request
@@ -21,13 +21,13 @@ NO_ANSWER = "(no answer)"
 """Stands for an answer of nothing but blanks in a later prompt: servers refuse messages without content."""
 
 
-def refs(spec: Spec) -> dict[str, str]:
+def refs(spec: CollectionSpec) -> dict[str, str]:
     """Kind → template as the specification names it, for the kinds that it uses."""
     chosen = {PROBLEM: spec.prompts.problem, FEEDBACK: spec.prompts.feedback}
     return chosen if spec.prompts.system is None else {**chosen, SYSTEM: spec.prompts.system}
 
 
-def opening(spec: Spec, used: Mapping[str, Template], problem: Problem) -> list[Message]:
+def opening(spec: CollectionSpec, used: Mapping[str, Template], problem: Problem) -> list[Message]:
     """Messages with which every conversation on the problem begins.  `used`: kind → template."""
     values = {
         "reference": source_text.display(problem.reference),
@@ -39,7 +39,7 @@ def opening(spec: Spec, used: Mapping[str, Template], problem: Problem) -> list[
     return [Message(role=role, content=templates.fill(used[kind], values)) for kind, role in roles if kind in used]
 
 
-def shown_later(spec: Spec, text: str, reasoning: str | None) -> Message:
+def shown_later(spec: CollectionSpec, text: str, reasoning: str | None) -> Message:
     """The answer as later prompts show it."""
     kept = reasoning if spec.context.reasoning == "keep" else None
     return Message(role="assistant", content=as_turn(text if text.strip() else NO_ANSWER, kept))
@@ -57,14 +57,14 @@ def apart(response: str) -> tuple[str, str | None]:
     return (text, reasoning) if opened != response and closed and reasoning else (response, None)
 
 
-def feedback(spec: Spec, template: Template, *, turn: int, result: Result | None, why: str) -> Message:
+def feedback(spec: CollectionSpec, template: Template, *, turn: int, result: Result | None, why: str) -> Message:
     """The user message that answers an attempt.  `turn`: attempts before it; `result`: None without a candidate."""
     told = feedback_texts.render(spec.prompts.feedback_version, result=result, why=why)
     text = templates.fill(template, {"feedback": told.text, "turn": str(turn + 1)})
     return Message(role="user", content=text)
 
 
-def evaluation(spec: Spec, problem: Problem, code: str) -> Request:
+def evaluation(spec: CollectionSpec, problem: Problem, code: str) -> Request:
     """The request that evaluates an answer's code."""
     return Request(
         problem=problem,

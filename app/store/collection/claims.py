@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from app.domain import ids
 from app.domain.collection.budgets import Amounts, as_mapping
 from app.domain.collection.call import EndpointConfig
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.states import NodeState
 from app.domain.collection.tree import AttemptResult
 from app.store import endpoints, tables
@@ -39,7 +39,7 @@ class Ready:
     claims: int
     endpoint: str
     messages: Sequence[bytes]
-    spec: Spec
+    spec: CollectionSpec
     config: EndpointConfig
 
 

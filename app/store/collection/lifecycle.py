@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from app.domain import ids
 from app.domain.collection import spec as specs
 from app.domain.collection.budgets import Amounts, as_mapping
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.states import CollectionState, NodeState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
@@ -38,7 +38,7 @@ class Collection:
 
     collection_id: UUID
     run_id: UUID
-    spec: Spec
+    spec: CollectionSpec
     prompts: Mapping[str, str]
     """Kind → reference of the template in use, `name@hash`."""
     state: CollectionState
@@ -52,7 +52,7 @@ class Collection:
 
 def add(
     connection: sa.Connection,
-    spec: Spec,
+    spec: CollectionSpec,
     *,
     run_id: UUID,
     problem_ids: Sequence[UUID],
@@ -199,11 +199,11 @@ def maybe_over(connection: sa.Connection) -> list[UUID]:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: bytes) -> Spec:
+def _parsed(text: bytes) -> CollectionSpec:
     return specs.parse(msgspec.json.decode(text))
 
 
-def spec_of(stored: Mapping[str, Any]) -> Spec:
+def spec_of(stored: Mapping[str, Any]) -> CollectionSpec:
     """The specification in a row; parsed once per process."""
     return _parsed(msgspec.json.encode(stored, order="deterministic"))
 

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import ids
 from app.domain.collection.budgets import NAMES, Amounts
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.states import CollectionState, NodeState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult, Generate, Node, Stop, Tree
@@ -37,7 +37,7 @@ class Rollout:
     collection_id: UUID
     problem_id: UUID
     sample: int
-    spec: Spec
+    spec: CollectionSpec
     prompts: Mapping[str, str]
     state: CollectionState
     """State of the collection."""

@@ -37,7 +37,7 @@ collections = sa.Table(
     metadata,
     id_column("collection_id"),
     sa.Column("run_id", sa.Uuid, sa.ForeignKey("runs.run_id"), nullable=False, unique=True),
-    sa.Column("spec", JSONB, nullable=False),  # app.domain.collection.spec.Spec
+    sa.Column("spec", JSONB, nullable=False),  # app.domain.collection.spec.CollectionSpec
     sa.Column("spec_sha256", sa.Text, nullable=False),
     sa.Column("endpoint", sa.Text, nullable=False),  # the first one: its workers decide
     sa.Column("prompts", JSONB, nullable=False),  # kind → hash of the template in use

@@ -23,7 +23,7 @@ class CollectionBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """A collection to start."""
 
     spec: dict[str, Any]
-    """Keys of app.domain.collection.spec.Spec; an unknown one is an error that names it."""
+    """Keys of app.domain.collection.spec.CollectionSpec; an unknown one is an error that names it."""
 
 
 class CapsAnswer(Struct, kw_only=True):
@@ -176,6 +176,6 @@ def _user_id() -> UUID | None:
     return current_user().user_id
 
 
-def _spec(body: CollectionBody) -> specs.Spec:
+def _spec(body: CollectionBody) -> specs.CollectionSpec:
     freeform.check(body.spec, "spec")
     return specs.parse(body.spec)

@@ -40,7 +40,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 def components() -> dict[str, Schema]:
     """Components of the document: the specification under `NAME`, each of its tables under a name that begins so."""
     options = {name: strategy.options for name, strategy in strategies.STRATEGIES.items()}
-    found = _made(spec.Spec, "", {"Spec": NAME}) | _made(JobOptions, "")
+    found = _made(spec.CollectionSpec, "", {"CollectionSpec": NAME}) | _made(JobOptions, "")
     found |= {name: each for way, kind in options.items() for name, each in _made(kind, way).items()}
     for each in found.values():
         each["additionalProperties"] = False

@@ -21,7 +21,7 @@ import torch
 from app.domain.collection import templates, texts
 from app.domain.collection.call import ModelAnswer
 from app.domain.collection.dialogue import Dialogue
-from app.domain.collection.spec import Spec
+from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.spec import parse as parse_spec
 from app.domain.collection.tree import AttemptResult
 from app.domain.problem import Problem
@@ -137,7 +137,7 @@ class Setting:
 
     grammar: Grammar
     vocabulary: Vocabulary
-    spec: Spec
+    spec: CollectionSpec
 
     def problem(self, name: str) -> Problem:
         """A problem of the grammar."""

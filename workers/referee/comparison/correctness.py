@@ -62,7 +62,7 @@ class Rule:
     """(rtol, atol) in place of the referee's limits: every |x − R| ≤ atol + rtol·|R|."""
     spread: tuple[tuple[float, float], ...] = ()
     """Least error assumed for the reference, per output, if its order of summation varies
-    (problem_spec.Spec.spread)."""
+    (problem_spec.ProblemSpec.spread)."""
 
 
 DEFAULT_RULE = Rule()

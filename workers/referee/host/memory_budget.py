@@ -167,7 +167,7 @@ class MemoryBudget:
         return other.need + turn.need + sum(each.need for each in other.beside) <= self.total_bytes
 
 
-def needs(spec: problem_spec.Spec, arena: problem_spec.Arena, round_bytes: int, check_bytes: int) -> int:
+def needs(spec: problem_spec.ProblemSpec, arena: problem_spec.Arena, round_bytes: int, check_bytes: int) -> int:
     """Bytes of device memory that an evaluation takes, all its processes together.
 
     `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
@@ -189,7 +189,7 @@ def needs(spec: problem_spec.Spec, arena: problem_spec.Arena, round_bytes: int, 
     return arenas + models + copies + held + (CHECKING * compared + _calling(spec)) // 2
 
 
-def models_bytes(spec: problem_spec.Spec) -> int:
+def models_bytes(spec: problem_spec.ProblemSpec) -> int:
     """Bytes of both sides' models and of the reference's twin, if it has one; parameters in arenas are not counted."""
     return (MODELS + TWIN * (spec.truth != problem_spec.OWN_TRUTH)) * spec.parameter_bytes
 
@@ -199,7 +199,7 @@ def verifying(output_bytes: int) -> int:
     return output_bytes + min(CHECKED * output_bytes, CHECKED_AT_MOST)
 
 
-def _calling(spec: problem_spec.Spec) -> int:
+def _calling(spec: problem_spec.ProblemSpec) -> int:
     """Memory that both models compute with besides inputs and outputs that are kept: as observed for the reference,
     else a guess.  Both take it for a moment, hardly ever together."""
     peaks = spec.peaks
@@ -208,7 +208,7 @@ def _calling(spec: problem_spec.Spec) -> int:
     return 2 * WORKING_SETS * (spec.input_bytes + spec.expected_bytes)
 
 
-def least(spec: problem_spec.Spec) -> int:
+def least(spec: problem_spec.ProblemSpec) -> int:
     """Bytes below which the problem cannot be evaluated: one call of each side, and its expected outputs."""
     sides = 2 * (spec.input_bytes + spec.output_bytes + spec.parameter_bytes)
     return sides + max(spec.peaks.call_bytes, spec.expected_bytes)

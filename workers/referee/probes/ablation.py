@@ -128,7 +128,7 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
     return found, right_on_old_memory and not right
 
 
-def _uncounted(runner: CallRunner, spec: problem_spec.Spec, deadline: Deadline) -> CallRunner:
+def _uncounted(runner: CallRunner, spec: problem_spec.ProblemSpec, deadline: Deadline) -> CallRunner:
     """Further calls of the candidate that do not count towards the evaluation."""
     seed = os.urandom(32)
     return CallRunner(

@@ -46,7 +46,7 @@ meets other processes' turns on the device."""
 
 
 def profile(
-    runner: CallRunner, spec: problem_spec.Spec, bytes_per_s: float, *, full: bool
+    runner: CallRunner, spec: problem_spec.ProblemSpec, bytes_per_s: float, *, full: bool
 ) -> tuple[Testimony, Profile, list[Launch]]:
     """Profile a candidate: launches in all calls and in one, the kernel table of one call, and its launches.
 

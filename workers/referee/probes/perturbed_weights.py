@@ -52,7 +52,7 @@ PROCESS_ERRORS = (FailedError, Ended, TimedOut, ValueError)
 """Errors of an untrusted process."""
 
 
-def constant_names(spec: problem_spec.Spec, candidate: Session) -> tuple[str, ...]:
+def constant_names(spec: problem_spec.ProblemSpec, candidate: Session) -> tuple[str, ...]:
     """Constants of the problem that the candidate's model has or has no place for, as its process reports.  Without a
     place they could never be trained."""
     asked = candidate.matching_constants | candidate.matching_constants >> control_channel.ABSENT_BIT
@@ -159,7 +159,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
 
 
-def _redraw(runner: CallRunner, spec: problem_spec.Spec, names: tuple[str, ...], seed: bytes) -> None:
+def _redraw(runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...], seed: bytes) -> None:
     """Write other values for these parameters into both arenas."""
     region = runner.arena.parameters
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix

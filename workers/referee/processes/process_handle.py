@@ -192,7 +192,7 @@ class ProcessHandle:
     def load_candidate(
         self,
         source: bytes,
-        spec: problem_spec.Spec,
+        spec: problem_spec.ProblemSpec,
         entry_point: str,
         backend: str,
         timeout_s: float,

@@ -77,7 +77,7 @@ class Session:
 
     def describe(
         self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True, slow: Slow | None = None
-    ) -> problem_spec.Spec:
+    ) -> problem_spec.ProblemSpec:
         """Make the reference build its model under `seed`, or select a case, and describe its inputs and outputs.
 
         `sole`: no other evaluation uses the device's memory meanwhile."""
@@ -88,7 +88,7 @@ class Session:
                 mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + min(size, control_channel.SPEC_BYTES)]
             )
         self.handle.described.add(case)
-        return problem_spec.Spec.checked(fields)
+        return problem_spec.ProblemSpec.checked(fields)
 
     def share_arena(
         self,

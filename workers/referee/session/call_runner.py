@@ -75,7 +75,7 @@ class CallRunner(Draws):
         self,
         reference: Session,
         candidate: Session,
-        spec: problem_spec.Spec,
+        spec: problem_spec.ProblemSpec,
         seed: bytes,
         deadline: Deadline,
         device_lock: DeviceLock,

@@ -17,7 +17,7 @@ class EvaluationContext:
 
     job: Job
     host: Host
-    spec: problem_spec.Spec
+    spec: problem_spec.ProblemSpec
     """Specification of the problem's inputs and outputs."""
     runner: CallRunner
     seed: bytes

@@ -53,7 +53,7 @@ class Draws:
         self,
         reference: Session,
         candidate: Session,
-        spec: problem_spec.Spec,
+        spec: problem_spec.ProblemSpec,
         seed: bytes,
         device_lock: DeviceLock,
         rule: correctness.Rule,

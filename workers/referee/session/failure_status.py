@@ -100,7 +100,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     return isinstance(error, FailedError) and error.outcome is ReplyCode.OUT_OF_MEMORY
 
 
-def may_be_interpreter_fault(job: Job, spec: problem_spec.Spec, device: Device) -> bool:
+def may_be_interpreter_fault(job: Job, spec: problem_spec.ProblemSpec, device: Device) -> bool:
     """Test whether Triton's interpreter may be the cause of a failure.  In bf16 a correct answer is correct, but a
     wrong answer proves nothing against the candidate.  False on a GPU."""
     return _is_interpreted(job, device) and (spec.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
@@ -165,7 +165,7 @@ class AttributeToCandidate:
     """Context that turns an error of the candidate's process into a Fault.  An error of the reference is a
     ReferenceFailedError and passes through."""
 
-    def __init__(self, job: Job, spec: problem_spec.Spec, device: Device) -> None:
+    def __init__(self, job: Job, spec: problem_spec.ProblemSpec, device: Device) -> None:
         """`job` and `spec` serve messages and the attribution of failures to the interpreter."""
         self._job = job
         self._device = device

@@ -54,7 +54,7 @@ def close_reference_session(host: Host, reference: Session) -> None:
         host.references.close_session(reference)
 
 
-def lay_out(host: Host, spec: problem_spec.Spec, budget_s: float, least_slots: int = 2) -> problem_spec.Arena:
+def lay_out(host: Host, spec: problem_spec.ProblemSpec, budget_s: float, least_slots: int = 2) -> problem_spec.Arena:
     """Memory layout with as many input sets as an arena of this device holds and as a block can use.
 
     `least_slots`: input sets of a small problem, if an arena holds so many."""
@@ -68,7 +68,7 @@ def lay_out(host: Host, spec: problem_spec.Spec, budget_s: float, least_slots: i
     return problem_spec.arena(spec, problem_spec.Slots(slots, slots))
 
 
-def _apart(spec: problem_spec.Spec, device: Device, most: int) -> problem_spec.Arena:
+def _apart(spec: problem_spec.ProblemSpec, device: Device, most: int) -> problem_spec.Arena:
     """The layout of a problem whose expected outputs are made when outputs are verified: a call's memory holds its
     inputs and outputs only.  Calls are streamed if memory holds no more than one."""
     inputs = min(most, device.arena_bytes // (spec.input_bytes + spec.output_bytes))
@@ -85,7 +85,7 @@ def load(
     candidate: Session,
     job: Job,
     reference: Session,
-    spec: problem_spec.Spec,
+    spec: problem_spec.ProblemSpec,
     seed: bytes,
     deadline: Deadline,
     device_lock: DeviceLock,

@@ -43,7 +43,7 @@ class Record:
 
     def __init__(
         self,
-        spec: problem_spec.Spec,
+        spec: problem_spec.ProblemSpec,
         arena: problem_spec.Arena,
         truth: Callable[[list[Part]], Truth],
         own_outputs: Callable[[list[Part]], list[torch.Tensor]],

@@ -91,7 +91,7 @@ class _Graphs:
         return max(1, min(self.number, calls // self.calls))
 
 
-def extra_bytes(spec: problem_spec.Spec, arena: problem_spec.Arena) -> int:
+def extra_bytes(spec: problem_spec.ProblemSpec, arena: problem_spec.Arena) -> int:
     """Bytes of device memory needed for graphs, beyond those of the evaluation: the reference's process keeps the
     memory that it used for timed blocks."""
     return arena.inputs.slots * arena.outputs.slot_bytes + 2 * spec.peaks.call_bytes
