@@ -17,8 +17,8 @@ from workers.referee import evaluate, progress
 from workers.referee.cancellation import Cancellation
 from workers.referee.host import memory_budget as room_module
 from workers.referee.host.device import open_device
-from workers.referee.host.memory_budget import OVERTAKINGS, MemoryBudget, NoRoomError, needs
-from workers.referee.session import setup
+from workers.referee.host.memory_budget import OVERTAKINGS, MemoryBudget, NoRoomError
+from workers.referee.session import memory_needs, setup
 from workers.referee.session.failure_status import Fault, invalid
 from workers.referee.session.verification import CHECK_BYTES
 
@@ -155,7 +155,9 @@ def spec(elements: int) -> problem_spec.ProblemSpec:
 
 def test_what_is_needed_grows_with_the_problem_and_covers_what_is_known() -> None:
     small, large = spec(1 << 20), spec(1 << 28)
-    needed = [needs(each, problem_spec.arena(each, 2), 2 << 30, 512 << 20) for each in (small, large)]
+    needed = [
+        memory_needs.of_evaluation(each, problem_spec.arena(each, 2), 2 << 30, 512 << 20) for each in (small, large)
+    ]
     place = problem_spec.arena(large, 2)
     known = place.reference_bytes + place.candidate_bytes + 2 * 2 * large.slot_bytes
     assert needed[0] < 4 << 30
@@ -171,9 +173,10 @@ def test_problems_of_64_mb_to_1_gb_fit_on_a_gpu_of_139_gib_at_once(monkeypatch: 
     device = open_device("h200", 0, 8)
     total = 0
     for elements in (1 << 24, 1 << 26, 1 << 27, 1 << 28):
-        host = SimpleNamespace(device=device, bytes_per_s=4e12)
+        host: Any = SimpleNamespace(device=device, bytes_per_s=4e12)
         problem = spec(elements)
-        total += needs(problem, setup.lay_out(host, problem, 0.08), device.round_bytes, CHECK_BYTES)  # type: ignore[arg-type]
+        arena = setup.lay_out(host, problem, 0.08)
+        total += memory_needs.of_evaluation(problem, arena, device.round_bytes, CHECK_BYTES)
     assert device.room_bytes is not None
     assert total < device.room_bytes
 
@@ -318,8 +321,8 @@ def test_a_reference_without_a_twin_needs_memory_for_two_models() -> None:
     large = replace(with_twin, parameters={"w": parameter})
     assert large.parameter_bytes == 4 << 20
     own = replace(large, truth=problem_spec.OWN_TRUTH)
-    assert room_module.models_bytes(large) == 4 * large.parameter_bytes
-    assert room_module.models_bytes(own) == 2 * large.parameter_bytes
+    assert memory_needs.of_models(large) == 4 * large.parameter_bytes
+    assert memory_needs.of_models(own) == 2 * large.parameter_bytes
 
 
 def test_what_is_expected_takes_memory_beside_the_outputs_and_the_references_own_outputs_do_not() -> None:

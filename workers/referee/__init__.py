@@ -17,6 +17,7 @@ From a job to an evaluation
     evaluate_cases.py              the stages for each case of a problem by cases, merged
     progress.py                    measurements while a job is evaluated
     session/setup.py               loads both sides; parameters and arenas
+    session/memory_needs.py        device memory that an evaluation takes, to be reserved beforehand
     session/context.py             everything that belongs to one evaluation from then on
     session/draws.py               fresh inputs (batches.py) and expected outputs
     session/call_runner.py         calls of both sides

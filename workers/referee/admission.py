@@ -9,11 +9,10 @@ from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol import control_channel, memory_estimate, problem_spec
-from workers.referee.host import memory_budget
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
 from workers.referee.resources import Host
-from workers.referee.session import setup
+from workers.referee.session import memory_needs, setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.failure_status import AttributeToProblem, Fault, invalid, too_large
 from workers.sandbox import toolchain
@@ -62,7 +61,7 @@ def describe(job: Job, host: Host, progress: Progress, reference: Session, *, al
             sole = not progress.shares_memory
             spec = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
     progress.spec = spec
-    _require_fitting(host, reference, memory_budget.least(spec))
+    _require_fitting(host, reference, memory_needs.least(spec))
     return spec
 
 

@@ -22,14 +22,14 @@ from workers.referee import admission
 from workers.referee.cancellation import Cancellation
 from workers.referee.comparison import correctness, usual_answers
 from workers.referee.conclusion import conclude
-from workers.referee.host import bandwidth, memory_budget
+from workers.referee.host import bandwidth
 from workers.referee.probes import aot_compile, call_profile, perturbed_weights
 from workers.referee.probes.ablation import FAST, ablate
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
 from workers.referee.resources import Host
-from workers.referee.session import setup, variant_calls
+from workers.referee.session import memory_needs, setup, variant_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -40,6 +40,7 @@ from workers.referee.session.failure_status import (
     AttributeToCandidate,
     AttributeToProblem,
     Fault,
+    attribute_to_profiling,
     invalid,
     is_out_of_memory,
     may_be_interpreter_fault,
@@ -91,7 +92,7 @@ def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) ->
     if fault.status is not Status.OUT_OF_MEMORY or spec is None:
         return too_large(fault.error.message, total_bytes, fault.error.log)
     arena = setup.lay_out(host, spec, 0.0)
-    sides = arena.reference_bytes + arena.candidate_bytes + memory_budget.models_bytes(spec)
+    sides = arena.reference_bytes + arena.candidate_bytes + memory_needs.of_models(spec)
     left = total_bytes - sides - 2 * spec.peaks.call_bytes
     if left > spec.peaks.call_bytes:
         return fault
@@ -136,7 +137,7 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         least_slots = device_time.SLOTS if has_graphs else 2
         arena = setup.lay_out(host, spec, job.options.timing_budget_s, least_slots)
         if not alone:
-            need_bytes = memory_budget.needs(spec, arena, host.device.round_bytes, CHECK_BYTES)
+            need_bytes = memory_needs.of_evaluation(spec, arena, host.device.round_bytes, CHECK_BYTES)
             need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
             admission.reserve_memory(host, progress, memory, need_bytes)
         deadline = Deadline(
@@ -182,7 +183,7 @@ def _evaluate_candidate(
                 cancellation=progress.cancellation,
             )
             _benchmark(context, progress)
-            with progress.stages.stage("profile"), host.device_lock.shared():
+            with progress.stages.stage("profile"), host.device_lock.shared(), attribute_to_profiling():
                 on_gpu = not host.device.precompiles
                 full = job.wants_profiler if on_gpu else job.options.profile == "full"
                 found = call_profile.profile(runner, spec, host.bytes_per_s, full=full)

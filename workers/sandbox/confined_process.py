@@ -70,7 +70,12 @@ class Ended(Exception):  # noqa: N818 (an event, not an error)
         code = os.waitstatus_to_exitcode(self.status)
         if code >= 0:
             return f"the process exited with code {code} in the middle of its work"
-        return f"the process was killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"the process was killed by signal {-code}{_named(-code)}"
+
+
+class BrokenProtocolError(Exception):
+    """An answer of a process that no working shim gives, or a process that runs where it must not: its own fault.  No
+    built-in exception stands for it, so that an error in the caller's code is never taken for one."""
 
 
 class TimedOut(Exception):  # noqa: N818 (named like the status)
@@ -159,7 +164,7 @@ class ConfinedProcess:
         """The next message of exactly `size` bytes.  Polls without sleeping for `spin_s`, because a sleeping thread is
         woken late by an unknown time.
 
-        Raises TimedOut, Ended, or ValueError for a message of another size."""
+        Raises TimedOut, Ended, or BrokenProtocolError for a message of another size."""
         deadline = time.monotonic() + timeout_s
         spin_until = time.monotonic() + min(spin_s, timeout_s)
         while time.monotonic() < spin_until:
@@ -173,7 +178,7 @@ class ConfinedProcess:
     def receive_with_fd(self, size: int, timeout_s: float) -> tuple[bytes, int | None]:
         """The next message, and the descriptor that came with it (the caller's to close), if any.
 
-        Raises TimedOut, Ended, or ValueError for a message of another size."""
+        Raises TimedOut, Ended, or BrokenProtocolError for a message of another size."""
         deadline = time.monotonic() + timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -207,7 +212,7 @@ class ConfinedProcess:
     @staticmethod
     def _sized(message: bytes, size: int) -> bytes:
         if len(message) != size:
-            raise ValueError(
+            raise BrokenProtocolError(
                 f"expected a message of {size} bytes, got {len(message)}{' or more' * (len(message) > size)}"
             )
         return message
@@ -274,7 +279,7 @@ class ConfinedProcess:
         """Check once more that nothing has run since `freeze`, after the writes that no running thread may see and
         before the clock starts.  Takes 0.13 ms for a process with 25 threads.
 
-        Raises ValueError if a thread ran, Ended if the process is being killed (memory ran out)."""
+        Raises BrokenProtocolError if a thread ran, Ended if the process is being killed (memory ran out)."""
         if self._ended:
             return
         if not self._all_stopped:
@@ -284,7 +289,7 @@ class ConfinedProcess:
             return
         if readable(self._notes, timeout_s=ENDING_S):
             self._take_note()
-        raise ValueError("something in it ran while it was to stand still")
+        raise BrokenProtocolError("something in it ran while it was to stand still")
 
     def timed(self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float) -> Timed:
         """Send, wake and wait, timed by the stopwatch; see `receive` for the errors raised.
@@ -375,6 +380,12 @@ class ConfinedProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+
+
+def _named(number: int) -> str:
+    """Name of a signal in parentheses; empty for one without a name, as most real-time signals are."""
+    known = {int(each): each.name for each in signal.Signals}
+    return f" ({known[number]})" if number in known else ""
 
 
 def _signal(pid: int, number: int) -> None:

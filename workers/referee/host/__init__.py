@@ -1,1 +1,1 @@
-"""The device and its host: lock, memory, health, stopwatch, cores.  Imports no other package of the referee."""
+"""The device and its host: lock, memory, health, stopwatch, cores.  Imports nothing else of the referee."""

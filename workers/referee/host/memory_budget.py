@@ -14,9 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-from workers.protocol import problem_spec
-from workers.referee.cancellation import Cancellation
+from typing import Protocol
 
 LOOK_S = 0.2
 """Seconds between a waiting evaluation's checks for cancellation and free memory."""
@@ -31,28 +29,12 @@ OVERTAKINGS = 3
 """Later evaluations that may go before one and take memory that it needs: with no limit, a large one would wait for
 ever.  Those that fit beside it do not delay it and are not counted."""
 
-WORKING_SETS = 4
-"""Memory that a model computes with besides its inputs and outputs, in multiples of those: a guess that suffices
-for most of KernelBench.  A model that needs more may run out of memory among others and is tried again alone
-(evaluate.py)."""
 
-DRAWING = 3
-"""Copies of its inputs that a reference makes to vary them."""
+class Cancellable(Protocol):
+    """An evaluation that another thread may cancel."""
 
-CHECKED, CHECKED_AT_MOST = 2, 4 << 30
-"""Memory to verify a call, in addition to the copy of its outputs: in multiples of the outputs, which are compared in
-parts (output_errors.AT_ONCE), and at most in bytes."""
-
-BLOCKS = (4, 13)
-"""Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block and two blocks for
-each of six groups; two groups if memory holds no more."""
-
-MODELS, TWIN = 2, 2
-"""Copies of the parameters: the reference's and the candidate's; its fp64 twin's, which count twice."""
-
-CHECKING = 4
-"""Temporaries of the comparison, in multiples of the compared outputs, if not every element is finite; otherwise one or
-two."""
+    requested: bool
+    """True once the cancellation has been requested."""
 
 
 @dataclass(eq=False)
@@ -99,7 +81,7 @@ class MemoryBudget:
         self._queue: deque[Turn] = deque()
 
     @contextmanager
-    def hold(self, need_bytes: int, cancellation: Cancellation) -> Iterator[bool]:
+    def hold(self, need_bytes: int, cancellation: Cancellable) -> Iterator[bool]:
         """Hold that much memory; yields whether another evaluation may hold some meanwhile.
 
         A cancelled evaluation stops waiting at once and uses no memory.  Raises NoRoomError if other programs hold the
@@ -118,7 +100,7 @@ class MemoryBudget:
                     other.beside.discard(turn)
                 self._changed.notify_all()
 
-    def _take(self, turn: Turn, cancellation: Cancellation) -> int:
+    def _take(self, turn: Turn, cancellation: Cancellable) -> int:
         with self._changed:
             self._queue.append(turn)
             try:
@@ -165,50 +147,3 @@ class MemoryBudget:
         """Test whether a turn, with all that have overtaken an earlier one, leaves that one the memory it needs."""
         assert self.total_bytes is not None
         return other.need + turn.need + sum(each.need for each in other.beside) <= self.total_bytes
-
-
-def needs(spec: problem_spec.ProblemSpec, arena: problem_spec.Arena, round_bytes: int, check_bytes: int) -> int:
-    """Bytes of device memory that an evaluation takes, all its processes together.
-
-    `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
-    sizes, slots = arena.slots, arena.inputs.slots
-    expected = arena.expected.slot_bytes
-    held = 2 * slots * arena.outputs.slot_bytes  # outputs where the two models put them
-    arenas = arena.reference_bytes + arena.candidate_bytes
-    models = models_bytes(spec)
-    if sizes.streamed:
-        drawing = max(DRAWING * arena.inputs.slot_bytes, spec.peaks.draw_bytes)
-        calling = max(spec.peaks.call_bytes, held // 2)
-        # A process draws, calls and widens one after the other, from one pool.
-        reference = max(drawing, calling, spec.peaks.truth_bytes)
-        return arenas + models + expected + verifying(arena.outputs.slot_bytes) + reference + calling
-    per_call = spec.slot_bytes if sizes.together else spec.input_bytes + spec.output_bytes
-    in_block = slots // 2 if sizes.together else slots
-    copies = max(BLOCKS[0] * in_block * per_call, min(round_bytes, BLOCKS[1] * in_block * per_call))
-    compared = max(expected, min(check_bytes, slots * expected))
-    return arenas + models + copies + held + (CHECKING * compared + _calling(spec)) // 2
-
-
-def models_bytes(spec: problem_spec.ProblemSpec) -> int:
-    """Bytes of both sides' models and of the reference's twin, if it has one; parameters in arenas are not counted."""
-    return (MODELS + TWIN * (spec.truth != problem_spec.OWN_TRUTH)) * spec.parameter_bytes
-
-
-def verifying(output_bytes: int) -> int:
-    """Bytes that the referee takes to verify the outputs of one streamed call."""
-    return output_bytes + min(CHECKED * output_bytes, CHECKED_AT_MOST)
-
-
-def _calling(spec: problem_spec.ProblemSpec) -> int:
-    """Memory that both models compute with besides inputs and outputs that are kept: as observed for the reference,
-    else a guess.  Both take it for a moment, hardly ever together."""
-    peaks = spec.peaks
-    if peaks.call_bytes:
-        return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes)
-    return 2 * WORKING_SETS * (spec.input_bytes + spec.expected_bytes)
-
-
-def least(spec: problem_spec.ProblemSpec) -> int:
-    """Bytes below which the problem cannot be evaluated: one call of each side, and its expected outputs."""
-    sides = 2 * (spec.input_bytes + spec.output_bytes + spec.parameter_bytes)
-    return sides + max(spec.peaks.call_bytes, spec.expected_bytes)

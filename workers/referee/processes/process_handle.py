@@ -17,7 +17,7 @@ from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.mapped_memory import MappedMemory
-from workers.sandbox.confined_process import ConfinedProcess, TimedOut
+from workers.sandbox.confined_process import BrokenProtocolError, ConfinedProcess, Ended, TimedOut
 
 NO_SEED = bytes(32)
 
@@ -40,6 +40,8 @@ MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
 """Most mapped pieces of a process's memory; torch makes pieces of 2 MiB and 64 MB."""
 
+_REPLY_CODES = frozenset(map(int, ReplyCode))
+
 
 class FailedError(Exception):
     """The process answered that the command failed."""
@@ -49,6 +51,20 @@ class FailedError(Exception):
         self.outcome = outcome
         self.message, _, self.log = text.partition("\n")
         super().__init__(self.message)
+
+
+PROCESS_ERRORS = (FailedError, Ended, TimedOut, BrokenProtocolError)
+"""Errors that a confined process causes, by its answer or by giving none.  Any other is a fault of the referee."""
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Context in which a process's answer is decoded: every error of that is the answer's.  It encloses no other
+    code."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise BrokenProtocolError(f"malformed answer: {error}"[:500]) from error
 
 
 class ProcessHandle:
@@ -88,7 +104,7 @@ class ProcessHandle:
     ) -> tuple[int, int]:
         """Send a command and wait for its answer.  Returns busy nanoseconds and the number of text bytes.
 
-        Raises FailedError (the command failed), Ended, TimedOut, ValueError (malformed answer)."""
+        Raises FailedError (the command failed), Ended, TimedOut, BrokenProtocolError (malformed answer)."""
         with self.lock:
             self.post(command, session, a, b, c, seed, fd)
             self.process.thaw()
@@ -174,10 +190,11 @@ class ProcessHandle:
         """Values of an answer; see `ask`."""
         outcome, sequence, number, text = control_channel.REPLY.unpack(reply)
         if sequence != self._sequence:
-            raise ValueError(f"expected the answer to request {self._sequence}, got one to {sequence}")
+            raise BrokenProtocolError(f"expected the answer to request {self._sequence}, got one to {sequence}")
         if outcome != ReplyCode.DONE:
-            known = ReplyCode(outcome)  # ValueError for a number that is no outcome
-            raise FailedError(known, control_channel.get_text(self.mailbox, text))
+            if outcome not in _REPLY_CODES:
+                raise BrokenProtocolError(f"expected an outcome, got {outcome}")
+            raise FailedError(ReplyCode(outcome), control_channel.get_text(self.mailbox, text))
         return number, text
 
     def load_reference(
@@ -214,7 +231,7 @@ class ProcessHandle:
         """Map the piece of the process's device memory around `address`, unless it is mapped.
 
         The process reports base and size.  A false report shows other bytes of the same process, which then are its
-        answer.  Raises ValueError if nothing can be mapped."""
+        answer.  Raises BrokenProtocolError if nothing can be mapped."""
         if self.mapped(address, 1) is not None:
             return
         with self.lock:
@@ -223,13 +240,14 @@ class ProcessHandle:
             reply, fd = self.process.receive_with_fd(control_channel.REPLY.size, timeout_s)
             base, size = self.read(reply)
         if fd is None:
-            raise ValueError("expected a descriptor of device memory, got none")
+            raise BrokenProtocolError("expected a descriptor of device memory, got none")
         try:
             if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._mapped) >= MAX_SEGMENTS:
-                raise ValueError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
+                raise BrokenProtocolError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
             self._mapped.add(base, size, fd)
         except shared_memory.CudaDriverError as error:
-            raise ValueError(f"the shared descriptor is no device memory of {size:,} bytes: {error}") from error
+            message = f"the shared descriptor is no device memory of {size:,} bytes: {error}"
+            raise BrokenProtocolError(message) from error
         finally:
             os.close(fd)
 

@@ -4,6 +4,7 @@ verified."""
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import secrets
@@ -17,16 +18,16 @@ from workers.protocol import problem_spec, shared_memory
 from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import correctness
-from workers.referee.host import memory_budget
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError, decoding
 from workers.referee.processes.process_session import Session, synchronize
+from workers.referee.session import memory_needs
 from workers.referee.session.batches import Batch, Delivery, Part, Truth, columns, joined, shown
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
-from workers.referee.session.second_look import SecondLooks
+from workers.referee.session.second_look import Answer, SecondLooks
 from workers.referee.session.verification import Record
 from workers.referee.session.weak_method import weak_method
-from workers.sandbox.confined_process import Ended, TimedOut
+from workers.sandbox.confined_process import BrokenProtocolError
 
 SLOW_TRUTH_S = 0.1
 """Seconds for the expected outputs of one call from which on they dominate an evaluation.  A transposed convolution in
@@ -42,7 +43,7 @@ def reference_side() -> Iterator[None]:
     """Context that turns errors of the reference's process into ReferenceFailedError."""
     try:
         yield
-    except (FailedError, Ended, TimedOut, ValueError) as error:
+    except PROCESS_ERRORS as error:
         raise ReferenceFailedError(str(error) or "no answer in time") from error
 
 
@@ -266,7 +267,7 @@ class Draws:
             exact, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd)
         self.record.inexact_calls += 1 - exact
         self._make_room(
-            memory_budget.verifying(arena.outputs.slot_bytes) + self._truth_bytes
+            memory_needs.of_verifying(arena.outputs.slot_bytes) + self._truth_bytes
         )  # for comparing, and the next call
         expected = self._expected.memory.whole[: arena.expected.slot_bytes][None]
         return Truth(
@@ -274,7 +275,7 @@ class Draws:
             baseline=shown(reference.region(arena.baseline, 0, 1), arena.baseline),
         )
 
-    def ask_second_look(self, delivery: Delivery, ties_only: bool) -> tuple[torch.Tensor, str, float] | None:
+    def ask_second_look(self, delivery: Delivery, ties_only: bool) -> Answer | None:
         """Ask the reference's process about one wrong call; see second_look.Ask.  None if it cannot decide."""
         reference, arena = self.reference, self.arena
         with reference_side(), reference.handle.lock:
@@ -289,7 +290,11 @@ class Draws:
                 busy_ns, text = reference.ask_for_text(Command.SECOND_LOOK, REFERENCE_TIMEOUT_S, a=0, b=ties_only)
             except FailedError:
                 return None
-            return outputs.clone(), text, busy_ns / 1e9
+            with decoding():
+                leaves = [correctness.SecondLook.checked(fields) for fields in json.loads(text)]
+            if len(leaves) != len(arena.outputs.leaves):
+                raise BrokenProtocolError(f"expected findings on {len(arena.outputs.leaves)} outputs, got {len(leaves)}")
+            return Answer(outputs.clone(), leaves, busy_ns / 1e9)
 
     def make_room_to_call(self) -> None:
         """Have memory free for an untimed call of a streamed problem: what the other side, and the computation of

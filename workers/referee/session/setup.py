@@ -11,12 +11,13 @@ from app.domain.backend import BACKENDS
 from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode, Command
-from workers.referee.host import bandwidth, memory_budget
+from workers.referee.host import bandwidth
 from workers.referee.host.device import Device
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.resources import Host
+from workers.referee.session import memory_needs
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.failure_status import AttributeToProblem
@@ -75,7 +76,7 @@ def _apart(spec: problem_spec.ProblemSpec, device: Device, most: int) -> problem
     expected = int(device.arena_bytes * EXPECTED_SHARE) // spec.expected_bytes
     if inputs >= 2:
         arena = problem_spec.arena(spec, problem_spec.Slots(inputs, max(1, min(inputs - 1, expected))))
-        need = memory_budget.needs(spec, arena, device.round_bytes, CHECK_BYTES)
+        need = memory_needs.of_evaluation(spec, arena, device.round_bytes, CHECK_BYTES)
         if device.room_bytes is None or need <= LARGEST_SHARE * device.room_bytes:
             return arena
     return problem_spec.arena(spec, problem_spec.Slots(1, 0))
