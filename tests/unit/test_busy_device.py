@@ -45,32 +45,37 @@ class Busy:
         """It has no process."""
 
 
+EVERY_10_S = [10, 20, 30, 40, 50, 60, 70, 80]
+
+
 @pytest.mark.parametrize(
-    ("host_s", "device_s", "says", "ends_s", "looks_s"),
+    ("host_s", "device_s", "says", "answers", "looks_s"),
     [
-        (55.0, 1.0, True, None, [10, 20, 30, 40, 50]),  # compiles for long, then computes
-        (1.0, math.inf, True, 11.0, [10]),  # a kernel that does not end
-        (1.0, 8.0, True, None, []),
-        (1.0, math.inf, False, 90.0, [10, 20, 30, 40, 50, 60, 70, 80]),  # it does not say that it has launched all
-        (math.inf, 0.0, True, 90.0, [10, 20, 30, 40, 50, 60, 70, 80]),
+        (55.0, 1.0, True, True, EVERY_10_S[:5]),  # compiles for long, then computes
+        (9.5, 3.0, True, True, []),  # compiles until shortly before the first look, then computes
+        (1.0, 8.0, True, True, []),
+        (1.0, math.inf, True, False, [11, 21, 31, 41, 51, 61, 71, 81]),  # a kernel that does not end
+        (1.0, math.inf, False, False, EVERY_10_S),  # it does not say that it has launched all
+        (math.inf, 0.0, True, False, EVERY_10_S),
+        (85.0, math.inf, True, False, EVERY_10_S),  # says so shortly before its whole limit, which ends it
     ],
 )
-def test_a_first_call_has_long_to_compile_and_short_to_compute(
-    host_s: float, device_s: float, says: bool, ends_s: float | None, looks_s: list[float]
+def test_the_device_is_looked_at_10_s_after_everything_is_launched_and_until_then_every_10_s(
+    host_s: float, device_s: float, says: bool, answers: bool, looks_s: list[float]
 ) -> None:
     process = Busy(host_s, device_s, says=says)
     handle = ProcessHandle(process, torch.device("cpu"))  # type: ignore[arg-type]
     process.handle = handle
     handle.post(Command.RUN, 0, 0, 1, 0)
     looked_s: list[float] = []
-    if ends_s is None:
+    if answers:
         assert handle.take_first(90.0, 10.0, lambda: looked_s.append(process.now)) == (7, 0)
     else:
         with pytest.raises(TimedOut) as caught:
             handle.take_first(90.0, 10.0, lambda: looked_s.append(process.now))
-        assert process.now == pytest.approx(ends_s, abs=2 * process_module.LOOK_S)
-        assert str(caught.value) == (process_module.BUSY if ends_s < 90 else "")
-    assert looked_s == looks_s
+        assert process.now == 90.0
+        assert not str(caught.value)  # looks alone say that the device was busy
+    assert looked_s == pytest.approx(looks_s, abs=2 * process_module.LOOK_S)
     handle.close()
 
 
@@ -90,25 +95,23 @@ def test_what_a_look_finds_ends_the_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "others", "killed", "ends"),
+    ("answers", "ends"),
     [
-        ([True], 0, False, None),  # the device comes to rest: the call compiles
-        ([True], 2, False, None),
-        ([False], 0, True, "timeout"),
-        ([False, True], 2, True, "timeout"),  # it comes to rest once the candidate is killed
-        ([False, False], 2, True, "disturbed"),  # the work was another's
+        ([True], None),  # the device comes to rest: the call compiles
+        ([False, False, False, True], None),  # so it does once the work that other calls had queued is done
+        ([False] * 5 + [True], "timeout"),  # it comes to rest with the end of the candidate
+        ([False] * 6, "disturbed"),  # the work was another's
     ],
 )
 def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_its_work(
-    answers: list[bool], others: int, killed: bool, ends: str | None
+    answers: list[bool], ends: str | None
 ) -> None:
     runner: Any = CallRunner.__new__(CallRunner)
-    runner.device_lock = Lock()
-    runner.device_lock.apart_besides = lambda process: others
-    kills: list[bool] = []
-    runner.candidate = SimpleNamespace(process=SimpleNamespace(start_kill=lambda: kills.append(True)))
+    lock = runner.device_lock = Lock()
+    kills: list[float] = []
+    runner.candidate = SimpleNamespace(process=SimpleNamespace(kill=lambda wait_s: kills.append(wait_s)))
     left = list(answers)
-    runner._probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: left.pop(0))
+    runner._probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: lock.is_held and left.pop(0))
     if ends is None:
         runner._end_if_device_is_busy()
     else:
@@ -116,7 +119,9 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
             runner._end_if_device_is_busy()
         assert isinstance(caught.value, TimedOut) == (ends == "timeout")
         assert str(caught.value) == (process_module.BUSY if ends == "timeout" else disturbed().error.message)
-    assert (bool(kills), left) == (killed, [])
+    assert (kills, left) == ([call_runner.ENDING_S] if ends else [], [])
+    assert lock.pauses == min(answers.index(True) if True in answers else 5, 5)  # those that seem to compile as well
+    assert not lock.is_held
 
 
 class Lock:
@@ -124,7 +129,7 @@ class Lock:
 
     def __init__(self) -> None:
         self.has_paused = True
-        self.held = 0
+        self.held = self.pauses = 0
         self.waited_s: list[float] = []
         self.is_held = False
 
@@ -136,6 +141,11 @@ class Lock:
             yield
         finally:
             self.is_held = False
+
+    def pause_all(self, *used: object) -> bool:
+        assert self.is_held
+        self.pauses += 1
+        return True
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
         assert not self.is_held

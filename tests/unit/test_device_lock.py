@@ -279,16 +279,33 @@ def test_a_thread_whose_process_runs_apart_may_have_the_device_and_pauses_it(tmp
     lock, over, going = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event()
     own, other = Process(), Process()
     with lock.apart(own):
-        assert lock.apart_besides(own) == 0
         thread = _beside(lock, other, going, over)
         assert going.wait(10)
-        assert lock.apart_besides(own) == 1
         with lock.exclusive():
             assert (own.said, other.said) == (["pause"], ["pause"])
         assert (own.said, other.said) == (["pause", "resume"], ["pause", "resume"])
         over.set()
         thread.join(timeout=10)
-        assert lock.apart_besides(own) == 0
+
+
+@pytest.mark.usefixtures("nothing_compiles")
+def test_work_that_begins_later_is_not_waited_for(tmp_path: Path) -> None:
+    lock, first_over, later_over = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event()
+    threads = [_beside(lock, Process(), going := threading.Event(), first_over)]
+    assert going.wait(10)
+    lock.wait_for_those_apart(0.01)  # it goes on
+    waiter = threading.Thread(target=lock.wait_for_those_apart, args=(60.0,))
+    waiter.start()
+    time.sleep(0.05)
+    threads.append(_beside(lock, Process(), going := threading.Event(), later_over))
+    assert going.wait(10)
+    assert waiter.is_alive()
+    first_over.set()
+    waiter.join(timeout=10)
+    assert not waiter.is_alive()
+    later_over.set()
+    for thread in threads:
+        thread.join(timeout=10)
 
 
 @pytest.mark.usefixtures("nothing_compiles")

@@ -189,11 +189,6 @@ class DeviceLock:
         """True while a timer has paused a process, whose queued work the device may still have to do."""
         return bool(self._paused)
 
-    def apart_besides(self, process: Pausable) -> int:
-        """Number of other processes that run apart."""
-        with self._changed:
-            return len({id(each.process) for each in self._apart if each.process not in (None, process)})
-
     @contextmanager
     def exclusive(self, *used: Pausable) -> Iterator[None]:
         """Hold the lock for timing, alone.  Processes that run apart are paused, except those `used`."""
@@ -250,9 +245,11 @@ class DeviceLock:
                 self._come_back(gone)
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
-        """Wait until no first call of this referee's threads is running, without holding a lock."""
+        """Wait, without holding a lock, until everything that runs apart now has ended.  Work that begins later is
+        paused in time, and among eight evaluations there is nearly always some."""
         with self.waits.waiting(), self._changed:
-            self._changed.wait_for(lambda: not self._apart, timeout_s)
+            there = tuple(self._apart)
+            self._changed.wait_for(lambda: not any(each in there for each in self._apart), timeout_s)
 
     def _lock(self, kind: int) -> None:
         """Lock against other processes; this process's threads wait meanwhile, as they would have to anyway."""

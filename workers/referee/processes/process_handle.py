@@ -28,7 +28,7 @@ waiting."""
 LOOK_S = 0.25
 """Seconds between looks at whether a first call has launched everything."""
 
-BUSY = "its first call kept the device busy for longer than 10 s and the time of 100 calls of the reference"
+BUSY = "its first call kept the device busy for 10 s while all other work was paused"
 """Message about a first call that is ended because the device's part of it takes too long."""
 
 Slow = Callable[[ConfinedProcess | None], None]
@@ -168,14 +168,15 @@ class ProcessHandle:
         return self.read(self.process.receive(control_channel.REPLY.size, timeout_s))
 
     def take_first(self, timeout_s: float, computing_s: float, look: Callable[[], None]) -> tuple[int, int]:
-        """The answer to a posted RUN that may compile, as `take`.  Once the process says that only the device's part is
-        left, it has `computing_s` seconds.  It may withhold that, or wait for the device to load a second kernel; so
-        `look` is called every `computing_s` seconds, and its exceptions end the wait."""
+        """The answer to a posted RUN that may compile, as `take`.  `look` is called `computing_s` seconds after the
+        process has said that only the device's part is left; until then every `computing_s` seconds, because the
+        process may withhold that, or wait for the device to load a second kernel.  An exception of `look` ends the
+        wait."""
         spent_s, looks_s = 0.0, computing_s
         is_queued = False
         while spent_s < timeout_s:
-            if not is_queued and self.mailbox[control_channel.QUEUED_AT]:  # testimony that can only shorten the time
-                is_queued, timeout_s = True, min(timeout_s, spent_s + computing_s)
+            if not is_queued and self.mailbox[control_channel.QUEUED_AT]:  # testimony, which defers one look
+                is_queued, looks_s = True, spent_s + computing_s
             part_s = min(LOOK_S, timeout_s - spent_s)
             try:
                 return self.take(part_s)
@@ -184,7 +185,7 @@ class ProcessHandle:
             if looks_s <= spent_s < timeout_s:
                 looks_s += computing_s
                 look()
-        raise TimedOut(BUSY if is_queued else "")
+        raise TimedOut
 
     def read(self, reply: bytes) -> tuple[int, int]:
         """Values of an answer; see `ask`."""

@@ -48,6 +48,12 @@ COMPUTING_CALLS = 100
 """Time of the reference's call, as a multiple, that the device may take for the candidate's first call; at least
 LATER_S.  A kernel that does not end keeps the device from all others, and no signal stops it."""
 
+BUSY_PROBES = 5
+"""Waits of QUEUED_S for the device to come to rest before a first call is ended."""
+
+ENDING_S = 10.0
+"""Longest wait in seconds for the end of a killed process, with which its work on the device ends."""
+
 APART_S, ASIDE = 40.0, 3
 """Seconds for which a timer that finds the device busy waits for what runs apart, and how often it does that."""
 
@@ -284,15 +290,18 @@ class CallRunner(Draws):
             self._verify_patiently(self.delivery(batch, 0, 1, times, []))
 
     def _end_if_device_is_busy(self) -> None:
-        """Raise TimedOut if the device goes on working for 2 s while everything that runs apart is paused, and it is
-        the candidate's work: no other call runs apart, or the device comes to rest once the candidate is killed.
-        Otherwise raises Fault (disturbed), and the evaluation is repeated alone."""
+        """End the candidate if the device goes on working for 10 s while everything that runs apart is paused.  Work
+        that other calls have queued ends within that time, with the device to itself.
+
+        Raises TimedOut if the device comes to rest with the end of the candidate's process.  Otherwise the work is
+        another's: raises Fault (disturbed), and the evaluation is repeated alone."""
         with self.device_lock.exclusive():
-            if self._probe.is_idle(TURN_US, QUEUED_S):
-                return
-            others = self.device_lock.apart_besides(self.candidate.process)
-            self.candidate.process.start_kill()
-            is_candidates = not others or self._probe.is_idle(TURN_US, QUEUED_S)
+            for _ in range(BUSY_PROBES):
+                if self._probe.is_idle(TURN_US, QUEUED_S):
+                    return
+                self.device_lock.pause_all()  # also calls that seem to compile
+            self.candidate.process.kill(wait_s=ENDING_S)
+            is_candidates = self._probe.is_idle(TURN_US, QUEUED_S)
         raise TimedOut(BUSY) if is_candidates else disturbed()
 
     def run_apart(self, batch: Batch, timeout_s: float, limits: FirstCall | None = None) -> Times:
