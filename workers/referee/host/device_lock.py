@@ -121,22 +121,6 @@ class DeviceLock:
                 else:
                     self._leave()
 
-    def _go(self, process: Pausable | None, after_s: float) -> Apart:
-        paused_s = 0.0 if process is None else process.paused_s
-        gone = Apart(process=process, paused_from=time.monotonic() + after_s, paused_s=paused_s)
-        self._apart.append(gone)
-        return gone
-
-    def _come_back(self, gone: Apart) -> None:
-        """End running apart.  A paused process is continued before its thread goes on; the pauses count as waits."""
-        process = gone.process
-        with self.waits.waiting():
-            self._changed.wait_for(lambda: all(each is not process for each in self._paused))
-        if process is not None:
-            self.waits.add(process.paused_s - gone.paused_s)
-        self._apart.remove(gone)
-        self._changed.notify_all()
-
     @property
     def obstructed(self) -> bool:
         """True while this thread checks and a timer of another thread waits."""
@@ -149,6 +133,17 @@ class DeviceLock:
             if self.obstructed:
                 self._leave()
                 self._enter()
+
+    @contextmanager
+    def apart(self, process: Pausable) -> Iterator[None]:
+        """Mark a candidate's first call, for which no timer waits: it may compile for a minute, and compute."""
+        with self._changed:
+            gone = self._go(process, COMPILING_S)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._come_back(gone)
 
     @contextmanager
     def apart_meanwhile(self, process: Pausable) -> Iterator[None]:
@@ -169,25 +164,12 @@ class DeviceLock:
                     self._changed.wait_for(lambda: not self._timing)
                 self._begin_checking()
 
-    def _enter(self) -> None:
-        self._changed.wait_for(lambda: not self._timing and not self._waiting_timers)
-        self._begin_checking()
-
-    def _begin_checking(self) -> None:
-        if not self._checking:
-            self._lock(fcntl.LOCK_SH)
-        self._checking.add(threading.get_ident())
-
-    def _leave(self) -> None:
-        self._checking.remove(threading.get_ident())
-        if not self._checking:
-            self._locks.close()
-            self._changed.notify_all()
-
-    @property
-    def has_paused(self) -> bool:
-        """True while a timer has paused a process, whose queued work the device may still have to do."""
-        return bool(self._paused)
+    def wait_for_those_apart(self, timeout_s: float) -> None:
+        """Wait, without holding a lock, until everything that runs apart now has ended.  Work that begins later is
+        paused in time, and among eight evaluations there is nearly always some."""
+        with self.waits.waiting(), self._changed:
+            there = tuple(self._apart)
+            self._changed.wait_for(lambda: not any(each in there for each in self._apart), timeout_s)
 
     @contextmanager
     def exclusive(self, *used: Pausable) -> Iterator[None]:
@@ -225,6 +207,42 @@ class DeviceLock:
             each.pause()
         return bool(more)
 
+    @property
+    def has_paused(self) -> bool:
+        """True while a timer has paused a process, whose queued work the device may still have to do."""
+        return bool(self._paused)
+
+    def _enter(self) -> None:
+        self._changed.wait_for(lambda: not self._timing and not self._waiting_timers)
+        self._begin_checking()
+
+    def _begin_checking(self) -> None:
+        if not self._checking:
+            self._lock(fcntl.LOCK_SH)
+        self._checking.add(threading.get_ident())
+
+    def _leave(self) -> None:
+        self._checking.remove(threading.get_ident())
+        if not self._checking:
+            self._locks.close()
+            self._changed.notify_all()
+
+    def _go(self, process: Pausable | None, after_s: float) -> Apart:
+        paused_s = 0.0 if process is None else process.paused_s
+        gone = Apart(process=process, paused_from=time.monotonic() + after_s, paused_s=paused_s)
+        self._apart.append(gone)
+        return gone
+
+    def _come_back(self, gone: Apart) -> None:
+        """End running apart.  A paused process is continued before its thread goes on; the pauses count as waits."""
+        process = gone.process
+        with self.waits.waiting():
+            self._changed.wait_for(lambda: all(each is not process for each in self._paused))
+        if process is not None:
+            self.waits.add(process.paused_s - gone.paused_s)
+        self._apart.remove(gone)
+        self._changed.notify_all()
+
     def _to_pause(self, used: tuple[Pausable, ...]) -> list[Pausable]:
         return [each for each in self._running_apart(time.monotonic()) if all(each is not one for one in used)]
 
@@ -232,24 +250,6 @@ class DeviceLock:
         """Processes that timers may pause at that time, each once."""
         due = (each.process for each in self._apart if each.paused_from <= now)
         return list({id(process): process for process in due if process is not None}.values())
-
-    @contextmanager
-    def apart(self, process: Pausable) -> Iterator[None]:
-        """Mark a candidate's first call, for which no timer waits: it may compile for a minute, and compute."""
-        with self._changed:
-            gone = self._go(process, COMPILING_S)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._come_back(gone)
-
-    def wait_for_those_apart(self, timeout_s: float) -> None:
-        """Wait, without holding a lock, until everything that runs apart now has ended.  Work that begins later is
-        paused in time, and among eight evaluations there is nearly always some."""
-        with self.waits.waiting(), self._changed:
-            there = tuple(self._apart)
-            self._changed.wait_for(lambda: not any(each in there for each in self._apart), timeout_s)
 
     def _lock(self, kind: int) -> None:
         """Lock against other processes; this process's threads wait meanwhile, as they would have to anyway."""
