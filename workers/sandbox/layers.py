@@ -11,7 +11,6 @@ and Landlock do."""
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import resource
 import shutil
@@ -21,7 +20,7 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from workers.sandbox import landlock, seccomp, syscalls
+from workers.sandbox import landlock, private_root, seccomp, syscalls
 
 FIRST_UID = 210_000
 """First uid of candidates, one for each process in flight; no account has a uid this high."""
@@ -36,9 +35,6 @@ and Triton leave some hundreds of files."""
 MAX_PROCESSES = 128
 """Processes and threads of one candidate.  CUDA and a compiler need some twenty."""
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
-_DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*")
-"""Visible devices of /dev, by pattern."""
 _PROC = tuple(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "devices", "filesystems", "driver/nvidia"))
 """Visible files of the host's /proc, without a private one: CUDA reads its driver's parameters, libraries count
 processors."""
@@ -94,7 +90,7 @@ def confine_zygote(layers: Layers) -> None:
     layers.attempt("ipc namespace", syscalls.unshare, syscalls.CLONE_NEWIPC)
     layers.attempt("uts namespace", syscalls.unshare, syscalls.CLONE_NEWUTS)
     if layers.attempt("mount namespace", syscalls.unshare, syscalls.CLONE_NEWNS):
-        layers.attempt("private root", _enter_private_root)
+        layers.attempt("private root", private_root.enter)
     if os.geteuid() == 0 and "private root" not in layers.active and not _readable_by_others(Path(sys.prefix)):
         raise WeakSandboxError(
             f"{sys.prefix} cannot be read by other users and this host allows no mount namespace: "
@@ -108,69 +104,6 @@ def _enter_user_namespace() -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
-
-
-def _enter_private_root() -> None:
-    """Enter a root of read-only binds of the system's libraries and of this Python, and empty folders."""
-    syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
-    # Built on top of /sys, which exists everywhere and from which nothing is shown.  A Python below a 0700 home is
-    # reachable for any uid afterwards, because this process owns the folders above it in the new root.
-    root = Path("/sys")
-    syscalls.mount("assay-root", root, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=0755,size=16m")
-    for source in [*_SYSTEM, *_program_folders()]:
-        _show(Path(source), root)
-    for name in ("proc", "dev", "dev/shm", "tmp"):
-        (root / name).mkdir(mode=0o755, exist_ok=True)
-    for node in _device_nodes():
-        (root / "dev" / node.name).touch()
-        syscalls.bind(node, root / "dev" / node.name, read_only=False)
-    for name in ("cpuinfo", "meminfo"):
-        (root / "proc" / name).touch()
-        syscalls.bind(f"/proc/{name}", root / "proc" / name, read_only=False)
-    syscalls.pivot_root(root)
-    # Where the uid stays that of its owner, a candidate could leave something here for the next.
-    syscalls.mount(
-        "none",
-        "/",
-        None,
-        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV,
-    )
-
-
-def _device_nodes() -> list[Path]:
-    found = (node for pattern in _DEVICES for node in Path("/dev").glob(pattern))
-    return [node for node in found if node.is_char_device()]
-
-
-@functools.cache
-def _program_folders() -> list[str]:
-    """Folders that this interpreter imports from (prefixes, and site-packages outside of them), and those of CUDA's
-    compiler and libraries as this process's environment names them."""
-    folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    folders |= {entry for entry in sys.path if "site-packages" in entry or "dist-packages" in entry}
-    folders |= {os.environ.get("CUDA_HOME", ""), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)} - {""}
-    real = sorted({str(Path(folder).resolve()) for folder in folders if Path(folder).is_dir()} - {"/"})
-    kept: list[str] = []
-    for folder in real:
-        if not any(Path(folder).is_relative_to(parent) for parent in [*kept, "/usr", "/lib"]):
-            kept.append(folder)
-    return kept
-
-
-def _show(source: Path, root: Path) -> None:
-    """Make `source` visible below `root` at its own path, read-only; links stay links."""
-    if not source.exists():
-        return
-    target = root / source.relative_to("/")
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if source.is_symlink():
-        target.symlink_to(source.readlink())
-        return
-    if source.is_dir():
-        target.mkdir(mode=0o755, exist_ok=True)
-    else:
-        target.touch()
-    syscalls.bind(source, target)
 
 
 def _readable_by_others(folder: Path) -> bool:
@@ -227,7 +160,7 @@ def _mount_scratch(layers: Layers) -> None:
     """Mount /tmp, /dev/shm and, in a process namespace, /proc of its own."""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     options = f"mode=0700,size={SCRATCH_BYTES},nr_inodes={SCRATCH_INODES}"
-    below = [folder for folder in _program_folders() if Path(folder).is_relative_to("/tmp")]
+    below = [folder for folder in private_root.program_folders() if Path(folder).is_relative_to("/tmp")]
     for folder in below:  # a checkout in /tmp: its folders are stacked on /dev/shm and moved back afterwards
         syscalls.bind(folder, "/dev/shm")
     syscalls.mount("assay-tmp", "/tmp", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
@@ -286,12 +219,12 @@ def _restrict_files(layers: Layers, scratch: Path) -> None:
 
 def _visible(layers: Layers) -> list[tuple[Path, int]]:
     """Readable paths and devices.  A private root contains only these; without one they are listed for Landlock."""
-    devices = [(node, landlock.DEVICE) for node in _device_nodes()]
+    devices = [(node, landlock.DEVICE) for node in private_root.device_nodes()]
     if "private root" in layers.active:
         own_proc = landlock.WRITE if "own /proc" in layers.active else landlock.READ
         private = [(Path("/dev/shm"), landlock.EVERYTHING), (Path("/proc"), own_proc)]
         return [(Path("/"), landlock.READ), *private, *devices]
-    shown = [*_SYSTEM, *_program_folders(), *_PROC, "/proc/self"]
+    shown = [*private_root.SYSTEM, *private_root.program_folders(), *_PROC, "/proc/self"]
     return [*((Path(path), landlock.READ) for path in shown), *devices]
 
 
