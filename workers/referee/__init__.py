@@ -13,7 +13,8 @@ The process
 From a job to an evaluation
     measure.py                     entry point for both kinds of problem
     admission.py                   conditions before a candidate runs: source, backend, memory
-    evaluate.py                    all stages in order
+    evaluate.py                    attempts, and the stages before a candidate is loaded
+    candidate_stages.py            the stages with the candidate, in order: benchmark, profile, ablation, weights
     evaluate_cases.py              the stages for each case of a problem by cases, merged
     progress.py                    measurements while a job is evaluated
     session/setup.py               loads both sides; parameters and arenas
