@@ -17,13 +17,32 @@ from workers.referee.host.memory_budget import UNLIMITED
 
 _SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
 
-
 _ON_GPU = {
     "EVALUATION_DEVICE": "cuda:0",
     # With 2 in place of the default of 8 the driver makes a context in 71 ms in place of 178 (H200, six at once) and
     # tears it down in half the time.  Two streams of a process still overlap.
     "CUDA_DEVICE_MAX_CONNECTIONS": "2",
 }
+
+TOGETHER_BYTES = 16 << 20
+"""Small problems have input sets made from recordings, a hundred at a time (workers/shims/graph_replay.py); for larger
+ones memory decides how many calls a block has."""
+
+MEMORY_SHARE = 0.53
+"""Share of a GPU's memory for the arenas of all its referees; contexts and candidates need the rest."""
+
+ROUND_ARENAS = 2
+ARENAS = 2 + ROUND_ARENAS
+"""Arenas that a referee holds at a time: the reference's, the candidate's and the copies of a round."""
+
+ROOM_SHARE = 0.85
+"""Share of a GPU's memory that evaluations in flight may reserve (memory_budget.py)."""
+
+CONTEXTS_SHARE = 0.2
+"""Share of a GPU's memory for the contexts of warm processes."""
+
+CONTEXT_BYTES = 600 << 20
+"""Memory that a process takes on a GPU before it has computed anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,51 +112,36 @@ class Device:
         return bandwidth.gpu_bandwidth(self.torch_device) if gpu else bandwidth.cpu_bandwidth()
 
 
-TOGETHER_BYTES = 16 << 20
-"""Small problems have input sets made from recordings, a hundred at a time (workers/shims/graph_replay.py); for larger
-ones memory decides how many calls a block has."""
-
-MEMORY_SHARE = 0.53
-"""Share of a GPU's memory for the arenas of all its referees; contexts and candidates need the rest."""
-
-ROUND_ARENAS = 2
-ARENAS = 2 + ROUND_ARENAS
-"""Arenas that a referee holds at a time: the reference's, the candidate's and the copies of a round."""
-
-ROOM_SHARE = 0.85
-"""Share of a GPU's memory that evaluations in flight may reserve (memory_budget.py)."""
-
-CONTEXTS_SHARE = 0.2
-"""Share of a GPU's memory for the contexts of warm processes."""
-
-CONTEXT_BYTES = 600 << 20
-"""Memory that a process takes on a GPU before it has computed anything."""
-
-
 def open_device(device_class: str, index: int, slots: int, kept_bytes: int = 0) -> Device:
     """The CPU, or the GPU of that index, with `slots` evaluations in flight.  `kept_bytes`: memory of a GPU that other
     programs keep.  Raises ValueError if there is no such device."""
-    if device_class == "cpu":
-        return Device(
-            device_class="cpu",
-            torch_device=torch.device("cpu"),
-            environment={**_SINGLE, "TRITON_INTERPRET": "1", "EVALUATION_DEVICE": "cpu"},
-            binds_to_core=True,
-            limits_memory=True,
-            together_bytes=TOGETHER_BYTES,
-            arena_bytes=128 << 20,
-            round_bytes=128 << 20,
-            max_slots=64,
-            block_us=(3000.0, 3000.0),
-            precompiles=True,
-            references_kept=4,
-            spares=1,
-            room_bytes=None,
-        )
+    return _cpu() if device_class == "cpu" else _gpu(device_class, index, slots, kept_bytes)
+
+
+def _cpu() -> Device:
+    return Device(
+        device_class="cpu",
+        torch_device=torch.device("cpu"),
+        environment={**_SINGLE, "TRITON_INTERPRET": "1", "EVALUATION_DEVICE": "cpu"},
+        binds_to_core=True,
+        limits_memory=True,
+        together_bytes=TOGETHER_BYTES,
+        arena_bytes=128 << 20,
+        round_bytes=128 << 20,
+        max_slots=64,
+        room_bytes=None,
+        block_us=(3000.0, 3000.0),
+        precompiles=True,
+        references_kept=4,
+        spares=1,
+    )
+
+
+def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
     if not torch.cuda.is_available():
         raise ValueError(f"device class {device_class!r}: expected a GPU, and torch {torch.__version__} sees none")
-    memory = (torch.cuda.get_device_properties(0).total_memory - kept_bytes) / slots
-    arena_bytes = int(memory * MEMORY_SHARE / ARENAS)
+    slot_bytes = (torch.cuda.get_device_properties(0).total_memory - kept_bytes) / slots
+    arena_bytes = int(slot_bytes * MEMORY_SHARE / ARENAS)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", str(index))
     return Device(
         device_class=device_class,
@@ -151,22 +155,22 @@ def open_device(device_class: str, index: int, slots: int, kept_bytes: int = 0) 
         },
         binds_to_core=False,
         limits_memory=False,
-        max_slots=128,
-        block_us=(2000.0, 8000.0),
         together_bytes=TOGETHER_BYTES,
         arena_bytes=arena_bytes,
         round_bytes=ROUND_ARENAS * arena_bytes,
+        max_slots=128,
+        room_bytes=int(slot_bytes * slots * ROOM_SHARE),
+        block_us=(2000.0, 8000.0),
         precompiles=False,
         references_kept=16,
-        spares=_spares(slots, memory * slots),
-        room_bytes=int(memory * slots * ROOM_SHARE),
+        spares=_spares(slots, slot_bytes * slots),
     )
 
 
-def _spares(slots: int, memory: float) -> int:
+def _spares(slots: int, memory_bytes: float) -> int:
     """Number of warm processes: one for each evaluation in flight and some in preparation, as cores and memory
     allow."""
-    room = int(memory * CONTEXTS_SHARE / CONTEXT_BYTES) - slots
+    room = int(memory_bytes * CONTEXTS_SHARE / CONTEXT_BYTES) - slots
     return max(1, min(slots + 4, len(os.sched_getaffinity(0)), room))
 
 
