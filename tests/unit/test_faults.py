@@ -1,5 +1,6 @@
 """Attribution of faults to candidate, problem or referee."""
 
+import json
 import uuid
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,9 +9,24 @@ from typing import Any
 import pytest
 import torch
 
+from app.domain.evaluation import Status
 from app.domain.job import Job
+from workers.protocol.control_channel import ReplyCode
+from workers.referee.comparison.correctness import SecondLook
 from workers.referee.host.device import open_device
-from workers.referee.session.failure_status import lacks_interpreter_support, may_be_interpreter_fault, names_a_gpu
+from workers.referee.processes.process_handle import FailedError, decoding
+from workers.referee.session.draws import ReferenceFailedError, reference_side
+from workers.referee.session.failure_status import (
+    AttributeToCandidate,
+    AttributeToProblem,
+    Fault,
+    attribute_to_profiling,
+    lacks_interpreter_support,
+    may_be_interpreter_fault,
+    names_a_gpu,
+)
+from workers.sandbox.confined_process import BrokenProtocolError, Ended, TimedOut
+from workers.shims.builder import KILLED
 
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"tl.bfloat16", backend="triton")
 SINGLE: Any = SimpleNamespace(has_dtype=lambda name: False)
@@ -101,3 +117,71 @@ def test_a_candidates_own_check_for_a_gpu_is_no_fault_where_there_is_none(check:
 def test_only_the_line_that_raised_is_a_check_for_a_gpu() -> None:
     log = TRACEBACK.format(check="n % 8 == 0", message="").replace("return add(x, y)", "return add(x, y) if x.is_cuda")
     assert not names_a_gpu(open_device("cpu", 0, 1), "AssertionError: ", log)
+
+
+SESSION: Any = SimpleNamespace(handle=None)
+REFERENCES: Any = SimpleNamespace(discard=lambda handle: None, end_stuck=lambda handle: None)
+
+
+@pytest.mark.parametrize("error", [ValueError("a slip"), KeyError("a slip"), TypeError(), IndexError(), RuntimeError()])
+def test_an_error_in_the_referees_own_code_is_attributed_to_neither_side(error: Exception) -> None:
+    with pytest.raises(type(error)), AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1)):
+        raise error
+    with pytest.raises(type(error)), AttributeToProblem(REFERENCES, SESSION):
+        raise error
+    with pytest.raises(type(error)), reference_side():
+        raise error
+
+
+def test_a_broken_protocol_is_attributed_to_the_side_that_broke_it() -> None:
+    with pytest.raises(Fault) as caught, AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1)):
+        raise BrokenProtocolError("3 bytes")
+    assert (caught.value.status, caught.value.error.kind) == (Status.CRASHED, "malformed_answer")
+    with pytest.raises(Fault) as caught, AttributeToProblem(REFERENCES, SESSION):
+        raise BrokenProtocolError("3 bytes")
+    assert (caught.value.status, caught.value.error.kind) == (Status.INVALID, "reference_failed")
+    with pytest.raises(ReferenceFailedError), reference_side():
+        raise BrokenProtocolError("3 bytes")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3", '{"l2": "x", "largest": 0}', '{"l2": -1, "largest": 0}', "[" * 10**5])
+def test_whatever_a_malformed_answer_raises_is_the_answers_fault(text: str) -> None:
+    with pytest.raises(BrokenProtocolError), decoding():
+        SecondLook.checked(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (FailedError(ReplyCode.CALL_FAILED, "RuntimeError: no tracer\nlog"), "profile_failed"),
+        (Ended(status=11), "profile_failed"),
+        (TimedOut(), "profile_failed"),
+        (FailedError(ReplyCode.OUT_OF_MEMORY, "no memory\n"), "out_of_memory"),
+        (Ended(status=9, out_of_memory=True), "out_of_memory"),
+        (BrokenProtocolError("3 bytes"), "malformed_answer"),
+    ],
+)
+def test_a_failure_while_calls_are_profiled_is_not_scored(error: Exception, kind: str) -> None:
+    candidate = AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1))
+    with pytest.raises(Fault) as caught, candidate, attribute_to_profiling():
+        raise error
+    assert caught.value.error.kind == kind
+    assert (caught.value.status is Status.INVALID) is (kind == "profile_failed")
+
+
+def test_an_end_by_a_signal_without_a_name_has_a_message() -> None:
+    assert str(Ended(status=40)) == "the process was killed by signal 40"
+    assert str(Ended(status=11)) == "the process was killed by signal 11 (SIGSEGV)"
+
+
+@pytest.mark.parametrize(
+    ("message", "is_ours"),
+    [
+        ("`ptxas` failed with error code -9\n`ptxas` stderr:\n", True),
+        ("OSError: [Errno 28] No space left on device", True),
+        ("`ptxas` failed with error code 1\nptxas error : Illegal operand", False),
+        ("`ptxas` raised SIGSEGV", False),
+    ],
+)
+def test_a_compiler_that_was_killed_is_no_fault_of_the_kernel(message: str, is_ours: bool) -> None:
+    assert bool(KILLED.search(message)) is is_ours

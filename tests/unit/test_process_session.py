@@ -14,6 +14,7 @@ from workers.referee.processes import snapshot
 from workers.referee.processes.mapped_memory import Extent, MappedMemory
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import SHORTEST_RUN, Session
+from workers.sandbox.confined_process import BrokenProtocolError
 
 LOW, HIGH = 0x7F0000000000, (1 << 64) - 1
 
@@ -90,7 +91,7 @@ def test_outputs_are_what_lies_at_their_addresses(
     try:
         before = expected(session, calls, addresses)
     except ValueError:
-        with pytest.raises(ValueError, match="where nothing was shared"):
+        with pytest.raises(BrokenProtocolError, match="where nothing was shared"):
             session.delivered(0, calls, addresses)
         return
     snapshot = session.delivered(0, calls, addresses)
@@ -122,7 +123,7 @@ def test_a_run_ends_where_its_window_does() -> None:
     snapshot = session.delivered(0, 12, addresses)
     assert [len(source) for _, source in snapshot.runs] == [6, 5]
     assert len(snapshot.rest) == 2, "the one that lies across"
-    with pytest.raises(ValueError, match="where nothing was shared"):
+    with pytest.raises(BrokenProtocolError, match="where nothing was shared"):
         session.delivered(0, 12, [address + 9 for address in addresses])
 
 

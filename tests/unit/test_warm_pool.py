@@ -22,7 +22,7 @@ from workers.referee.processes.warm_pool import WarmPool
 from workers.referee.resources import Host
 from workers.referee.session import setup
 from workers.referee.session.context import EvaluationContext
-from workers.sandbox.confined_process import TimedOut, ZygoteError
+from workers.sandbox.confined_process import BrokenProtocolError, TimedOut, ZygoteError
 
 LIMIT_S = 5.0
 
@@ -158,7 +158,7 @@ def test_a_few_contexts_are_made_at_a_time(ward: Ward, opened: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [FailedError(ReplyCode.OUT_OF_MEMORY, "no memory"), TimedOut(), ValueError("what?")]
+    "failure", [FailedError(ReplyCode.OUT_OF_MEMORY, "no memory"), TimedOut(), BrokenProtocolError("what?")]
 )
 def test_one_that_fails_is_ended_and_another_is_tried(ward: Ward, opened: Open, failure: Exception) -> None:
     ward.fails = [failure] * (nurseries.ATTEMPTS - 1)

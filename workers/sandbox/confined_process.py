@@ -21,6 +21,10 @@ STDOUT_KEPT = 16 << 10
 ENDING_S = 0.1
 """Seconds that a warden has to report the end of a process that runs although it is stopped: it may be dying."""
 
+STARTING_S, STOPPING_S = 1.0, 10.0
+"""Seconds for `freeze` while a process goes on starting others, and while the kernel takes time to stop its threads:
+on a host that swaps, or in a driver's call, that is no doing of the process."""
+
 Timed = tuple[int, bytes]
 """Nanoseconds, and the answer."""
 
@@ -250,25 +254,27 @@ class ConfinedProcess:
         """Stop every thread of the process and of its descendants, and wait until they have stopped.
 
         Returns whether it has started processes since the last freeze, which the stopwatch could not stop.  Raises
-        TimedOut if it keeps starting more."""
+        TimedOut if it keeps starting more, or if one of them does not stop in `STOPPING_S`."""
         if self._all_stopped or self._ended:
             return False
         known = set(self._frozen)
-        deadline = time.monotonic() + 1.0
+        began = time.monotonic()
         own = self._looked_at()
         self._frozen = self._frozen or [own.pid]
+        grows = False
         while True:
             for pid in self._frozen:
                 _signal(pid, signal.SIGSTOP)
             if self._stands(own):
                 there = proc.tree(own)
+                grows = there != self._frozen
                 # A process that still ran may have woken another that had been looked at before it.
                 self._all_stopped = there == self._frozen and (len(there) == 1 or self._stands(own))
                 if self._all_stopped:
                     return bool(known) and not known.issuperset(there)
                 self._frozen = there
-            if time.monotonic() > deadline:
-                raise TimedOut
+            if time.monotonic() - began > (STARTING_S if grows else STOPPING_S):
+                raise TimedOut("it kept starting processes" if grows else "a process of it did not stop")
             time.sleep(0.0001)
 
     def _stands(self, own: proc.Threads) -> bool:

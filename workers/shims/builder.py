@@ -28,6 +28,9 @@ from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import calls, warmup
 
 _FAILED, _OK, _NOT_ATTEMPTED = 0, 1, 2
+KILLED = re.compile(r"`ptxas` failed with error code -\d|No space left on device|Memory allocation failure")
+"""Messages of a compiler that a signal ended, or that lacked the host's disk or memory: no fault of the kernel."""
+
 FOREIGN = "Unsupported function referenced"
 """Triton's words for a kernel that calls Python or torch, which its interpreter would run."""
 
@@ -97,7 +100,8 @@ class Shim:
             source = ASTSource(function, launch["signature"], constants)
             compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch["options"])
         except (CompilationError, PTXASError, OutOfResources) as error:
-            return _row(name, signature, f"{type(error).__name__}: {error}", _FAILED)
+            outcome = _NOT_ATTEMPTED if KILLED.search(str(error)) else _FAILED
+            return _row(name, signature, f"{type(error).__name__}: {error}", outcome)
         except RuntimeError as error:
             outcome = _FAILED if FOREIGN in str(error) else _NOT_ATTEMPTED
             return _row(name, signature, f"{type(error).__name__}: {error}", outcome)

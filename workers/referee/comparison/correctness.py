@@ -89,7 +89,7 @@ class SecondLook:
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> SecondLook:
-        """Parse JSON written by the reference's process.  Raises ValueError."""
+        """Parse JSON written by the reference's process.  Raises ValueError, and the errors of JSON of another form."""
         l2, largest = float(fields["l2"]), float(fields["largest"])
         if not (0 <= l2 < math.inf and 0 <= largest < math.inf):
             raise ValueError(f"not an error: {str(fields)[:80]}")

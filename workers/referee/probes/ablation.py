@@ -18,14 +18,13 @@ from app.domain.evidence import Ablation
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode, Command
 from workers.protocol.input_variants import Variant
-from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
 from workers.referee.session.setup import fresh_session
 from workers.referee.session.variant_calls import unusual
-from workers.sandbox.confined_process import Ended, TimedOut
 
 AUDITED = 20
 """Audit rate on a GPU: 1 in AUDITED candidates without any evidence against them runs in a fresh process."""
@@ -112,7 +111,7 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
                     for mode in (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE)
                 )
             )
-    except (FailedError, Ended, TimedOut, ValueError) as error:
+    except PROCESS_ERRORS as error:
         # Without its kernels it cannot even return: they matter.
         reason = reason or f"without its kernels it fails: {error}"[:500]
         return Ablation(attempted=True, reason=reason, still_correct=False), right_on_old_memory
@@ -228,7 +227,7 @@ def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent
                 return False
             with context.host.device_lock.shared():
                 return _stays_right_on_spikes(extra, _uncounted(context.runner, context.spec, deadline))
-    except (FailedError, Ended, TimedOut, ValueError):
+    except PROCESS_ERRORS:
         return False
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from app.domain.evidence import CompiledKernel, KernelCode
 from workers.protocol import control_channel, kernel_code
 from workers.protocol.control_channel import Command
-from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_handle import PROCESS_ERRORS
 from workers.referee.resources import Host
-from workers.sandbox.confined_process import Ended, TimedOut
+from workers.sandbox.confined_process import TimedOut
 
 TARGET_CAPABILITY = 90
 TARGET_NAME = "sm_90 (H100, H200)"
@@ -41,7 +41,7 @@ def precompile(host: Host, source: bytes, notes: bytes) -> Compiled:
         kernels = tuple(_row(builder.mailbox[:], index) for index in range(min(rows, most)))
         texts, _ = builder.ask(Command.CODE, TIMEOUT_S)
         return Compiled(kernels=kernels, codes=kernel_code.read(builder.mailbox, texts))
-    except (FailedError, Ended, TimedOut, ValueError) as error:
+    except PROCESS_ERRORS as error:
         reason = f"no answer within {TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
         return Compiled(
             kernels=(CompiledKernel(name="*", signature="", outcome="not_attempted", message=reason[:2000]),)

@@ -28,7 +28,6 @@ from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.deadline import Deadline
-from workers.sandbox.confined_process import Ended, TimedOut
 
 LAUNCH_BOUND = 0.85
 """Share of a call's time: a call that keeps the device busy for less than this is launch-bound."""
@@ -71,7 +70,7 @@ def profile(
             source, device_ns = "profiler", max(launch_records.busy_ns(seen), everything_ns if not rows else 0)
             computing = _computing(seen)
             covered = _share(_busy_ns(seen), launch_records.busy_ns(computing))
-        except (FailedError, Ended, TimedOut, ValueError) as failed:
+        except FailedError as failed:
             error = str(failed)[:500] or type(failed).__name__
     own = _own(seen)
     table = Profile(
@@ -95,7 +94,7 @@ def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
     try:
         texts, _ = candidate.ask(Command.CODE, runner.time_limit_s(candidate, 1))
         return kernel_code.read(candidate.handle.mailbox, texts)
-    except (FailedError, ValueError):
+    except FailedError:
         return ()
 
 

@@ -27,7 +27,7 @@ from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.referee.probes.ablation import is_right
-from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
@@ -35,7 +35,6 @@ from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.session.setup import fresh_session, init_seed
-from workers.sandbox.confined_process import Ended, TimedOut
 
 SPREAD = 0.2
 """Standard deviation of the values that replace zeros, divided by the square root of a matrix's width; and of the
@@ -47,9 +46,6 @@ SMALL = constant_parameters.SMALL
 FAR = 3.0
 """Values beyond which a parameter is replaced by one between itself and zero: a saturated sigmoid hides the terms
 behind it."""
-
-PROCESS_ERRORS = (FailedError, Ended, TimedOut, ValueError)
-"""Errors of an untrusted process."""
 
 
 def constant_names(spec: problem_spec.ProblemSpec, candidate: Session) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ import torch
 from workers.protocol import control_channel, layout, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Delivering
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow
+from workers.referee.processes.process_handle import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow, decoding
 from workers.referee.processes.snapshot import Shared, Snapshot, in_words
-from workers.sandbox.confined_process import Stopwatch
+from workers.sandbox.confined_process import BrokenProtocolError, Stopwatch
 
 SPIN_S = 0.05
 """Seconds that the stopwatch busy-waits for the end of a block; for longer blocks a late wake-up does not matter."""
@@ -83,12 +83,12 @@ class Session:
         `sole`: no other evaluation uses the device's memory meanwhile."""
         with self.handle.reserved(slow):
             size, _ = self.ask(Command.DESCRIBE, timeout_s, a=case, b=sole, seed=seed, slow=slow)
-            mailbox = self.handle.mailbox
-            fields: Any = json.loads(
-                mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + min(size, control_channel.SPEC_BYTES)]
-            )
+            first, count = control_channel.SPEC_AT, min(size, control_channel.SPEC_BYTES)
+            text = self.handle.mailbox[first : first + count]
+        with decoding():
+            spec = problem_spec.ProblemSpec.checked(json.loads(text))
         self.handle.described.add(case)
-        return problem_spec.ProblemSpec.checked(fields)
+        return spec
 
     def share_arena(
         self,
@@ -180,7 +180,7 @@ class Session:
 
     def delivered(self, first: int, count: int, pointers: list[int]) -> Snapshot:
         """A private copy of the outputs of `count` calls, read from the addresses in `pointers`, or from the slots if
-        an address is 0 or the list is empty.  Raises ValueError for an address that is not mapped."""
+        an address is 0 or the list is empty.  Raises BrokenProtocolError for an address that is not mapped."""
         assert self.arena is not None
         region = self.arena.outputs
         slots = self.region(region, first, count)
@@ -250,7 +250,7 @@ def _pieces(handle: ProcessHandle, target: torch.Tensor, address: int) -> list[S
     while done < len(target):
         source = handle.mapped(address + done, len(target) - done)
         if source is None:
-            raise ValueError(f"an output lies at {address + done:#x}, where nothing was shared")
+            raise BrokenProtocolError(f"an output lies at {address + done:#x}, where nothing was shared")
         pieces.append((target[done : done + len(source)], source))
         done += len(source)
     return pieces

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from app.domain.ids import sha256
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import FailedError, ProcessHandle, Slow
+from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError, ProcessHandle, Slow
 from workers.referee.processes.process_session import Session
-from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
+from workers.sandbox.confined_process import TimedOut, ZygoteError
 
 RELEASE_TIMEOUT_S = 10.0
 
@@ -129,7 +129,7 @@ class References:
         """Close a session."""
         try:
             session.close(RELEASE_TIMEOUT_S)
-        except (FailedError, Ended, TimedOut, ValueError, ZygoteError):
+        except (*PROCESS_ERRORS, ZygoteError):
             self.discard(session.handle)  # it may have ended
         self._release(session.handle)
 

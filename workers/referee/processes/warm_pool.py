@@ -17,8 +17,8 @@ from contextlib import nullcontext
 
 from workers.protocol.control_channel import Command
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import FailedError, ProcessHandle
-from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
+from workers.referee.processes.process_handle import PROCESS_ERRORS, ProcessHandle
+from workers.sandbox.confined_process import ZygoteError
 
 WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
@@ -118,7 +118,7 @@ class WarmPool:
                     handle.ask(Command.WARM, WARM_TIMEOUT_S)
                 handle.ask(Command.COMPILE_FIRST, WARM_TIMEOUT_S)
                 return handle
-            except (FailedError, Ended, TimedOut, ValueError, ZygoteError, OSError) as error:
+            except (*PROCESS_ERRORS, ZygoteError, OSError) as error:
                 handle.close()
                 reason = error
         return reason

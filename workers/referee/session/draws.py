@@ -293,7 +293,9 @@ class Draws:
             with decoding():
                 leaves = [correctness.SecondLook.checked(fields) for fields in json.loads(text)]
             if len(leaves) != len(arena.outputs.leaves):
-                raise BrokenProtocolError(f"expected findings on {len(arena.outputs.leaves)} outputs, got {len(leaves)}")
+                raise BrokenProtocolError(
+                    f"expected findings on {len(arena.outputs.leaves)} outputs, got {len(leaves)}"
+                )
             return Answer(outputs.clone(), leaves, busy_ns / 1e9)
 
     def make_room_to_call(self) -> None:

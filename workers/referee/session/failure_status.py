@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import EvaluationError, Status
@@ -11,11 +13,11 @@ from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import Device
-from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session
 from workers.referee.processes.reference_pool import References
 from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S
-from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
+from workers.sandbox.confined_process import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
 _STATUS = {
     ReplyCode.NO_ENTRY_POINT: Status.COMPILE_ERROR,
@@ -149,7 +151,7 @@ class AttributeToProblem:
         # A ZygoteError is the referee's fault; the process is unusable.
         if isinstance(error, ZygoteError) and self._session is not None:
             self._references.discard(self._session.handle)
-        if not isinstance(error, FailedError | Ended | TimedOut | ValueError | KeyError):
+        if not isinstance(error, PROCESS_ERRORS):
             return
         if self._session is not None and isinstance(error, TimedOut):
             self._references.end_stuck(self._session.handle)
@@ -161,9 +163,24 @@ class AttributeToProblem:
         raise invalid("reference_failed", message, log, out_of_memory=out_of_memory) from error
 
 
+@contextmanager
+def attribute_to_profiling() -> Iterator[None]:
+    """Context of profiled calls, after calls that were right.  If such a call fails, the profiler may be the cause, and
+    the process has no further answers; so the evaluation is `invalid`.  Lack of memory, and a broken protocol, are
+    attributed as elsewhere."""
+    try:
+        yield
+    except (FailedError, Ended, TimedOut) as error:
+        if is_out_of_memory(error) or (isinstance(error, Ended) and error.out_of_memory):
+            raise
+        log = error.log if isinstance(error, FailedError) else ""
+        message = f"its calls were right, but not while they were profiled: {str(error) or 'no answer in time'}"
+        raise invalid("profile_failed", message, log) from error
+
+
 class AttributeToCandidate:
     """Context that turns an error of the candidate's process into a Fault.  An error of the reference is a
-    ReferenceFailedError and passes through."""
+    ReferenceFailedError and passes through, as does every other exception: it is a fault of the referee."""
 
     def __init__(self, job: Job, spec: problem_spec.ProblemSpec, device: Device) -> None:
         """`job` and `spec` serve messages and the attribution of failures to the interpreter."""
@@ -200,5 +217,5 @@ class AttributeToCandidate:
             if error.out_of_memory:
                 raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", str(error), out_of_memory=True) from error
             raise Fault(Status.CRASHED, "crashed", str(error)) from error
-        if isinstance(error, ValueError):
+        if isinstance(error, BrokenProtocolError):
             raise Fault(Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}") from error

@@ -6,8 +6,8 @@ result is compared like any output.  Calls that are wrong by far get no second l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
@@ -18,9 +18,20 @@ SECONDS = 60.0
 """Processor seconds per evaluation that the reference may spend on perturbing its roundings; after that it looks for
 ties only."""
 
-Ask = Callable[[Delivery, bool], tuple[torch.Tensor, str, float] | None]
-"""Function that asks the reference's process about one call; the second argument restricts it to ties.  Returns the
-nearest right outputs as uint8 (1, slot_bytes), findings on each output as JSON, and processor seconds; None if the
+
+class Answer(NamedTuple):
+    """Answer of the reference's process about one call."""
+
+    nearest: torch.Tensor
+    """The nearest right outputs, uint8 (1, slot_bytes)."""
+    leaves: list[correctness.SecondLook]
+    """Findings on each output."""
+    busy_s: float
+    """Processor seconds."""
+
+
+Ask = Callable[[Delivery, bool], Answer | None]
+"""Function that asks the reference's process about one call; the second argument restricts it to ties.  None if the
 process cannot decide."""
 
 
@@ -49,10 +60,8 @@ class SecondLooks:
         answer = self._ask(part, self._spent_s > SECONDS)
         if answer is None:
             return outputs
-        nearest, text, busy_s = answer
-        self._spent_s += busy_s
-        leaves = [correctness.SecondLook.checked(fields) for fields in json.loads(text)]
+        self._spent_s += answer.busy_s
         return [
             output if output.ok[call] else output.reviewed(call, exact, near, leaf)
-            for output, exact, near, leaf in zip(outputs, expected, shown(nearest), leaves, strict=True)
+            for output, exact, near, leaf in zip(outputs, expected, shown(answer.nearest), answer.leaves, strict=True)
         ]

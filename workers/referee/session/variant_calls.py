@@ -12,11 +12,10 @@ from workers.protocol import layout
 from workers.protocol.control_channel import AblationMode, Command, Delivering
 from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
 from workers.referee.comparison import usual_answers
-from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_handle import PROCESS_ERRORS
 from workers.referee.session.batches import Batch, Truth
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.draws import ReferenceFailedError
-from workers.sandbox.confined_process import Ended, TimedOut
 
 COSTLY_KINDS = 3
 """Kinds of unusual inputs, chosen at random, if calls are streamed or expected outputs take long: each occupies the
@@ -51,7 +50,7 @@ def try_nonfinite(runner: CallRunner) -> None:
         return
     candidate = runner.candidate
     candidate.delivering = Delivering.COPY
-    with suppress(FailedError, Ended, TimedOut, ValueError, ReferenceFailedError):
+    with suppress(*PROCESS_ERRORS, ReferenceFailedError):
         candidate.ask(Command.ABLATE, runner.time_limit_s(candidate, 1), a=AblationMode.HONEST)
         with runner.device_lock.shared():
             batch = runner.draw_unusual((Variant.NONFINITE,))

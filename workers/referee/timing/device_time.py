@@ -22,7 +22,7 @@ from app.domain.evaluation import Block, Timing
 from app.domain.other_timings import DeviceTiming
 from workers.protocol import problem_spec, shared_memory
 from workers.protocol.control_channel import POINTERS_BYTES, AblationMode, Command, Delivering
-from workers.referee.processes.process_handle import FailedError
+from workers.referee.processes.process_handle import PROCESS_ERRORS
 from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
@@ -34,7 +34,6 @@ from workers.referee.timing.output_mapping import map_in_place
 from workers.referee.timing.paired_benchmark import PATIENCE, try_restart
 from workers.referee.timing.quiet_host import QuietHost
 from workers.referee.timing.samples import CANDIDATE, REFERENCE, Measurements, per_call
-from workers.sandbox.confined_process import Ended, TimedOut
 
 GRAPHS = (4, 6)
 """Least and greatest number of graphs of a side: their number in a block is secret."""
@@ -109,7 +108,7 @@ def added(timing: Timing, context: EvaluationContext, quiet_host: QuietHost, bud
     except ReferenceFailedError as failure:
         context.host.references.discard(runner.reference.handle)
         error = f"the reference could not be captured and replayed: {failure}"
-    except (FailedError, Ended, TimedOut, ValueError) as failure:
+    except PROCESS_ERRORS as failure:
         error = f"the candidate could not be captured and replayed: {str(failure) or 'no answer in time'}"
     except (torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError):
         error = "the device's memory ran out"
