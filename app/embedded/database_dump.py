@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from app.embedded import binaries
 from app.embedded.binaries import MissingBinaryError
+from app.store.database import libpq_url
 
 
 class TakenError(ValueError):
@@ -75,16 +76,14 @@ def _tool(name: str, server_major: int) -> str:
 
 def _others(url: sa.URL) -> int:
     """Connections of other processes to the database."""
-    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    with psycopg.connect(dsn) as connection:
+    with psycopg.connect(libpq_url(url)) as connection:
         row = connection.execute(query + " AND backend_type = 'client backend'").fetchone()
     return int(row[0]) if row else 0
 
 
 def _server_major(url: sa.URL) -> int:
-    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(dsn) as connection:
+    with psycopg.connect(libpq_url(url)) as connection:
         return connection.info.server_version // 10_000
 
 

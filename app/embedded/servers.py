@@ -16,6 +16,7 @@ from psycopg import sql
 
 from app.embedded import binaries, process_lookup
 from app.embedded.os_user import Account
+from app.store.database import DRIVER, libpq_url
 
 START_TIMEOUT_S = 60.0
 """Recovery after a crash comes before readiness."""
@@ -46,7 +47,7 @@ class Postgres:
     @property
     def url(self) -> str:
         """Database URL for SQLAlchemy."""
-        return self._url(NAME, NAME, "postgresql+psycopg")
+        return self._address(NAME, NAME).render_as_string(hide_password=False)
 
     @property
     def is_alive(self) -> bool:
@@ -150,12 +151,17 @@ class Postgres:
             if connection.execute("SELECT FROM pg_database WHERE datname = %s", [NAME]).fetchone() is None:
                 connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, name))
 
-    def _url(self, role: str, database: str, driver: str = "postgresql") -> str:
-        password = self._passwords[role]
-        url = sa.URL.create(
-            driver, username=role, password=password, database=database, query={"host": str(self._home)}
+    def _url(self, role: str, database: str) -> str:
+        return libpq_url(self._address(role, database))
+
+    def _address(self, role: str, database: str) -> sa.URL:
+        return sa.URL.create(
+            DRIVER,
+            username=role,
+            password=self._passwords[role],
+            database=database,
+            query={"host": str(self._home)},
         )
-        return url.render_as_string(hide_password=False)
 
 
 class Valkey:

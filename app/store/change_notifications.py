@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import psycopg
 
-from app.store.database import CONNECT_TIMEOUT_S, Database, DatabaseUnavailableError
+from app.store.database import CONNECT_TIMEOUT_S, Database, DatabaseUnavailableError, libpq_url
 
 CHANNEL = "assay_live"
 TOPICS = ("evaluations", "trajectories", "jobs", "devices", "exports", "export_jobs", "runs")
@@ -19,7 +19,7 @@ class Changes:
     everything may have changed."""
 
     def __init__(self, database: Database) -> None:
-        self._dsn = database.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._dsn = libpq_url(database.url)
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
 
     def wait(self, timeout_s: float) -> set[str]:

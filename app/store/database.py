@@ -51,6 +51,13 @@ server has sent is seen without a round trip.  Any other one is asked, too: a pr
 it silently."""
 
 
+def libpq_url(url: sa.URL) -> str:
+    """The URL with its password as libpq reads it, which refuses a space, as SQLAlchemy writes it in a password, and
+    takes a plus sign for itself, as SQLAlchemy writes a space in the folder of a socket."""
+    address, mark, query = url.set(drivername="postgresql").render_as_string(hide_password=False).partition("?")
+    return address.replace(" ", "%20") + mark + query.replace("+", "%20")
+
+
 class DatabaseUnavailableError(ServiceUnavailableError):
     """PostgreSQL cannot serve now (down, restarting, refusing, deadlocked); the same call may work later."""
 

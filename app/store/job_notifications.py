@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 import sqlalchemy as sa
 
-from app.store.database import CONNECT_TIMEOUT_S, Database, DatabaseUnavailableError
+from app.store.database import CONNECT_TIMEOUT_S, Database, DatabaseUnavailableError, libpq_url
 
 CHANNEL = "assay_jobs"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -30,7 +30,7 @@ class Notices:
     waiting callers also poll from time to time."""
 
     def __init__(self, database: Database) -> None:
-        self._dsn = database.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._dsn = libpq_url(database.url)
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
         self._resting = False
 

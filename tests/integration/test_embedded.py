@@ -41,8 +41,8 @@ module_folder = pytest.fixture(folder, scope="module")
 
 @pytest.fixture
 def own(own_folder: Path) -> Settings:
-    """A state folder that is not there yet."""
-    return Settings(state_dir=own_folder / "state")
+    """A state folder that is not there yet, with spaces in its name."""
+    return Settings(state_dir=own_folder / "state of it")
 
 
 @pytest.fixture(scope="module")
