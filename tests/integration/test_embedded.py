@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.exc import ProgrammingError
 
 from app import broker, embedded
@@ -23,6 +24,7 @@ from app.client import Client
 from app.embedded import MissingBinaryError, Services, binaries, os_user, process_lookup, servers
 from app.settings import ServicesNotRunningError, Settings, located
 from app.store import server_facts
+from app.store.database import libpq_url
 from tests.conftest import fast_folder
 from tests.waiting import until
 
@@ -86,7 +88,7 @@ def test_first_start_is_silent_and_private(own: Settings, capfd: pytest.CaptureF
         assert stat.S_IMODE((own.state_dir / "password").stat().st_mode) == 0o600
         without = (services.settings.database_url or "").replace(":" + (own.state_dir / "password").read_text(), "")
         with pytest.raises(psycopg.OperationalError, match="no password"):
-            psycopg.connect(without.replace("+psycopg", ""))
+            psycopg.connect(libpq_url(sa.make_url(without)))
     assert capfd.readouterr() == ("", "")
     assert pids(own) == {}
 
