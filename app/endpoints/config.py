@@ -52,8 +52,10 @@ def _check_url(base_url: str) -> None:
         _ = parts.port
     except ValueError as error:
         raise RequestError(f"base_url: expected http(s)://host[:port]/v1: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RequestError(f"base_url: expected http(s)://host[:port]/v1, got {parts.scheme}://{parts.hostname}")
+    if parts.scheme not in ("http", "https"):
+        raise RequestError("base_url: expected http(s)://host[:port]/v1: it begins with neither http:// nor https://")
+    if not parts.hostname:
+        raise RequestError("base_url: expected http(s)://host[:port]/v1: it names no host")
     if parts.username or parts.password or parts.query:
         raise RequestError("base_url: expected no user, password or query in it: name the key's variable with key_env")
 
