@@ -23,6 +23,8 @@ PAGES = (
     ("admin.index", "Admin", Scope.OPERATE),
 )
 """Endpoint, name, and the right it needs."""
+THEMES = ("light", "dark")
+"""Values of the cookie `theme`, which `static/theme.js` sets; without it pages follow the system."""
 BELOW = {
     "compare": "candidates",
     "dataset_rows": "exports",
@@ -45,13 +47,18 @@ class Entry:
 
 
 def install(app: flask.Flask) -> None:
-    """Give every template `navigation` and `reader`."""
+    """Give every template `navigation`, `reader` and `theme`."""
     app.context_processor(_values)
 
 
 def _values() -> dict[str, object]:
     reader: User | None = flask.g.get("user")
-    return {"navigation": entries(reader) if reader else [], "reader": reader}
+    theme = flask.request.cookies.get("theme", "")
+    return {
+        "navigation": entries(reader) if reader else [],
+        "reader": reader,
+        "theme": theme if theme in THEMES else "",
+    }
 
 
 def entries(reader: User) -> list[Entry]:

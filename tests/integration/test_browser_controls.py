@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+import re
+
+from playwright.sync_api import Browser, Page, expect
 
 from app.domain import ids
 from app.store import tables
@@ -126,6 +128,7 @@ def test_a_timeline_is_drawn_and_moves(page: Page, live_site: LiveSite) -> None:
     page.goto(live_site.url + live_site.path("timeline"))
     expect(page.locator("#timeline")).to_have_attribute("data-drawn", "yes")
     expect(page.locator("#timeline tbody")).to_contain_text("softmax_kernel")
+    expect(page.locator("#timeline tbody")).to_contain_text("ahead-of-time compilation")  # `precompile` in the file
     canvas = page.locator("canvas")
     before = canvas.evaluate("canvas => canvas.toDataURL()")
     canvas.focus()
@@ -133,6 +136,39 @@ def test_a_timeline_is_drawn_and_moves(page: Page, live_site: LiveSite) -> None:
     page.wait_for_timeout(200)
     assert canvas.evaluate("canvas => canvas.toDataURL()") != before
     assert live_site.complaints == []
+
+
+def test_a_theme_is_kept_from_page_to_page(page: Page, live_site: LiveSite) -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto(f"{live_site.url}/glossary")
+    button, background = (
+        page.locator("[data-theme-choice]"),
+        "getComputedStyle(document.documentElement).backgroundColor",
+    )
+    light = page.evaluate(background)
+    for name in ("light", "dark"):
+        button.click()
+        expect(button).to_have_text(f"Theme: {name}")
+    dark = page.evaluate(background)
+    assert dark != light
+    page.goto(f"{live_site.url}/runs")
+    assert page.evaluate(background) == dark
+    button.click()
+    expect(button).to_have_text("Theme: system")
+    page.reload()
+    assert page.evaluate(background) == light
+    assert live_site.complaints == []
+
+
+def test_moments_are_in_the_readers_time_zone_with_utc_in_the_title(browser: Browser, live_site: LiveSite) -> None:
+    context = browser.new_context(timezone_id="Asia/Kolkata")
+    page = context.new_page()
+    page.goto(f"{live_site.url}/jobs/{live_site.history.seeded.jobs['running']}")
+    moment = page.locator("dt:text-is('Created') + dd time").first
+    expect(moment).to_have_text(re.compile(r"\d\d:\d\d:\d\d GMT\+5:30$"))
+    expect(moment).to_have_attribute("title", re.compile(r"UTC$"))
+    expect(page.locator("footer")).to_contain_text("Times in GMT+5:30")
+    context.close()
 
 
 def test_two_ticked_candidates_are_compared(page: Page, live_site: LiveSite) -> None:

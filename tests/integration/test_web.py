@@ -60,7 +60,7 @@ def test_overview_counts_what_there_is(pages: FlaskClient, history: History) -> 
     shown = page(pages, "/")
     assert f"{history.seeded.evaluation_count} in all" in shown
     assert "gpu.h200 normal 3 0" in shown
-    assert "quarantined" in shown
+    assert "is quarantined and takes no jobs" in shown
     assert "NVIDIA H200" in shown
     for status in ("passed", "compile error", "out of memory", "crashed", "invalid"):
         assert status in shown

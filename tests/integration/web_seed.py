@@ -166,8 +166,9 @@ class Seeder:
         return evaluation_id
 
     def timeline(self, evaluation_id: UUID) -> None:
-        events = {"traceEvents": [{"name": "softmax_kernel", "ph": "X", "ts": 0, "dur": 40, "pid": 1, "tid": 1}]}
-        raw = json.dumps(events).encode()
+        names = {"precompile": 1, "softmax_kernel": 4}
+        events = [{"name": name, "ph": "X", "ts": 0, "dur": 40, "pid": 1, "tid": row} for name, row in names.items()]
+        raw = json.dumps({"traceEvents": events}).encode()
         body = zstandard.ZstdCompressor().compress(raw)
         self.insert(
             tables.profiles,

@@ -171,7 +171,11 @@ def timeline_page(evaluation_id: UUID) -> str:
         found = evaluation.read(connection, evaluation_id) or request_context.missing("evaluation", evaluation_id)
         stored = evaluation.timeline(connection, evaluation_id)
     return flask.render_template(
-        "timeline.html", page=found, stored=stored, m=evaluation_view.Measured(found.evaluation, found.baseline)
+        "timeline.html",
+        page=found,
+        stored=stored,
+        stages=evaluation_view.STAGE_NAMES,
+        m=evaluation_view.Measured(found.evaluation, found.baseline),
     )
 
 

@@ -18,12 +18,14 @@ from app.domain.verdict import Label
 from app.store import devices
 from app.store.browse import evaluations, overview, runs
 from app.web import (
+    alerts,
     evaluation_view,
     explained_findings,
     formatting,
     jinja_filters,
     live_updates,
     request_context,
+    run_lines,
     table_export,
 )
 from app.web.charts import dot_plot, line_plot
@@ -34,6 +36,8 @@ LATEST = 10
 """Evaluations shown on the first page."""
 RUNS = 5
 """Runs shown on the first page."""
+WATCHED_RUNS = 20
+"""Latest runs whose hack rates are compared from step to step."""
 SILENT_LEASES = 3
 """A device not heard of for this many leases is shown as silent, for any last state."""
 WINDOWS = {"24": "24 hours", "72": "3 days", "336": "14 days"}
@@ -92,16 +96,25 @@ def _body() -> str:
     with request_context.database().snapshot() as connection:
         data = overview.read(connection, hours=int(hours))
         latest = evaluations.page(connection, Everything(), limit=LATEST).rows
-        latest_runs = runs.page(connection, limit=RUNS).rows
+        latest_runs = runs.page(connection, limit=WATCHED_RUNS).rows
     per_minute = [number for _, number in data.minutes]
     silent = _silent(data.devices)
     online = [device for device in data.devices if device.state == "online" and device not in silent]
     recent = sum(sum(hour.statuses.values()) for hour in data.hours)
+    fault_rate = Share(count=data.failed_lately, of=data.failed_lately + recent)
+    now = datetime.now(UTC)
     return flask.render_template(
         "_overview.html",
         data=data,
         latest=latest,
-        runs=latest_runs,
+        runs=run_lines.lines(latest_runs[:RUNS]),
+        alerts=[
+            *alerts.of_devices(data.devices, silent, now),
+            *alerts.of_queues(data.queues, now),
+            *alerts.of_faults(fault_rate, WINDOWS[hours]),
+            *alerts.of_runs(latest_runs),
+        ],
+        reward=request_context.settings().reward,
         window=WINDOWS[hours],
         hours=hours,
         waiting=sum(depth.queued for depth in data.queues),
@@ -111,7 +124,7 @@ def _body() -> str:
         busiest=max(per_minute),
         bars=dot_plot.sparkline([(jinja_filters.clock(minute), number) for minute, number in data.minutes]),
         hack_rate=data.hacks,
-        fault_rate=Share(count=data.failed_lately, of=data.failed_lately + recent),
+        fault_rate=fault_rate,
         silent=silent,
         online=len(online),
         slots=sum(int(device.fingerprint.get("slots") or 1) for device in online),

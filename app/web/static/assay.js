@@ -16,7 +16,33 @@
     return `${Math.floor(seconds / 86400)} d`;
   }
 
+  // A moment in the reader's time zone, written as app/web/formatting.py writes it in UTC.
+  function local(moment) {
+    const two = (number) => String(number).padStart(2, "0");
+    const date = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
+    const time = [moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":");
+    return `${date} ${time} ${zone(moment)}`;
+  }
+
+  function zone(moment) {
+    const parts = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(moment);
+    return parts.find((part) => part.type === "timeZoneName").value;
+  }
+
+  function localise() {
+    if (zone(new Date()) === "UTC") return;
+    const note = document.querySelector("[data-zone]");
+    if (note) note.textContent = `Times in ${zone(new Date())}, UTC in tooltips and charts. “–” means not measured.`;
+    for (const element of document.querySelectorAll("time:not([data-localised])")) {
+      const text = local(new Date(element.dateTime));
+      if (element.dataset.local === undefined) element.title = `${text} (${element.title})`;
+      else element.textContent = text;
+      element.dataset.localised = "";
+    }
+  }
+
   function refreshTimes() {
+    localise();
     for (const element of document.querySelectorAll("time[data-ago]")) {
       const text = ago(Date.parse(element.dateTime)) + (element.dataset.ago === "since" ? "" : " ago");
       if (element.textContent !== text) element.textContent = text;

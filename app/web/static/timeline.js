@@ -12,7 +12,11 @@
   let lanes = [], begin = 0, end = 1, from = 0, to = 1, hover = null;
 
   const unit = (us) => us < 1 ? `${(us * 1000).toFixed(0)} ns` : us < 1000 ? `${us.toFixed(1)} µs` : us < 1e6 ? `${(us / 1000).toFixed(2)} ms` : `${(us / 1e6).toFixed(2)} s`;
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // Colours are `light-dark()`, which a canvas does not resolve: an element does.
+  function colour(name) {
+    canvas.style.color = `var(${name})`;
+    return getComputedStyle(canvas).color;
+  }
 
   // Bytes are counted as they come: a large profile shows that it is on its way.
   async function load() {
@@ -46,8 +50,15 @@
     };
   }
 
+  // The first row holds stages, which the file calls by the names of the code.
+  const STAGES = JSON.parse(root.dataset.stages);
+  const STAGE_ROW = 1;
+
   function lay(trace) {
     const all = Array.isArray(trace) ? trace : trace.traceEvents || [];
+    for (const event of all) {
+      if (event.ph === "X" && event.tid === STAGE_ROW && Object.hasOwn(STAGES, event.name)) event.name = STAGES[event.name];
+    }
     const label = named(all);
     const events = all
       .filter((event) => event.ph === "X" && Number.isFinite(event.ts) && Number.isFinite(event.dur));
@@ -120,7 +131,7 @@
     canvas.height = height * scale;
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
-    pen.font = "11px " + colour("--sans");
+    pen.font = `11px ${getComputedStyle(canvas).fontFamily}`;
     pen.textBaseline = "middle";
     const [text, muted, line, card] = [colour("--text"), colour("--muted"), colour("--line"), colour("--card")];
     const fills = ["--plot-0", "--plot-1", "--plot-2", "--plot-3", "--plot-4", "--plot-5"].map(colour);
@@ -210,6 +221,7 @@
   });
   window.addEventListener("resize", redraw);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  document.addEventListener("assay:theme", redraw);
 
   // Perfetto's page takes a trace from the page that opened it; the trace stays in this browser.
   const PERFETTO = "https://ui.perfetto.dev";
