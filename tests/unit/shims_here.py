@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workers.protocol import control_channel
-from workers.sandbox.confined_process import Ended
+from workers.sandbox.process_errors import Ended
 
 
 class Process:

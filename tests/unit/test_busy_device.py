@@ -18,7 +18,7 @@ from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.session import call_runner
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.failure_status import Fault, disturbed
-from workers.sandbox.confined_process import TimedOut
+from workers.sandbox.process_errors import TimedOut
 
 
 class Busy:

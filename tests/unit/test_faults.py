@@ -25,7 +25,7 @@ from workers.referee.session.failure_status import (
     may_be_interpreter_fault,
     names_a_gpu,
 )
-from workers.sandbox.confined_process import BrokenProtocolError, Ended, TimedOut
+from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut
 from workers.shims.builder import KILLED
 
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"tl.bfloat16", backend="triton")

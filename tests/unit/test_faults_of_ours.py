@@ -18,7 +18,7 @@ from workers.referee import evaluate, serve
 from workers.referee.host.waiting_time import Waits
 from workers.referee.resources import BrokenHostError
 from workers.referee.session.failure_status import Fault, invalid
-from workers.sandbox.confined_process import Ended
+from workers.sandbox.process_errors import Ended
 
 ENVIRONMENT = Environment(
     device_class="cpu", device_name="d", device_id="0", node="n", python="3", torch="2", triton="3"

@@ -14,7 +14,7 @@ from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes import process_handle as process_module
 from workers.referee.processes.process_handle import ProcessHandle
-from workers.sandbox.confined_process import TimedOut
+from workers.sandbox.process_errors import TimedOut
 
 LIMIT_S = 30.0
 

@@ -14,7 +14,7 @@ from workers.referee.processes import snapshot
 from workers.referee.processes.mapped_memory import Extent, MappedMemory
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import SHORTEST_RUN, Session
-from workers.sandbox.confined_process import BrokenProtocolError
+from workers.sandbox.process_errors import BrokenProtocolError
 
 LOW, HIGH = 0x7F0000000000, (1 << 64) - 1
 

@@ -13,7 +13,7 @@ from workers.referee.processes import reference_pool as reference_processes
 from workers.referee.processes.process_handle import FailedError, ProcessHandle, Slow
 from workers.referee.processes.process_session import Session
 from workers.referee.processes.reference_pool import SESSIONS, References
-from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
+from workers.sandbox.process_errors import Ended, TimedOut, ZygoteError
 
 LIMIT_S = 5.0
 

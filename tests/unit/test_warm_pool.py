@@ -22,7 +22,7 @@ from workers.referee.processes.warm_pool import WarmPool
 from workers.referee.resources import Host
 from workers.referee.session import setup
 from workers.referee.session.context import EvaluationContext
-from workers.sandbox.confined_process import BrokenProtocolError, TimedOut, ZygoteError
+from workers.sandbox.process_errors import BrokenProtocolError, TimedOut, ZygoteError
 
 LIMIT_S = 5.0
 

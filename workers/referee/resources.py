@@ -24,7 +24,7 @@ from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.reference_pool import References
 from workers.referee.processes.warm_pool import WarmPool
 from workers.referee.timing.compiled_baselines import Baselines
-from workers.sandbox.confined_process import TimedOut, ZygoteError
+from workers.sandbox.process_errors import TimedOut, ZygoteError
 from workers.sandbox.zygote_client import Zygote
 
 REFERENCE_MEMORY_BYTES = 8 << 30

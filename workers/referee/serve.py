@@ -31,7 +31,7 @@ from workers.referee.measure import measure
 from workers.referee.resources import BrokenHostError, Host
 from workers.referee.timing import compiled_baselines
 from workers.sandbox import syscalls
-from workers.sandbox.confined_process import KILLED, ZygoteError
+from workers.sandbox.process_errors import KILLED, ZygoteError
 
 _log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from workers.sandbox import proc, warden, zygote
+from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
 STDOUT_KEPT = 16 << 10
 """Bytes of a process's output that are kept; the rest is read and dropped, so that no process blocks on a full pipe."""
@@ -47,43 +48,6 @@ def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socke
         poll.register(file, select.POLLIN)
     ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}
     return [file for file in files if file.fileno() in ready]
-
-
-class ZygoteError(RuntimeError):
-    """The zygote did not start, or died: Assay's fault, never the candidate's."""
-
-
-KILLED = f"killed by signal {int(signal.SIGKILL)} (SIGKILL)"
-"""Text in the message of a process that was killed.  No process can do that to itself: in a process namespace of its
-own the signal does not affect its first process, so it comes from the host's kernel, out of memory, or from an
-operator."""
-
-
-class Ended(Exception):  # noqa: N818 (an event, not an error)
-    """The process has ended."""
-
-    def __init__(self, *, status: int, out_of_memory: bool = False) -> None:
-        """`status`: as from waitpid; `out_of_memory`: the kernel ended it, or a process that it had started, for lack
-        of memory."""
-        self.status = status
-        self.out_of_memory = out_of_memory
-
-    def __str__(self) -> str:
-        if self.out_of_memory:
-            return "the process was killed by the kernel: it and what it started had taken all memory allowed"
-        code = os.waitstatus_to_exitcode(self.status)
-        if code >= 0:
-            return f"the process exited with code {code} in the middle of its work"
-        return f"the process was killed by signal {-code}{_named(-code)}"
-
-
-class BrokenProtocolError(Exception):
-    """An answer of a process that no working shim gives, or a process that runs where it must not: its own fault.  No
-    built-in exception stands for it, so that an error in the caller's code is never taken for one."""
-
-
-class TimedOut(Exception):  # noqa: N818 (named like the status)
-    """No answer within the time allowed."""
 
 
 class ConfinedProcess:
@@ -386,12 +350,6 @@ class ConfinedProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-
-
-def _named(number: int) -> str:
-    """Name of a signal in parentheses; empty for one without a name, as most real-time signals are."""
-    known = {int(each): each.name for each in signal.Signals}
-    return f" ({known[number]})" if number in known else ""
 
 
 def _signal(pid: int, number: int) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from workers.sandbox import layers, toolchain, zygote
-from workers.sandbox.confined_process import ConfinedProcess, ZygoteError
+from workers.sandbox.confined_process import ConfinedProcess
+from workers.sandbox.process_errors import ZygoteError
 
 ACCOUNT = "candidate"
 """User name shown to confined processes."""

@@ -26,7 +26,7 @@ from app.domain.evidence import KernelCode
 from app.domain.job import Job
 from workers.protocol import paths, worker_socket
 from workers.sandbox import layers, selftest, zygote_client
-from workers.sandbox.confined_process import Ended, TimedOut, ZygoteError
+from workers.sandbox.process_errors import Ended, TimedOut, ZygoteError
 
 GRACE_S = 30.0
 """Seconds that the referee may take beyond a job's deadline: the reference, one last block, ablation."""

@@ -12,7 +12,7 @@ from workers.protocol import control_channel, kernel_code
 from workers.protocol.control_channel import Command
 from workers.referee.processes.process_handle import PROCESS_ERRORS
 from workers.referee.resources import Host
-from workers.sandbox.confined_process import TimedOut
+from workers.sandbox.process_errors import TimedOut
 
 TARGET_CAPABILITY = 90
 TARGET_NAME = "sm_90 (H100, H200)"

@@ -17,7 +17,8 @@ from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.mapped_memory import MappedMemory
-from workers.sandbox.confined_process import BrokenProtocolError, ConfinedProcess, Ended, TimedOut
+from workers.sandbox.confined_process import ConfinedProcess
+from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut
 
 NO_SEED = bytes(32)
 

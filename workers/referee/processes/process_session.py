@@ -19,7 +19,8 @@ from workers.protocol.control_channel import Command, Delivering
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.process_handle import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow, decoding
 from workers.referee.processes.snapshot import Shared, Snapshot, in_words
-from workers.sandbox.confined_process import BrokenProtocolError, Stopwatch
+from workers.sandbox.confined_process import Stopwatch
+from workers.sandbox.process_errors import BrokenProtocolError
 
 SPIN_S = 0.05
 """Seconds that the stopwatch busy-waits for the end of a block; for longer blocks a late wake-up does not matter."""

@@ -18,7 +18,7 @@ from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError, ProcessHandle, Slow
 from workers.referee.processes.process_session import Session
-from workers.sandbox.confined_process import TimedOut, ZygoteError
+from workers.sandbox.process_errors import TimedOut, ZygoteError
 
 RELEASE_TIMEOUT_S = 10.0
 

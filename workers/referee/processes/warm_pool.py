@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from workers.protocol.control_channel import Command
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.process_handle import PROCESS_ERRORS, ProcessHandle
-from workers.sandbox.confined_process import ZygoteError
+from workers.sandbox.process_errors import ZygoteError
 
 WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0

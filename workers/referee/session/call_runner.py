@@ -24,7 +24,8 @@ from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, reference_side
 from workers.referee.session.failure_status import disturbed
 from workers.referee.session.idle_probe import IdleProbe
-from workers.sandbox.confined_process import Stopwatch, TimedOut
+from workers.sandbox.confined_process import Stopwatch
+from workers.sandbox.process_errors import TimedOut
 
 LATER_S = 10.0
 """Seconds that a candidate on a GPU has after its first call, in addition to ten times its calls' time so far, and

@@ -27,7 +27,7 @@ from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.second_look import Answer, SecondLooks
 from workers.referee.session.verification import Record
 from workers.referee.session.weak_method import weak_method
-from workers.sandbox.confined_process import BrokenProtocolError
+from workers.sandbox.process_errors import BrokenProtocolError
 
 SLOW_TRUTH_S = 0.1
 """Seconds for the expected outputs of one call from which on they dominate an evaluation.  A transposed convolution in

@@ -17,7 +17,7 @@ from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session
 from workers.referee.processes.reference_pool import References
 from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S
-from workers.sandbox.confined_process import BrokenProtocolError, Ended, TimedOut, ZygoteError
+from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
 _STATUS = {
     ReplyCode.NO_ENTRY_POINT: Status.COMPILE_ERROR,
