@@ -12,19 +12,16 @@ from werkzeug.exceptions import BadRequest, Conflict, Forbidden, Gone, NotFound
 from werkzeug.wrappers import Response
 
 from app import formats
-from app.detectors import DETECTORS
 from app.domain import filter_fields
-from app.domain import policy as policies
 from app.domain.filter_language import WhereError
-from app.domain.selection import Spec
 from app.domain.user import Scope
 from app.export import background
 from app.store import audit, export_jobs, exports
 from app.store.browse import exports as browse
 from app.store.browse import paging
-from app.store.database import Connection, DatabaseUnavailableError
+from app.store.database import Connection
 from app.store.listing import Dataset
-from app.web import export_subprocess, live_updates, request_context, table_export
+from app.web import export_subprocess, live_updates, quick_counts, request_context, table_export
 from app.web.dataset_archive import present, tar
 from app.web.identity import current_user, requires
 from app.web.pages import views
@@ -32,8 +29,6 @@ from app.web.selection_form import FIELDS, OPTIONS, arguments, as_json, located,
 from app.web.table_view import Column, Listing, View
 
 PREVIEWED = 5
-FIRST_COUNTED = 2_000
-"""Latest evaluations of a first count, which is on the page at once."""
 TOPICS = ("exports", "export_jobs")
 
 LISTING = Listing(
@@ -123,6 +118,7 @@ def _form(form: dict[str, str]) -> flask.Response | str | tuple[str, int]:
         "fields": filter_fields.FIELDS,
         "may_export": current_user().may(Scope.EXPORT),
         "funnel": "",
+        "whole": quick_counts.WHOLE,
     }
     try:
         spec = spec_of(form)
@@ -130,7 +126,7 @@ def _form(form: dict[str, str]) -> flask.Response | str | tuple[str, int]:
         at = "where" if isinstance(error, WhereError) else located(str(error))
         return flask.render_template("new_export.html", error=error, at=at, steps=None, **shown), 400
     if request_context.argument("count"):
-        shown["funnel"] = _funnel(spec)
+        shown["funnel"] = quick_counts.render(spec)
     if request_context.argument("preview"):
         asked = {"spec": as_json(spec), "rows": PREVIEWED}
         return _streamed(
@@ -155,9 +151,8 @@ def _streamed(template: str, steps: Iterator[export_subprocess.Step], **shown: A
 @requires("read")
 def funnel() -> tuple[str, int]:
     """The live part of the form: counts, or the error in the selection."""
-    latest = FIRST_COUNTED if request_context.argument("first") else browse.LATEST
     try:
-        return _funnel(spec_of(flask.request.args), latest), 200
+        return quick_counts.render(spec_of(flask.request.args), is_first=bool(request_context.argument("first"))), 200
     except ValueError as error:
         return flask.render_template("_funnel.html", stages=[], error=str(error)), 200
 
@@ -361,16 +356,3 @@ def _card(file: Path) -> dict[str, str]:
 
 def _read(export_id: UUID) -> exports.Export:
     return request_context.found("dataset", export_id, browse.read)
-
-
-def _funnel(spec: Spec, latest: int = browse.LATEST) -> str:
-    """Counts, or that counting takes too long for a page."""
-    versions = {name: detector.version for name, detector in DETECTORS.items()}
-    policy = policies.find(spec.policy).key if spec.policy else policies.DEFAULT.key
-    kind = spec.kind or formats.find(spec.format).kinds[0]
-    try:
-        with request_context.database().snapshot() as connection:
-            stages = browse.quick_funnel(connection, spec, kind, policy=policy, detectors=versions, latest=latest)
-    except DatabaseUnavailableError:
-        return flask.render_template("_funnel.html", stages=[], error="Counting takes too long; count everything.")
-    return flask.render_template("_funnel.html", stages=stages, error=None)
