@@ -2,7 +2,8 @@
 
 A client that opens connections and says nothing, half a header, or a body byte by byte holds a place among the
 server's; so each step has a time, and each address a share of the places.  An ambiguous request (two lengths, a length
-beside a transfer coding) is refused: a proxy in front might see other requests in it than this server does.
+beside a transfer coding; no host, or two) is refused: a proxy in front might see other requests in it than this server
+does.
 
     accept       at most `per_address` connections of one address: more are told 503 and closed
     header       HEADER_S from its first byte, or from the connection's beginning, to its last
@@ -22,8 +23,10 @@ import re
 import socket
 import time
 from collections import Counter
+from collections.abc import Sequence
 from email import errors
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
 
 from gevent import pywsgi
@@ -164,7 +167,11 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
 
     def MessageClass(self, *args: Any) -> Any:  # noqa: N802 (gevent's name)
         """The header.  Raises AmbiguousError."""
-        headers = super().MessageClass(*args)
+        try:
+            headers = super().MessageClass(*args)
+        except HTTPException as error:
+            raise AmbiguousError(str(error)) from error
+        _check_target(self.path, self.request_version, headers.get_all("Host") or [])
         _check_framing(headers, self.request_version)
         return headers
 
@@ -273,6 +280,18 @@ def _refuse(sock: socket.socket) -> None:
             pass
     except OSError:
         return
+
+
+def _check_target(path: str, version: str | None, hosts: Sequence[str]) -> None:
+    """Raise AmbiguousError unless the request names one host (RFC 9112 §3.2) and a target that is text."""
+    if version not in ("HTTP/1.0", "HTTP/1.1"):
+        raise AmbiguousError(f"expected HTTP/1.0 or HTTP/1.1, got {version}")
+    if len(hosts) > 1 or (not hosts and version == "HTTP/1.1"):
+        raise AmbiguousError(f"Host: expected one, got {', '.join(hosts) or 'none'}")
+    try:
+        path.encode("latin-1").decode()
+    except UnicodeDecodeError as error:
+        raise AmbiguousError(f"target: expected UTF-8, got {path!r}") from error
 
 
 def _check_framing(headers: Any, version: str | None) -> None:

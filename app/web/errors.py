@@ -2,8 +2,9 @@
 
     {"error": {"kind": "not_found", "message": "There is no job …", "details": {}}}
 
-A program is a client that asks under /v1, sends a token or JSON, or would rather have JSON than HTML.  `details` holds
-values that a program can act on: the id to come back for, the seconds to wait."""
+A program is a client that asks under a path of programs, sends a token or JSON, or does not ask for HTML by name, as
+every browser does that opens a page.  `details` holds values that a program can act on: the id to come back for, the
+seconds to wait."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from app.web.job_waiter import StoppingError
 RETRY_S = 5
 """Seconds after which to come back after a 503: PostgreSQL restarts faster."""
 
+_OF_PROGRAMS = ("/v1/", "/kernelgym/", "/compat/")
 _KEPT = frozenset({"Allow", "Retry-After", "WWW-Authenticate"})
 
 
@@ -45,9 +47,10 @@ def for_programs() -> bool:
     """Return whether the sender of this request reads JSON."""
     accepted = flask.request.accept_mimetypes
     return (
-        flask.request.path.startswith("/v1/")
+        flask.request.path.startswith(_OF_PROGRAMS)
         or "Authorization" in flask.request.headers
         or flask.request.is_json
+        or (bool(accepted) and "text/html" not in accepted.values())
         or accepted["application/json"] > accepted["text/html"]
     )
 
@@ -81,7 +84,7 @@ def _login_required(error: authentication.LoginRequiredError) -> flask.Response:
         wanted = flask.request.full_path.rstrip("?")
         return flask.current_app.make_response(flask.redirect(flask.url_for("account.login", next=wanted)))
     answer = as_json(401, "unauthorized", error.description or "")
-    answer.headers["WWW-Authenticate"] = 'Bearer realm="assay"'
+    answer.headers.extend(header for header in error.get_headers() if header[0] in _KEPT)
     return answer
 
 

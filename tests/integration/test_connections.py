@@ -251,6 +251,22 @@ FRAMED = {
 }
 
 
+UNREADABLE = {
+    "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "no version": b"GET /healthz\r\n\r\n",
+    "no text": b"GET /v1/runs?x=\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "many headers": b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: 1\r\n" * 200 + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("asked", UNREADABLE.values(), ids=list(UNREADABLE))
+def test_a_request_that_is_no_http_is_the_clients_mistake(url: str, asked: bytes) -> None:
+    with connect(url, asked) as opened:
+        answer = heard(opened)
+    assert answer.startswith(b"HTTP/1.1 400"), answer
+
+
 @pytest.mark.parametrize("framing", FRAMED.values(), ids=list(FRAMED))
 def test_a_request_that_may_be_two_is_refused_and_ends_its_connection(url: str, framing: bytes) -> None:
     head = b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -112,6 +112,13 @@ def test_a_trusted_proxy_says_whose_request_it_is(settings: Settings) -> None:
     made.extensions["assay"]["database"].dispose()
 
 
+@pytest.mark.parametrize("path", ["/v1/runs", "/health", "/runs"])
+def test_before_the_first_user_a_request_from_elsewhere_learns_what_is_missing(site: FlaskClient, path: str) -> None:
+    answer = site.get(path, headers={"X-Forwarded-For": "8.8.8.8", "Accept": "*/*"})
+    assert (answer.status_code, "assay user add NAME --role admin" in answer.text) == (401, True)
+    assert answer.headers["WWW-Authenticate"] == 'Bearer realm="assay"'
+
+
 def test_the_first_user_closes_it(site: FlaskClient, add: Callable[..., UUID]) -> None:
     assert site.get("/account").status_code == 200
     add("ada")

@@ -153,6 +153,18 @@ def test_errors_have_the_protocols_shapes(site: FlaskClient) -> None:
     assert (elsewhere.status_code, "cuda:<index> of an online GPU" in elsewhere.json["message"]) == (400, True)
 
 
+def test_errors_are_no_pages(site: FlaskClient) -> None:
+    said = [site.get("/kernelgym/nothing"), site.put("/evaluate", headers={"Accept": "*/*"})]
+    assert [(each.status_code, each.is_json) for each in said] == [(404, True), (405, True)]
+
+
+def test_a_name_may_hold_any_text(site: FlaskClient) -> None:
+    post(site, "problems/1_relu?#%2e", wait=0)
+    for path in ("status", "results", "workflow/results"):
+        assert site.get(f"/{path}/problems%2F1_relu%3F%23%252e").json["task_id"] == "problems/1_relu?#%2e"
+    assert site.delete("/tasks/problems%2F1_relu%3F%23%252e").status_code == 200
+
+
 def test_a_request_without_waiting_is_answered_at_once(site: FlaskClient) -> None:
     answer = post(site, "a", wait=0)
     assert (answer.status_code, answer.json["status"], answer.json["metadata"]) == (200, "pending", None)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import flask
 from werkzeug.exceptions import Forbidden, Unauthorized
@@ -47,6 +47,17 @@ class LoginRequiredError(Unauthorized):
     """Answer a request without a login: a browser is sent to the login page, a program is told the way."""
 
     description = "expected `Authorization: Bearer <token>` or a session of /login, got neither"
+
+    def get_headers(self, *given: Any) -> list[tuple[str, str]]:
+        """With the scheme; the realm is quoted, which werkzeug's own header omits (RFC 9110 §11.5)."""
+        return [*super().get_headers(*given), ("WWW-Authenticate", 'Bearer realm="assay"')]
+
+
+NO_USERS = (
+    "this server has no users yet and answers its own machine alone, under its own name and without a proxy between: "
+    "add a user with `assay user add NAME --role admin`, then log in or send a token"
+)
+"""Answer to a request without a login that comes from elsewhere before there is a user."""
 
 
 def install(app: flask.Flask) -> None:
@@ -142,6 +153,8 @@ def _admit() -> None:
     wanted = wants(flask.current_app.view_functions[endpoint])
     if wanted == "public":
         return
+    if flask.g.user is None and nobody_there():
+        raise LoginRequiredError(NO_USERS)
     current_user()
     if wanted is None or flask.request.method in ("GET", "HEAD"):
         _check_may(Scope.READ)
