@@ -85,6 +85,8 @@ class ProcessHandle:
         alone; None if its requests are short, or timed."""
         self.sessions = 0
         """Evaluations that use the process; counted for a reference's process (reference_pool.py)."""
+        self.mappings_dropped = 0
+        """How often all mappings of the process's memory have been dropped."""
         self._sequence = 0
         self._mailbox_fd = shared_memory.host_file("mailbox", control_channel.MAILBOX_BYTES)
         self.mailbox = mmap.mmap(self._mailbox_fd, control_channel.MAILBOX_BYTES)
@@ -259,6 +261,7 @@ class ProcessHandle:
 
     def unmap_segments(self) -> None:
         """Unmap everything that `map_segment` mapped."""
+        self.mappings_dropped += 1
         self._mapped.clear()
 
     def rest(self) -> None:

@@ -46,6 +46,8 @@ class Session:
         self.process = handle.process
         self.delivering = Delivering.COPY
         """How timed blocks deliver outputs; see `survey` in timing/output_mapping.py."""
+        self.mapping = 0
+        """`ProcessHandle.mappings_dropped` when this session's outputs were mapped."""
         self.mapped_calls = control_channel.POINTERS_BYTES
         """Number of calls with outputs that fit into memory shared by the process."""
         self.matching_constants = 0
@@ -60,6 +62,12 @@ class Session:
         self._memory: torch.Tensor | None = None
         """All bytes of the arena; the tensor keeps the shared memory."""
         self._read: torch.cuda.Event | None = None
+
+    @property
+    def has_lost_mapping(self) -> bool:
+        """True if the referee's mapping of outputs that stay in place has been dropped since it was made.  The process
+        copies such outputs into slots, which takes time in timed blocks."""
+        return self.delivering == Delivering.HOLD and self.mapping != self.handle.mappings_dropped
 
     def ask(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, int]:
         """See ProcessHandle.ask."""

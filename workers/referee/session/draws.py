@@ -92,8 +92,6 @@ class Draws:
         self._truth_bytes = max(spec.peaks.call_bytes, spec.peaks.truth_bytes)
         self._expected: shared_memory.Kept | None = None
         """Memory for the expected outputs of one call, if the arena has none."""
-        self.gave_back = False
-        """True if the reference has released cached memory, so that its outputs will have other addresses."""
         self._drawn_row: tuple[int, int] | None = None
         """Batch and row of the inputs in the reference's only slot, if calls are streamed."""
 
@@ -101,6 +99,12 @@ class Draws:
     def are_costly(self) -> bool:
         """True if the expected outputs of one call take long, so that fewer calls are made."""
         return SLOW_TRUTH_S < self.truth_s < math.inf
+
+    @property
+    def gave_back(self) -> bool:
+        """True if the reference's process has released cached memory, for this evaluation or another one, since its
+        outputs were mapped: they will have other addresses."""
+        return self.reference.has_lost_mapping
 
     def step_aside(self) -> None:
         """Let waiting timers go first, between two steps."""
@@ -316,7 +320,6 @@ class Draws:
         with reference_side():
             self.reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
         self.reference.handle.unmap_segments()  # a mapping keeps its memory
-        self.gave_back = True
 
     def _next_seed(self) -> bytes:
         self._batches += 1
@@ -370,4 +373,4 @@ class Draws:
         if self._expected is None or self._device.type != "cuda":
             return
         if torch.cuda.mem_get_info(self._device)[0] < self._truth_bytes:
-            self._expected = None
+            self._expected = self._last = None  # the last expected outputs are views of that memory

@@ -46,15 +46,13 @@ def _deliver_alike(runner: CallRunner) -> None:
 
 def survey_again(runner: CallRunner) -> None:
     """Survey the reference again, after it has given memory back."""
-    runner.gave_back = False
-    if runner.reference.delivering != Delivering.HOLD:
-        return
     _survey(runner, runner.reference, runner.draw(1), 1)
     _deliver_alike(runner)
 
 
 def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> None:
     on_trial = session is runner.candidate
+    session.mapping = session.handle.mappings_dropped  # before the first is made: others may drop them meanwhile
     with nullcontext() if on_trial else reference_side(), session.handle.lock:
         runner.fill(session, batch, 0, count)
         at, limit_s = runner.slot(batch, 0, count), runner.time_limit_s(session, count)
