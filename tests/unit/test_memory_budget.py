@@ -17,7 +17,7 @@ from workers.referee import evaluate, progress
 from workers.referee.cancellation import Cancellation
 from workers.referee.host import memory_budget as room_module
 from workers.referee.host.device import open_device
-from workers.referee.host.memory_budget import OVERTAKINGS, MemoryBudget, NoRoomError
+from workers.referee.host.memory_budget import OVERTAKINGS, MemoryBudget, NoRoomError, Turn
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.failure_status import Fault, invalid
 from workers.referee.session.verification import CHECK_BYTES
@@ -323,6 +323,36 @@ def test_a_reference_without_a_twin_needs_memory_for_two_models() -> None:
     own = replace(large, truth=problem_spec.OWN_TRUTH)
     assert memory_needs.of_models(large) == 4 * large.parameter_bytes
     assert memory_needs.of_models(own) == 2 * large.parameter_bytes
+    half = replace(large, parameters={"w": parameter | {"dtype": "bfloat16"}, "n": parameter | {"dtype": "int8"}})
+    assert half.parameter_bytes == 3 << 20
+    assert half.twin_bytes == 9 << 20  # four times the halves; integers stay as they are
+    assert memory_needs.of_models(half) == 2 * half.parameter_bytes + half.twin_bytes
+    assert memory_needs.resident(half) == half.parameter_bytes + half.twin_bytes
+    assert memory_needs.resident(own) == own.parameter_bytes
+
+
+def test_memory_that_an_evaluation_has_already_need_not_be_free() -> None:
+    room = MemoryBudget(100, lambda: 30)
+    with room.hold(60, Cancellation(), 30) as among_others:
+        assert among_others
+    with room.hold(60, Cancellation(), 90):
+        pass  # an estimate of what it has may be too high
+
+
+def test_memory_that_other_evaluations_have_is_not_that_of_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one had may still be in use for a moment after it; no other program has had any for long."""
+    now = [0.0]
+    monkeypatch.setattr(room_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    free = [10]
+    room = MemoryBudget(100, lambda: free[0])
+    waiting = Turn(50)
+    assert not room._is_there(waiting)  # the remains of an evaluation that has just ended
+    with room.hold(10, Cancellation()):  # another one goes first, for two minutes
+        now[0] += 120.0
+        assert not room._is_there(waiting)
+    assert not room._is_there(waiting)  # its remains
+    free[0] = 50
+    assert room._is_there(waiting)
 
 
 def test_what_is_expected_takes_memory_beside_the_outputs_and_the_references_own_outputs_do_not() -> None:

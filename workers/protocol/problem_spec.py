@@ -203,6 +203,11 @@ class ProblemSpec:
         return sum(map(size_of, self.parameters.values()))
 
     @property
+    def twin_bytes(self) -> int:
+        """Bytes of the parameters and buffers of the reference's twin, in fp64; 0 if it has none."""
+        return 0 if self.truth == OWN_TRUTH else sum(size_of(widened(node)) for node in self.parameters.values())
+
+    @property
     def slot_bytes(self) -> int:
         """Bytes of one call in the reference's arena with inputs, outputs, baseline and expected outputs."""
         return self.input_bytes + 2 * self.output_bytes + self.expected_bytes

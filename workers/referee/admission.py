@@ -73,10 +73,12 @@ def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
         raise too_large(f"it needs {need_bytes:,} bytes or more", total_bytes)
 
 
-def reserve_memory(host: Host, progress: Progress, memory: ExitStack, need_bytes: int) -> None:
-    """Wait until so much device memory is free and reserve it until `memory` is closed.  Raises Fault if cancelled."""
+def reserve_memory(host: Host, progress: Progress, memory: ExitStack, need_bytes: int, resident_bytes: int = 0) -> None:
+    """Wait until so much device memory is free and reserve it until `memory` is closed.  `resident_bytes`: see
+    MemoryBudget.hold.  Raises Fault if cancelled."""
     with progress.stages.stage("room"), host.device_lock.waits.waiting():
-        progress.shares_memory = memory.enter_context(host.memory_budget.hold(need_bytes, progress.cancellation))
+        hold = host.memory_budget.hold(need_bytes, progress.cancellation, resident_bytes)
+        progress.shares_memory = memory.enter_context(hold)
     memory.callback(host.trim)
     if progress.cancellation.requested:
         raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")

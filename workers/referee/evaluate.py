@@ -116,7 +116,7 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         if not alone:
             need_bytes = memory_needs.of_evaluation(spec, arena, host.device.round_bytes, CHECK_BYTES)
             need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
-            admission.reserve_memory(host, progress, memory, need_bytes)
+            admission.reserve_memory(host, progress, memory, need_bytes, memory_needs.resident(spec))
         deadline = Deadline(
             job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.device_lock.waits
         )

@@ -27,8 +27,8 @@ WATCHED_S = 10.0
 EMPTY = "the reference's outputs have no elements: there is no answer that could be wrong"
 """Message about a problem with empty outputs."""
 
-MODELS_WITH_TWIN = 6
-"""Copies of the parameters if there is a twin: in both arenas, in both models, and its own, which count twice."""
+COPIES = 4
+"""Copies of the parameters besides the twin's: in both arenas and in both models."""
 
 FOR_MODELS = 0.8
 """Share of a device's memory for models, and for the inputs and outputs of calls; contexts take the rest."""
@@ -160,7 +160,10 @@ class Problem:
         outputs_node = _contiguous(layout.describe(outputs))
         tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
         given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
-        has_room = _has_room_for_twin(self.device, memory_estimate.tensor_bytes(dict(tensors)), given_bytes)
+        parameters = {name: layout.describe(tensor.detach().contiguous()) for name, tensor in tensors}
+        twin_bytes = sum(layout.size_of(layout.widened(node)) for node in parameters.values())
+        models_bytes = COPIES * sum(map(layout.size_of, parameters.values())) + twin_bytes
+        has_room = _has_room_for_twin(self.device, models_bytes, given_bytes)
         with memory_estimate.Peak(self.device) as widening:
             first = pieces.first(before, outputs, rows) if rows else (before, outputs)
             best = self._best(model, *first) if has_room else true_answer.Truth.OWN
@@ -169,7 +172,7 @@ class Problem:
             inputs=described,
             outputs=outputs_node,
             init=layout.describe(init),
-            parameters={name: layout.describe(tensor.detach().contiguous()) for name, tensor in tensors},
+            parameters=parameters,
             training=training,
             truth=best.value,
             spread=spread,
@@ -232,14 +235,15 @@ class Problem:
             return true_answer.Truth.OWN
 
 
-def _has_room_for_twin(device: torch.device, parameter_bytes: int, call_bytes: int) -> bool:
+def _has_room_for_twin(device: torch.device, models_bytes: int, call_bytes: int) -> bool:
     """Test whether a device holds both sides' models and arenas, and a copy of the model in fp64.
 
-    `call_bytes`: inputs and outputs of a call, and the most memory that it takes."""
+    `models_bytes`: all of their parameters; `call_bytes`: inputs and outputs of a call, and the most memory that it
+    takes."""
     if device.type != "cuda":
         return True
     total_bytes = torch.cuda.get_device_properties(device).total_memory
-    return MODELS_WITH_TWIN * parameter_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
+    return models_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
 
 
 def _has_elements(outputs: Any) -> bool:

@@ -43,12 +43,14 @@ class Turn:
 
     need: int
     """Bytes."""
+    resident: int = 0
+    """Bytes of them that its processes have already."""
     overtaken: int = 0
     """Overtakings that may delay it."""
     beside: set[Turn] = field(default_factory=set)
     """Turns that have overtaken it and still hold memory."""
     since: float | None = None
-    """Time (time.monotonic) at which other programs were first found to hold the memory."""
+    """Time (time.monotonic) since when other programs have been found to hold the memory, while no evaluation did."""
 
 
 UNLIMITED = 1 << 60
@@ -81,15 +83,16 @@ class MemoryBudget:
         self._queue: deque[Turn] = deque()
 
     @contextmanager
-    def hold(self, need_bytes: int, cancellation: Cancellable) -> Iterator[bool]:
-        """Hold that much memory; yields whether another evaluation may hold some meanwhile.
+    def hold(self, need_bytes: int, cancellation: Cancellable, resident_bytes: int = 0) -> Iterator[bool]:
+        """Hold that much memory; yields whether another evaluation may hold some meanwhile.  `resident_bytes`: part of
+        it that the evaluation's processes have already, so that it is not free on the device.
 
         A cancelled evaluation stops waiting at once and uses no memory.  Raises NoRoomError if other programs hold the
         memory for long."""
         if self.total_bytes is None:
             yield False
             return
-        turn = Turn(min(need_bytes, self.total_bytes))
+        turn = Turn(min(need_bytes, self.total_bytes), min(resident_bytes, need_bytes))
         taken = self._take(turn, cancellation)
         try:
             yield turn.need < self.total_bytes
@@ -122,12 +125,14 @@ class MemoryBudget:
     def _is_there(self, turn: Turn) -> bool:
         """Test whether the device has that much.  Idle processes are ended first; an evaluation alone on the device
         makes do with the memory that is free then."""
-        if turn.need <= self._free_bytes() and turn.need != self.total_bytes:
+        missing = turn.need - turn.resident
+        if missing <= self._free_bytes() and turn.need != self.total_bytes:
             return True
         self._give_back()
-        if turn.need <= self._free_bytes():
+        if missing <= self._free_bytes():
             return True
         if self._free != self.total_bytes:
+            turn.since = None  # the memory may be that of other evaluations
             return False
         turn.since = turn.since or time.monotonic()
         waited_s = time.monotonic() - turn.since
@@ -135,7 +140,7 @@ class MemoryBudget:
             return self._is_settled() or waited_s > SETTLING_S
         if waited_s > FOREIGN_S:
             free = self._free_bytes()
-            raise NoRoomError(f"expected {turn.need:,} bytes of device memory, other programs leave {free:,}")
+            raise NoRoomError(f"expected {missing:,} bytes of device memory, other programs leave {free:,}")
         return False
 
     def _may_overtake(self, turn: Turn, other: Turn) -> bool:

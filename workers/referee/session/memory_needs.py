@@ -5,7 +5,7 @@ where nothing was measured.  An evaluation reserves them before it uses the devi
 
 from __future__ import annotations
 
-from workers.protocol.problem_spec import OWN_TRUTH, Arena, ProblemSpec
+from workers.protocol.problem_spec import Arena, ProblemSpec
 
 WORKING_SETS = 4
 """Memory that a model computes with besides its inputs and outputs, in multiples of those: a guess that suffices
@@ -23,8 +23,8 @@ BLOCKS = (4, 13)
 """Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block and two blocks for
 each of six groups; two groups if memory holds no more."""
 
-MODELS, TWIN = 2, 2
-"""Copies of the parameters: the reference's and the candidate's; its fp64 twin's, which count twice."""
+MODELS = 2
+"""Copies of the parameters: the reference's and the candidate's."""
 
 CHECKING = 4
 """Temporaries of the comparison, in multiples of the compared outputs, if not every element is finite; otherwise one or
@@ -55,7 +55,13 @@ def of_evaluation(spec: ProblemSpec, arena: Arena, round_bytes: int, check_bytes
 
 def of_models(spec: ProblemSpec) -> int:
     """Bytes of both sides' models and of the reference's twin, if it has one; parameters in arenas are not counted."""
-    return (MODELS + TWIN * (spec.truth != OWN_TRUTH)) * spec.parameter_bytes
+    return MODELS * spec.parameter_bytes + spec.twin_bytes
+
+
+def resident(spec: ProblemSpec) -> int:
+    """Bytes of `of_evaluation` that the reference's process has once the problem is described: the model and its
+    twin."""
+    return spec.parameter_bytes + spec.twin_bytes
 
 
 def of_verifying(output_bytes: int) -> int:
