@@ -16,7 +16,7 @@ import torch
 from app.domain.evaluation import Element, OutputCheck
 from workers.protocol.roundoff import FLOORS
 from workers.referee.comparison import largest_excess, wrong_slices
-from workers.referee.comparison.output_errors import AT_ONCE, finite, known
+from workers.referee.comparison.output_errors import AT_ONCE, finite, known, parts
 from workers.referee.comparison.unwritten import untouched
 
 CLOSE = (4.0, 8.0)
@@ -156,9 +156,11 @@ class ComparedOutput:
         with the effect of a rounding in every operation as the least error of the reference.
 
         `expected`, `nearest`: (1, elements), the latter in the output's type, equal to the delivered value where that
-        is right."""
+        is right.  `expected` is overwritten with the accepted values: another copy of an output may not fit."""
         got = self.got[call : call + 1]
-        accepted = torch.where(nearest == got, got.to(expected.dtype), expected.reshape(got.shape))
+        accepted = expected.view(got.shape)
+        for mine, near, right in parts(got, nearest.view(got.shape), accepted):
+            right.copy_(torch.where(near == mine, mine.to(right.dtype), right))
         row = list(outputs(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0])
         row[3:5] = max(self.rows[call][3], leaf.l2), max(self.rows[call][4], leaf.largest)
         rows = [*self.rows[:call], tuple(row), *self.rows[call + 1 :]]
@@ -273,9 +275,12 @@ def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
     """Per call, elements that differ by more than atol + rtol·|R|; elements that are not finite are counted
     elsewhere."""
     wide = torch.complex128 if got.is_complex() else torch.float64
-    x, r = got.to(wide), expected.to(wide)
-    apart = (x - r).abs() > atol + rtol * r.abs()
-    return (apart & torch.isfinite(x) & torch.isfinite(r)).sum(dim=1)
+    counts = []
+    for part in parts(got, expected):
+        x, r = (each.to(wide) for each in part)
+        apart = (x - r).abs() > atol + rtol * r.abs()
+        counts.append((apart & torch.isfinite(x) & torch.isfinite(r)).sum(dim=1))
+    return torch.stack(counts).sum(dim=0)
 
 
 def root_mean_square(values: torch.Tensor) -> torch.Tensor:
@@ -283,9 +288,13 @@ def root_mean_square(values: torch.Tensor) -> torch.Tensor:
     norm: torch.Tensor = torch.linalg.vector_norm(values, dim=1).double() / max(1, values.shape[1]) ** 0.5
     if bool(torch.isfinite(norm).all()):
         return norm
-    finite = torch.isfinite(values)
-    squares = torch.where(finite, values, torch.zeros_like(values)).abs().double().square()
-    return (squares.sum(dim=1) / finite.sum(dim=1).clamp(min=1)).sqrt()
+    sums = []
+    for (part,) in parts(values):
+        finite = torch.isfinite(part)
+        squares = torch.where(finite, part, torch.zeros_like(part)).abs().double().square()
+        sums.append(torch.stack([squares.sum(dim=1), finite.sum(dim=1).double()]))
+    total, count = torch.stack(sums).sum(dim=0).unbind()
+    return (total / count.clamp(min=1)).sqrt()
 
 
 def agree(got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]) -> list[list[bool]]:

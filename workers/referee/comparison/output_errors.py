@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -38,6 +38,12 @@ def known(
         if all((row[2] and not closely) or _are_finite(row, len(pairs)) for row in rows):
             break
     return rows
+
+
+def parts(*outputs: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Parts of outputs, (calls, elements) each, with at most AT_ONCE elements: the same part of each output."""
+    columns = max(1, AT_ONCE // max(1, outputs[0].shape[0]))
+    return zip(*(torch.split(each, columns, dim=1) for each in outputs), strict=True)
 
 
 def _are_finite(row: Sequence[float], pairs: int) -> bool:
@@ -76,12 +82,10 @@ def _sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[t
         return []
     if not got.is_floating_point() and not got.is_complex():
         return [(got != expected).sum(dim=1)]
-    columns = max(1, AT_ONCE // got.shape[0])
-    if got.shape[1] <= columns:
+    if got.numel() <= AT_ONCE:
         return _partial_sums(got, expected, careful=careful)
-    pieces = zip(*(torch.split(each, columns, dim=1) for each in (got, expected)), strict=True)
-    parts = [_partial_sums(*piece, careful=careful) for piece in pieces]
-    l2, norm, largest, *bad = (torch.stack(column) for column in zip(*parts, strict=True))
+    found = [_partial_sums(*part, careful=careful) for part in parts(got, expected)]
+    l2, norm, largest, *bad = (torch.stack(column) for column in zip(*found, strict=True))
     whole = [torch.linalg.vector_norm(l2, dim=0), torch.linalg.vector_norm(norm, dim=0), largest.amax(dim=0)]
     return [*whole, *(each.sum(dim=0) for each in bad)]
 

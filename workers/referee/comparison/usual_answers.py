@@ -9,7 +9,7 @@ import torch
 
 from workers.protocol.roundoff import FLOORS
 from workers.referee.comparison.correctness import CLOSE, root_mean_square
-from workers.referee.comparison.output_errors import finite, known
+from workers.referee.comparison.output_errors import finite, known, parts
 
 SURVIVES = 10.0
 """See `objections`."""
@@ -60,8 +60,9 @@ def looks_usual(own: torch.Tensor, before: AnswerSize, *, ceiling: bool = True) 
     if not (own.is_floating_point() or own.is_complex()):
         return True
     wide = torch.complex128 if own.is_complex() else torch.float64
-    values = own.float() if own.itemsize == 1 else own
-    sizes = torch.linalg.vector_norm(values, dim=1, dtype=wide) / max(1, own.shape[1]) ** 0.5
+    norm = torch.linalg.vector_norm  # with another type it makes a copy in that type
+    norms = [norm(part.float() if part.itemsize == 1 else part, dim=1, dtype=wide) for (part,) in parts(own)]
+    sizes = norm(torch.stack(norms), dim=0) / max(1, own.shape[1]) ** 0.5
     most = _most(before, ceiling=ceiling)
     return all(math.isfinite(size) and FADED * before.rms <= size <= most for size in sizes.tolist())
 

@@ -144,6 +144,6 @@ def changed(before: torch.Tensor, after: torch.Tensor, region: layout.Region) ->
     sizes = [layout.size_of(leaf) for leaf in region.leaves]
     spans = list(zip(region.offsets, sizes, strict=True))
     return [
-        tuple(i for i, (at, size) in enumerate(spans) if not torch.equal(old[at : at + size], new[at : at + size]))
-        for old, new in zip(before.unbind(), after.unbind(), strict=True)
+        tuple(i for i, (at, size) in enumerate(spans) if bool(differ(old[:, at : at + size], new[:, at : at + size])))
+        for old, new in zip(torch.split(before, 1), torch.split(after, 1), strict=True)
     ]

@@ -11,7 +11,7 @@ import torch
 from workers.protocol import layout
 from workers.protocol.control_channel import AblationMode, Command, Delivering
 from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
-from workers.referee.comparison import usual_answers
+from workers.referee.comparison import output_errors, usual_answers
 from workers.referee.processes.process_handle import PROCESS_ERRORS
 from workers.referee.session.batches import Batch, Truth
 from workers.referee.session.call_runner import CallRunner
@@ -76,9 +76,10 @@ def _own_answers(runner: CallRunner, batch: Batch) -> Truth:
 
 
 def _is_finite(output: torch.Tensor) -> bool:
-    if output.is_floating_point():
-        output = output.float()
-    return bool(torch.isfinite(output).all())
+    """Test whether all elements are finite.  `output`: (calls, elements)."""
+    parts = output_errors.parts(output)
+    found = [torch.isfinite(part.float() if part.is_floating_point() else part).all() for (part,) in parts]
+    return bool(torch.stack(found).all())
 
 
 def unusual(runner: CallRunner, variant: Variant, usual_batch: Batch) -> Batch | None:

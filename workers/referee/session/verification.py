@@ -309,7 +309,7 @@ class Record:
             if not check.ok:
                 mask, parity = unwritten.untouched(got[0], delivery.batch.poison), delivery.batch.number % 2
                 other = self._untouched.get((check.index, 1 - parity))
-                count = 0 if other is None else int((mask & other).sum())
+                count = 0 if other is None else unwritten.both(mask, other)
                 self._untouched[check.index, parity] = mask
             found.append(replace(check, unwritten=count, worst=None if count else check.worst))
         return found
