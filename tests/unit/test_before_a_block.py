@@ -21,8 +21,8 @@ class Device(CallRunner):
         for module in (idle_probe, call_runner):
             monkeypatch.setattr(module, "synchronize", lambda device: time.sleep(left.pop(0) if left else 0))
         self._device = torch.device("cpu")
-        self._probe = idle_probe.IdleProbe(self._device)
-        self._probe._flush = torch.zeros(1)
+        self.probe = idle_probe.IdleProbe(self._device)
+        self.probe._flush = torch.zeros(1)
         self.looked: list[str] = []
         self.candidate, self.reference = self._seat("candidate"), self._seat("reference")
 
@@ -49,6 +49,6 @@ def test_it_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_without_a_device_the_candidate_stands_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device(monkeypatch)
-    device._probe._flush = None
+    device.probe._flush = None
     assert device._before(device.candidate) is None
     assert device.looked == ["candidate"]

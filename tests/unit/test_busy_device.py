@@ -15,7 +15,7 @@ from workers.protocol import control_channel
 from workers.protocol.control_channel import Command, ReplyCode
 from workers.referee.processes import process_handle as process_module
 from workers.referee.processes.process_handle import ProcessHandle
-from workers.referee.session import call_runner
+from workers.referee.session import call_runner, first_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.failure_status import Fault, disturbed
 from workers.sandbox.process_errors import TimedOut
@@ -111,15 +111,15 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
     kills: list[float] = []
     runner.candidate = SimpleNamespace(process=SimpleNamespace(kill=lambda wait_s: kills.append(wait_s)))
     left = list(answers)
-    runner._probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: lock.is_held and left.pop(0))
+    runner.probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: lock.is_held and left.pop(0))
     if ends is None:
-        runner._end_if_device_is_busy()
+        first_calls._end_if_device_is_busy(runner)
     else:
         with pytest.raises((TimedOut, Fault)) as caught:
-            runner._end_if_device_is_busy()
+            first_calls._end_if_device_is_busy(runner)
         assert isinstance(caught.value, TimedOut) == (ends == "timeout")
         assert str(caught.value) == (process_module.BUSY if ends == "timeout" else disturbed().error.message)
-    assert (kills, left) == ([call_runner.ENDING_S] if ends else [], [])
+    assert (kills, left) == ([first_calls.ENDING_S] if ends else [], [])
     assert lock.pauses == min(answers.index(True) if True in answers else 5, 5)  # those that seem to compile as well
     assert not lock.is_held
 
@@ -160,7 +160,7 @@ def test_timers_stand_aside_while_paused_processes_keep_the_device_busy(
     lock = runner.device_lock = Lock()
     runner.reference = runner.candidate = SimpleNamespace(process=None)
     left = list(answers)
-    runner._probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: left.pop(0) if left else False)
+    runner.probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: left.pop(0) if left else False)
     with runner.exclusive():
         assert lock.is_held
     assert not lock.is_held

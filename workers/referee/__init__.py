@@ -21,7 +21,8 @@ From a job to an evaluation
     session/memory_needs.py        device memory that an evaluation takes, to be reserved beforehand
     session/context.py             everything that belongs to one evaluation from then on
     session/draws.py               fresh inputs (batches.py) and expected outputs
-    session/call_runner.py         calls of both sides
+    session/call_runner.py         calls of both sides: fill, freeze, run, deliver
+    session/first_calls.py         the call that compiles, and tests without a clock
     session/variant_calls.py       calls on inputs that the problem's distribution seldom has
     session/verification.py        comparison of every output, and the record of all calls
     comparison/correctness.py      is an output right, relative to fp64?  (output_errors.py, nearness.py)

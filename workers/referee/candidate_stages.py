@@ -22,7 +22,7 @@ from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
 from workers.referee.resources import Host
-from workers.referee.session import setup, variant_calls
+from workers.referee.session import first_calls, setup, variant_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
@@ -145,7 +145,7 @@ def _quiet_host(host: Host) -> QuietHost:
 
 def _make_untimed_calls(context: EvaluationContext) -> sizing.Guess:
     """Make the calls that are not timed, and estimate the time of a call.  Raises Fault."""
-    context.runner.first_call()
+    first_calls.make_first(context.runner)
     guess, usual_sizes = _make_first_calls(context)
     if context.job.options.variants:
         variant_calls.try_variants(context.runner, usual_sizes)
@@ -165,9 +165,9 @@ def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[us
     _require_correct(context)
     with host.device_lock.shared():
         usual_sizes = variant_calls.answer_sizes(
-            runner.try_null_answers(batch)
+            first_calls.try_null_answers(runner, batch)
         )  # first, while the calls' expected outputs are in memory
-        runner.check_determinism(together)
+        first_calls.check_determinism(runner, together)
         # A problem by cases has no reference to time.
         guess = sizing.guess(
             runner,

@@ -19,6 +19,7 @@ from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode, Command
 from workers.protocol.input_variants import Variant
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
+from workers.referee.session import first_calls
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
@@ -234,7 +235,7 @@ def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent
 def _is_right_at_last(extra: CallRunner, calls: int) -> bool:
     """Test whether the last of `calls` calls is right.  The first call compiles, and other evaluations may be timed
     meanwhile; the others are short and share one hold of the lock."""
-    extra.first_call()
+    first_calls.make_first(extra)
     right = not extra.failed
     with extra.device_lock.shared():
         for _ in range(calls - 1):

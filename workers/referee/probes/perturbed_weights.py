@@ -29,6 +29,7 @@ from workers.protocol.control_channel import AblationMode, Command, Delivering, 
 from workers.referee.probes.ablation import is_right
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session, synchronize
+from workers.referee.session import first_calls
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
@@ -109,7 +110,7 @@ def _ask_renewed_model(
         if built and at_once:
             outputs = _outputs(extra, lambda: extra.try_calls(batch))
             return outputs, _kernels_matter(extra, modes) if modes and _are_right(outputs) else None
-    return _outputs(extra, lambda: extra.first_call()) if built else (), None
+    return _outputs(extra, lambda: first_calls.make_first(extra)) if built else (), None
 
 
 def suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
@@ -146,7 +147,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
                 context.host.device_lock,
                 context.runner.record.rule,
             )
-            extra.first_call()
+            first_calls.make_first(extra)
     except PROCESS_ERRORS as error:
         refused = isinstance(error, FailedError) and error.outcome is ReplyCode.CALL_FAILED
         reason = f"with other weights it fails: {error}"[:500]

@@ -13,19 +13,16 @@ import torch
 
 from app.domain.evaluation import Trial
 from workers.protocol import problem_spec
-from workers.protocol.control_channel import Command, Delivering
-from workers.referee.comparison import correctness, null_answers
+from workers.protocol.control_channel import Delivering
+from workers.referee.comparison import correctness
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import BUSY
 from workers.referee.processes.process_session import FirstCall, Session, synchronize
 from workers.referee.processes.snapshot import differ, rewrite
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, reference_side
-from workers.referee.session.failure_status import disturbed
 from workers.referee.session.idle_probe import IdleProbe
 from workers.sandbox.confined_process import Stopwatch
-from workers.sandbox.process_errors import TimedOut
 
 LATER_S = 10.0
 """Seconds that a candidate on a GPU has after its first call, in addition to ten times its calls' time so far, and
@@ -45,16 +42,6 @@ wrong or a late output."""
 QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
 
-COMPUTING_CALLS = 100
-"""Time of the reference's call, as a multiple, that the device may take for the candidate's first call; at least
-LATER_S.  A kernel that does not end keeps the device from all others, and no signal stops it."""
-
-BUSY_PROBES = 5
-"""Waits of QUEUED_S for the device to come to rest before a first call is ended."""
-
-ENDING_S = 10.0
-"""Longest wait in seconds for the end of a killed process, with which its work on the device ends."""
-
 APART_S, ASIDE = 40.0, 3
 """Seconds for which a timer that finds the device busy waits for what runs apart, and how often it does that."""
 
@@ -62,17 +49,8 @@ IDLE_US, RESTING_S = 100.0, 0.005
 """TURN_US and SETTLING_S before a block, when no process has reason to work: an idle device answers in a fifth of
 that."""
 
-NULL_ELEMENTS = 1 << 26
-"""Elements of an output that are compared with null answers."""
-
-NULL_CALLS = 2
-"""Calls compared with null answers, if their expected outputs have to be made for that."""
-
 WARMED_NS = 2_000_000
 """Time per call below which a warm-up call precedes each block; launches of longer calls do not matter."""
-
-LINGER_WRONG_S = 0.15
-"""LINGER_S for a wrong output, which may merely be late."""
 
 
 class CallRunner(Draws):
@@ -92,8 +70,8 @@ class CallRunner(Draws):
         """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an output is right;
         `quickest_s`: shortest time of a call, if some were made before.
 
-        The caller of a method that makes calls holds the device's lock.  Only methods of several steps, or long ones,
-        take it themselves: `first_call`, `survey`, `try_variants`."""
+        The caller of a method that makes calls holds the device's lock.  Functions of several steps, or long ones, take
+        it themselves: `first_calls.make_first`, `output_mapping.survey`, `variant_calls.try_variants`."""
         super().__init__(reference, candidate, spec, seed, device_lock, rule)
         self.deadline = deadline
         self.stopwatch: Stopwatch | None = None
@@ -104,11 +82,13 @@ class CallRunner(Draws):
         """Seconds to read the outputs of the candidate's last timed block, while no process ran."""
         self.surveys = self._device.type == "cuda"
         """True if outputs can be read in place: memory of a process on the CPU cannot be mapped."""
-        self._probe = IdleProbe(self._device)
+        self.probe = IdleProbe(self._device)
+        """Requests of the referee's own to the device."""
         self._mutates = bool(spec.mutated_inputs)
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
-        self._call_us = spec.call_us
+        self.call_us = spec.call_us
+        """Microseconds of a call of the reference, as it was described."""
         self.warmed = 0
         """Warm-up calls of the candidate so far."""
 
@@ -128,7 +108,7 @@ class CallRunner(Draws):
 
     def _have_ended_what_is_queued(self) -> bool:
         """Wait for the work that paused processes had queued; returns whether it ended in time."""
-        return not self.device_lock.has_paused or self._probe.is_idle(TURN_US, QUEUED_S)
+        return not self.device_lock.has_paused or self.probe.is_idle(TURN_US, QUEUED_S)
 
     @contextmanager
     def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
@@ -158,22 +138,6 @@ class CallRunner(Draws):
         """Give the candidate inputs for a call that is not verified."""
         self.fill(self.candidate, batch, first, count)
 
-    def event_means(self, warmups: int, trials: int) -> tuple[float, float]:
-        """Microseconds per call of reference and candidate by their own events, on inputs that stay the same."""
-        batch = self.draw(1)
-        means = []
-        for session in (self.reference, self.candidate):
-            with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
-                self.fill(session, batch, 0, 1)
-                # With gradients on, torch.compile compiles once more.
-                on_trial = session is self.candidate
-                timeout_s = self.deadline.allow(warmups + trials) if on_trial else REFERENCE_TIMEOUT_S
-                slot = self.slot(batch, 0, 1)
-                mean_ns, _ = session.ask(Command.EVENTS, timeout_s, a=slot, b=warmups, c=trials)
-                session.process.freeze()
-            means.append(max(1, mean_ns) / 1000)
-        return means[0], means[1]
-
     def hand_over(self, session: Session) -> Times:
         """Times of a block without calls, which begins like every block.
 
@@ -183,7 +147,7 @@ class CallRunner(Draws):
         delivering = Delivering.REPLAY if session.delivering == Delivering.REPLAY else Delivering.COPY
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
             session.process.freeze()
-            self._probe.flush_caches()
+            self.probe.flush_caches()
             synchronize(self._device)
             times = session.timed_run(0, 0, delivering, self.time_limit_s(session, 1), self.stopwatch)
             session.process.freeze()
@@ -205,9 +169,9 @@ class CallRunner(Draws):
     def _settled_ns(self) -> int | None:
         """Nanoseconds that a tiny request to the device takes as soon as a process has reported done; remaining work of
         the process prolongs it.  None if nothing is timed."""
-        if not self._probe.asks or self.stopwatch is None:
+        if not self.probe.asks or self.stopwatch is None:
             return None
-        return self._probe.answer_ns(TURN_US, SETTLING_S)
+        return self.probe.answer_ns(TURN_US, SETTLING_S)
 
     def fill(self, session: Session, batch: Batch, first: int, count: int) -> int | None:
         """Put inputs into the slots of the next block, and poison its outputs.
@@ -232,8 +196,8 @@ class CallRunner(Draws):
         """Wait until the device is idle, before the inputs of a timed block are written.  If something goes on working,
         candidates that seemed to compile are paused."""
         sides = (self.reference.process, self.candidate.process)
-        if not self._probe.is_idle(IDLE_US, RESTING_S) and self.device_lock.pause_all(*sides):
-            self._probe.is_idle(IDLE_US, QUEUED_S)
+        if not self.probe.is_idle(IDLE_US, RESTING_S) and self.device_lock.pause_all(*sides):
+            self.probe.is_idle(IDLE_US, QUEUED_S)
 
     def _before(self, session: Session) -> int | None:
         """Wait for rest between a timed block's inputs and its clock: no thread runs, and nothing runs on the device.
@@ -241,11 +205,11 @@ class CallRunner(Draws):
         No signal stops work that a process has left there, such as a stream that waits for the last byte of an input.
         Returns the nanoseconds until the device is idle, which such work prolongs; None on the CPU."""
         before_ns = None
-        if self._probe.asks:
+        if self.probe.asks:
             began = time.perf_counter_ns()
-            self._probe.flush_caches()
+            self.probe.flush_caches()
             synchronize(self._device)
-            self._probe.answer_ns(IDLE_US, RESTING_S)
+            self.probe.answer_ns(IDLE_US, RESTING_S)
             before_ns = time.perf_counter_ns() - began
         if session is self.candidate:
             session.process.require_frozen()
@@ -275,49 +239,12 @@ class CallRunner(Draws):
             self._drawn_row = None
         return times
 
-    def first_call(self) -> None:
-        """Make a call on its own, which compiles kernels and takes its time.  Others may be timed during the call, but
-        not during the referee's work before and after it.
-
-        If the output is wrong, the candidate gets more time to show that it was merely late."""
-        with self.device_lock.shared():
-            batch = self.draw(1)
-            self.fill(self.candidate, batch, 0, 1)
-        computing_s = max(LATER_S, COMPUTING_CALLS * self._call_us / 1e6)
-        limits = FirstCall(computing_s, self._end_if_device_is_busy) if self.surveys else None
-        times = self.run_apart(batch, self.deadline.allow_first(compiles=self.surveys), limits)
-        self.quickest_s = times.wall_ns / 1e9
-        with self.device_lock.shared():
-            self._verify_patiently(self.delivery(batch, 0, 1, times, []))
-
-    def _end_if_device_is_busy(self) -> None:
-        """End the candidate if the device goes on working for 10 s while everything that runs apart is paused.  Work
-        that other calls have queued ends within that time, with the device to itself.
-
-        Raises TimedOut if the device comes to rest with the end of the candidate's process.  Otherwise the work is
-        another's: raises Fault (disturbed), and the evaluation is repeated alone."""
-        with self.device_lock.exclusive():
-            for _ in range(BUSY_PROBES):
-                if self._probe.is_idle(TURN_US, QUEUED_S):
-                    return
-                self.device_lock.pause_all()  # also calls that seem to compile
-            self.candidate.process.kill(wait_s=ENDING_S)
-            is_candidates = self._probe.is_idle(TURN_US, QUEUED_S)
-        raise TimedOut(BUSY) if is_candidates else disturbed()
-
     def run_apart(self, batch: Batch, timeout_s: float, limits: FirstCall | None = None) -> Times:
         """Make a call of the candidate on the first of these inputs, which are in their slots, while others may be
         timed.  `limits`: see Session.timed_run."""
         at = self.slot(batch, 0, 1)
         with self.device_lock.apart(self.candidate.process):
             return Times(*self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, first_call=limits))
-
-    def _verify_patiently(self, delivery: Delivery) -> None:
-        if not self.verify(delivery, keep=False):
-            self.candidate.process.thaw()
-            time.sleep(LINGER_WRONG_S)
-            self.candidate.process.freeze()
-            self.verify(replace(delivery, late=self._late(delivery)))
 
     def try_calls(self, batch: Batch) -> Delivery:
         """Make one call of the candidate on each input set in a row, and verify them together."""
@@ -326,23 +253,6 @@ class CallRunner(Draws):
             self._seen = batch.inputs[:1].clone()
         self.verify(delivery)
         return delivery
-
-    def try_null_answers(self, batch: Batch) -> Truth:
-        """Test whether null answers, computed without the inputs, would be right; returns the expected outputs of the
-        first calls."""
-        calls = batch.slots
-        if not self.arena.slots.together:
-            calls = min(calls, NULL_CALLS, max(1, self.arena.slots.expected))
-        found = self.truth([(batch, 0, calls)])
-        self.record.null_answers = null_answers.accepted(
-            list(map(_thinned, found.expected)), list(map(_thinned, found.baseline)), self.record.rule
-        )
-        return found
-
-    def check_determinism(self, before: Delivery) -> None:
-        """Test whether the candidate gives the same bytes for the same inputs."""
-        again = self.run_candidate(before.batch, before.first, 1)
-        self.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, self.arena.outputs))
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
         """Make `count` calls of the candidate on inputs that it has not seen; the outputs are not yet verified."""
@@ -392,15 +302,10 @@ class CallRunner(Draws):
             changed=changed(given, inputs, self.arena.inputs) if overwritten else none,
             late=none,
         )
-        return replace(delivery, late=self._late(delivery)) if late else delivery
+        return replace(delivery, late=self.late(delivery)) if late else delivery
 
-    def _late(self, delivery: Delivery) -> list[tuple[int, ...]]:
+    def late(self, delivery: Delivery) -> list[tuple[int, ...]]:
         """Per call, the outputs that have changed since they were delivered."""
         at = self.slot(delivery.batch, delivery.first, delivery.count)
         now = self.candidate.delivered(at, delivery.count, delivery.pointers).copy
         return changed(delivery.outputs, now, self.arena.outputs)
-
-
-def _thinned(leaf: torch.Tensor) -> torch.Tensor:
-    """Evenly spaced elements of each call, if there are very many."""
-    return leaf[:, :: -(-leaf.shape[1] // NULL_ELEMENTS)] if leaf.shape[1] > NULL_ELEMENTS else leaf
