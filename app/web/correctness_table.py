@@ -20,6 +20,9 @@ VARIANTS = {
     "resampled": "some rows twice, others never",
     "redrawn": "integers drawn anew that never vary",
     "reaching": "values beyond limits in the reference's code",
+    "signed": "both signs, where the reference treats them differently",
+    "named": "values that the reference compares with",
+    "unsorted": "in another order, where the reference sorts",
 }
 """Changes made to the inputs of a call, in words."""
 

@@ -36,7 +36,8 @@ LOOKED_AT = 1 << 24
 Trait = Callable[[torch.Tensor], bool]
 
 
-def _is_sorted(x: torch.Tensor) -> bool:
+def is_sorted(x: torch.Tensor) -> bool:
+    """Test whether every row ascends, or every row descends."""
     if not x.dim() or x.shape[-1] < 4:
         return False
     steps = x[..., 1:] - x[..., :-1]
@@ -104,7 +105,8 @@ def _has_equal_pairs(x: torch.Tensor) -> bool:
     return bool((x[..., ::2] == x[..., 1::2]).all()) and bool((x != x.flatten()[0]).any())
 
 
-def _is_whole(x: torch.Tensor) -> bool:
+def is_whole(x: torch.Tensor) -> bool:
+    """Test whether all values are whole numbers, as in a mask."""
     return bool((x == x.round()).all())
 
 
@@ -114,14 +116,14 @@ def is_bounded(x: torch.Tensor) -> bool:
 
 
 OF_ROWS: tuple[Trait, ...] = (
-    _is_sorted,
+    is_sorted,
     _are_shares,
     _has_unit_rows,
     _is_not_negative,
     _is_not_positive,
     _has_equal_halves,
     _has_equal_pairs,
-    _is_whole,
+    is_whole,
     is_bounded,
 )
 OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lower, _is_upper)
@@ -129,10 +131,14 @@ OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lowe
 the reference does not, and if the reference does, its answer is not finite."""
 
 
-def keeps_structure(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Test whether a changed tensor has all traits of the original."""
+OF_SIGNS = (_is_not_negative, _is_not_positive)
+
+
+def keeps_structure(before: torch.Tensor, after: torch.Tensor, *, signs: bool = True) -> bool:
+    """Test whether a changed tensor has all traits of the original; `signs`: also those of its sign."""
     mine, theirs = _rows(before), _rows(after)
-    if not all(trait(theirs) for trait in OF_ROWS if trait(mine)):
+    traits = [trait for trait in OF_ROWS if signs or trait not in OF_SIGNS]
+    if not all(trait(theirs) for trait in traits if trait(mine)):
         return False
     one, other = _matrices(before), _matrices(after)
     return all(trait(other) for trait in OF_MATRICES if trait(one))
@@ -174,7 +180,7 @@ def _type(x: torch.Tensor) -> torch.dtype:
 def _jittered(value: Any) -> Any:
     """The value with random errors of half a rounding on average; tensors of integers are unchanged."""
     if isinstance(value, torch.Tensor):
-        if not value.is_floating_point() or not value.numel() or _is_whole(value):
+        if not value.is_floating_point() or not value.numel() or is_whole(value):
             return value.clone()
         jittered = value * (1 + unit(_type(value)) * (2 * torch.rand_like(value) - 1))
         jittered._nominal = _type(value)  # type: ignore[attr-defined]

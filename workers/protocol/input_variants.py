@@ -52,9 +52,15 @@ class Variant(IntEnum):
     REACHING = 12
     """Half of the rows scaled so far that values reach limits in the reference's code
     (workers/shims/reaching_inputs.py)."""
+    SIGNED = 13
+    """Half of the elements of inputs of one sign negated, if the reference treats both signs differently."""
+    NAMED = 14
+    """Some elements replaced by a value that the reference compares the input with: a padding index, NaN."""
+    UNSORTED = 15
+    """Sorted inputs shuffled, if the reference sorts them."""
 
 
-REACHED = (Variant.REDRAWN, Variant.REACHING)
+REACHED = (Variant.REDRAWN, Variant.REACHING, Variant.SIGNED, Variant.NAMED, Variant.UNSORTED)
 """Variants on which an answer must be right, and which only some problems have."""
 
 CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, *REACHED))

@@ -1,35 +1,36 @@
 """GENERATE: inputs that reach branches of the reference which the problem's own inputs do not reach.
 
-Two kinds, in addition to those that only change a distribution (workers/protocol/input_variants.py):
+Kinds, in addition to those that only change a distribution (workers/protocol/input_variants.py):
 
-* Reaching: operators that compare values with a number, or clamp them at one, are recorded while the reference runs.
-  If all values are on one side of the limit, half of the rows of the inputs are scaled until some are on the other
-  side.
+* Reaching: if a limit of an operator is missed by all values (workers/shims/reference_limits.py), half of the rows of
+  the inputs are scaled until some reach it.
+* Signed: if an operator that treats both signs differently has values of one sign, half of the elements of inputs of
+  one sign are negated.
+* Named: a value that the reference compares an input with, and which never occurs, is put into some of its elements.
+* Unsorted: if the reference sorts what is sorted already, sorted inputs are shuffled.
 * Redrawn: inputs that are the same in two draws are drawn anew (workers/shims/redrawn_inputs.py).
 
 Planned in the reference's process, once for each problem.  This does not guard against limits that Python compares with
-(`x.max().item() > 1e4`), limits that differ between channels, limits that only smaller values would reach, and bounded
-inputs that must not grow (a probability)."""
+(`x.max().item() > 1e4`), limits that differ between channels, integers beyond a limit that is applied to a result, and
+bounded inputs that must not grow (a probability)."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from workers.protocol import input_domain, layout
-from workers.protocol.dispatch_mode import Watching
 from workers.protocol.input_variants import Variant
 from workers.shims import redrawn_inputs
+from workers.shims.reference_limits import Limits
 
 ATTEMPTS = 3
 """Factors that are tried, each four times as large as the one before."""
-
-LARGEST_LIMIT = 1e6
-"""Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
 
 LARGEST_FACTOR = 1e6
 
@@ -39,111 +40,38 @@ BEYOND = 8.0
 LARGEST_BYTES = 64 << 20
 """Largest size of the inputs of an examined problem, of which several copies are made."""
 
-
-_COMPARES = frozenset(
-    {
-        "aten::ge",
-        "aten::gt",
-        "aten::le",
-        "aten::lt",
-        "aten::fmax",
-        "aten::fmin",
-        "aten::fmod",
-        "aten::hardshrink",
-        "aten::maximum",
-        "aten::minimum",
-        "aten::remainder",
-        "aten::softshrink",
-        "aten::threshold",
-    }
-)
-"""Operators with one limit, their second argument; for maximum and minimum, either argument."""
-
-_CLAMPS = frozenset(
-    {
-        "aten::clamp",
-        "aten::clamp_",
-        "aten::clamp_min",
-        "aten::clamp_max",
-        "aten::clamp_min_",
-        "aten::clamp_max_",
-        "aten::hardtanh",
-        "aten::hardtanh_",
-    }
-)
-_DIFFERENCES = frozenset({"aten::huber_loss", "aten::smooth_l1_loss"})
-"""Operators on the difference of two tensors, with a limit as the last argument."""
-
-MOST_LIMITS = 4096
-"""Most elements of a tensor of equal limits, such as one for each channel."""
+NAMED_SHARE, NAN_SHARE = 1 / 8, 1 / 64
+"""Share of the elements of an input that receive a value the reference names; of NaN, which spreads, fewer."""
 
 Call = Callable[[Any, list[Any]], Any]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Changes to be made to a problem's inputs."""
+    """Changes to be made to a problem's inputs.  Inputs are named by their index in the order of layout.values."""
 
     factor: float | None = None
     """Factor by which half of the rows are scaled; None if all limits are reached or none can be."""
     fixed: frozenset[int] = field(default_factory=frozenset)
-    """Indices of input leaves that are drawn anew, because they are the same in every draw."""
+    """Inputs that are drawn anew, because they are the same in every draw."""
+    signed: frozenset[int] = field(default_factory=frozenset)
+    """Inputs of one sign, of which half of the elements are negated."""
+    named: tuple[tuple[int, float], ...] = ()
+    """Inputs, and values that they receive."""
+    unsorted: frozenset[int] = field(default_factory=frozenset)
+    """Sorted inputs that are shuffled."""
 
     @property
     def kinds(self) -> tuple[Variant, ...]:
         """Kinds of variants that exist for the problem."""
-        wanted = ((Variant.REACHING, self.factor is not None), (Variant.REDRAWN, bool(self.fixed)))
+        wanted = (
+            (Variant.REACHING, self.factor is not None),
+            (Variant.REDRAWN, bool(self.fixed)),
+            (Variant.SIGNED, bool(self.signed)),
+            (Variant.NAMED, bool(self.named)),
+            (Variant.UNSORTED, bool(self.unsorted)),
+        )
         return tuple(kind for kind, there in wanted if there)
-
-
-class Limits(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode that records limits of comparisons and clamps, with the factor by which values miss them."""
-
-    def __init__(self) -> None:
-        """Without limits at first."""
-        super().__init__()
-        self.missing: list[float] = []
-        """Factors by which values of operators would have to be scaled to reach their limits."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        name = func._schema.name
-        if name in _COMPARES or name in _CLAMPS:
-            values, numbers = args[0], [*args[1:2], *(args[2:3] if name in _CLAMPS else []), *kwargs.values()]
-            for limit in map(_number, numbers):
-                self._look(values, limit)
-            if len(args) > 1 and isinstance(args[1], torch.Tensor):
-                self._look(args[1], _number(values))
-        elif name in _DIFFERENCES:
-            limit = [*args, *kwargs.values()][-1]
-            self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
-        return func(*args, **kwargs)
-
-    def _look(self, values: Any, limit: float | None) -> None:
-        if (
-            limit is None
-            or not isinstance(values, torch.Tensor)
-            or not values.is_floating_point()
-            or not values.numel()
-        ):
-            return
-        lowest, highest = (float(each) for each in torch.aminmax(values.detach().float()))
-        if abs(limit) > LARGEST_LIMIT or not (highest > 0 or lowest < 0):
-            return
-        if limit > highest > 0:
-            self.missing.append(limit / highest)
-        elif limit < lowest < 0:
-            self.missing.append(limit / lowest)
-
-
-def _number(value: Any) -> float | None:
-    """A limit: a number, or a small tensor of equal ones."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, torch.Tensor) and 0 < value.numel() <= MOST_LIMITS and value.dtype != torch.bool:
-        first = value.detach().flatten()[0]
-        return float(first) if not value.is_complex() and bool((value == first).all()) else None
-    return None
 
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
@@ -152,42 +80,155 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
     inputs = draw()
     if redrawn_inputs.bytes_of(inputs) > LARGEST_BYTES:
         return Plan()
-    others = draw()
-    fixed = redrawn_inputs.standing(call, model, inputs, redrawn_inputs.fixed(inputs, others), device)
-    return Plan(factor=_factor(call, model, inputs), fixed=fixed)
+    fixed = redrawn_inputs.standing(call, model, inputs, redrawn_inputs.fixed(inputs, draw()), device)
+    missed, _ = _missed(call, model, inputs)
+    return Plan(
+        factor=_factor(call, model, inputs, missed),
+        fixed=fixed,
+        signed=_signed(call, model, inputs, missed),
+        named=_named(call, model, inputs, missed, device),
+        unsorted=_unsorted(call, model, inputs, missed),
+    )
 
 
 def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
     """The inputs, changed by the plan `how`; draws from torch's seeded generator."""
     if kind == Variant.REDRAWN:
         return redrawn_inputs.redrawn(inputs, how.fixed)
+    if kind == Variant.SIGNED:
+        return _changed(inputs, how.signed, _negated)
+    if kind == Variant.NAMED:
+        return _with_named(inputs, how.named)
+    if kind == Variant.UNSORTED:
+        return _changed(inputs, how.unsorted, _shuffled)
     assert how.factor is not None
     return _scaled(inputs, how.factor)
 
 
-def _factor(call: Call, model: Any, inputs: list[Any]) -> float | None:
-    """The least tried factor with which the operators reach one more limit; None if there is none."""
-    missing = _missing(call, model, inputs)
-    if not missing:
-        return None
-    factor = BEYOND * max(missing)
-    for _ in range(ATTEMPTS):
-        if factor > LARGEST_FACTOR:
-            return None
+def _missed(call: Call, model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
+    """Values that a call on copies of the inputs misses, and its answer."""
+    given = copy.deepcopy(inputs)
+    limits = Limits(layout.values(given))
+    with limits:
+        answer = call(model, given)
+    return limits, answer
+
+
+def _factor(call: Call, model: Any, inputs: list[Any], missed: Limits) -> float | None:
+    """The first tried factor with which the operators reach one more limit; None if there is none."""
+    for factor in _factors(missed):
         scaled = _scaled(inputs, factor)
         if all(a is b for a, b in zip(layout.values(scaled), layout.values(inputs), strict=True)):
             return None  # no input may be scaled
-        if len(_missing(call, model, scaled)) < len(missing):
+        now, _ = _missed(call, model, scaled)
+        if len(now.above) < len(missed.above) or len(now.below) < len(missed.below):
             return factor
-        factor *= 4
     return None
 
 
-def _missing(call: Call, model: Any, inputs: list[Any]) -> list[float]:
-    limits = Limits()
-    with limits:
-        call(model, copy.deepcopy(inputs))
-    return limits.missing
+def _factors(missed: Limits) -> Iterator[float]:
+    """Factors to try: growing ones for limits above all values; for limits below, of which a result may grow as its
+    inputs shrink, in either direction."""
+    if missed.above:
+        first = BEYOND * max(missed.above)
+        yield from (each for each in (first * 4**attempt for attempt in range(ATTEMPTS)) if each <= LARGEST_FACTOR)
+    if missed.below:
+        first = BEYOND * max(missed.below)
+        yield from (1 / first, first, 1 / (4 * first))
+
+
+def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of one sign whose negation lets one more operator see both signs, and leaves the answer finite: all, or
+    the first of them that does alone."""
+    leaves = list(layout.values(inputs))
+    some = frozenset(at for at, x in enumerate(leaves) if _has_one_sign(x) and _negated(x) is not x)
+    return _first_that(
+        some,
+        lambda these: _reaches(
+            call, model, _changed(inputs, these, _negated), lambda now: now.one_sided < missed.one_sided
+        ),
+        wanted=bool(missed.one_sided),
+    )
+
+
+def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Sorted inputs whose order the reference restores by a sort."""
+    some = frozenset(at for at, x in enumerate(layout.values(inputs)) if _is_float(x) and input_domain.is_sorted(x))
+    return _first_that(
+        some,
+        lambda these: _reaches(
+            call, model, _changed(inputs, these, _shuffled), lambda now: now.already_sorted < missed.already_sorted
+        ),
+        wanted=bool(missed.already_sorted),
+    )
+
+
+def _first_that(some: frozenset[int], reaches: Callable[[frozenset[int]], bool], *, wanted: bool) -> frozenset[int]:
+    """All of `some` if they reach something together, else the first that does alone; none if nothing is wanted."""
+    if not some or not wanted:
+        return frozenset()
+    alone = [frozenset({at}) for at in sorted(some)] if len(some) > 1 else []
+    return next((these for these in (some, *alone) if reaches(these)), frozenset())
+
+
+def _reaches(call: Call, model: Any, inputs: list[Any], is_better: Callable[[Limits], bool]) -> bool:
+    try:
+        now, answer = _missed(call, model, inputs)
+    except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
+        return False
+    return is_better(now) and all(bool(x.isfinite().all()) for x in layout.values(answer) if _is_float(x))
+
+
+def _named(
+    call: Call, model: Any, inputs: list[Any], missed: Limits, device: torch.device
+) -> tuple[tuple[int, float], ...]:
+    """Inputs and values that the reference compares them with, if it runs with those."""
+    named = tuple(sorted(missed.named))
+    if not named:
+        return ()
+    twin, leaves = redrawn_inputs.on_host(model, inputs, device)
+    given = redrawn_inputs.with_leaves(inputs, leaves)
+    for these in (named, *((each,) for each in named if len(named) > 1)):
+        if _reaches(call, twin, _with_named(given, these), lambda _: True):
+            return these
+    return ()
+
+
+def _with_named(inputs: list[Any], named: tuple[tuple[int, float], ...]) -> list[Any]:
+    leaves = list(layout.values(inputs))
+    for at, value in named:
+        x = leaves[at].clone()
+        chosen = torch.rand(x.shape, device=x.device) < (NAN_SHARE if math.isnan(value) else NAMED_SHARE)
+        chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
+        leaves[at] = torch.where(chosen, torch.tensor(value, device=x.device).to(x.dtype), x)
+    return redrawn_inputs.with_leaves(inputs, leaves)
+
+
+def _changed(inputs: list[Any], some: frozenset[int], change: Callable[[Any], Any]) -> list[Any]:
+    leaves = [change(x) if at in some else x for at, x in enumerate(layout.values(inputs))]
+    return redrawn_inputs.with_leaves(inputs, leaves)
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 0
+
+
+def _has_one_sign(x: Any) -> bool:
+    if not _is_float(x) or input_domain.are_normed(x) or input_domain.is_whole(x):
+        return False
+    lowest, highest = x.aminmax()
+    return bool(((lowest >= 0) & (highest > lowest)) | ((highest <= 0) & (lowest < highest)))
+
+
+def _negated(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with half of its elements negated, if it keeps its structure."""
+    changed = torch.where(torch.rand_like(x) < 0.5, x, -x)
+    return changed if input_domain.keeps_structure(x, changed, signs=False) else x
+
+
+def _shuffled(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with each row in an order of its own."""
+    return x.gather(-1, torch.rand(x.shape, device=x.device).argsort(dim=-1))
 
 
 def _scaled(inputs: list[Any], factor: float) -> list[Any]:

@@ -193,11 +193,7 @@ def standing(call: Call, model: Any, inputs: list[Any], some: frozenset[int], de
     is_moved = device.type != "cpu" and any(_may_be_index(leaves[at]) for at in some)
     if not some or (is_moved and bytes_of(inputs) > REDRAWN_BYTES):
         return frozenset()
-    twin = model
-    if is_moved:
-        host = torch.device("cpu")
-        twin = copy.deepcopy(model).to(host) if isinstance(model, torch.nn.Module) else model
-        leaves = [x.to(host) if isinstance(x, torch.Tensor) else x for x in leaves]
+    twin, leaves = on_host(model, inputs, device) if is_moved else (model, leaves)
 
     def stands(these: frozenset[int]) -> bool:
         try:
@@ -207,6 +203,16 @@ def standing(call: Call, model: Any, inputs: list[Any], some: frozenset[int], de
         return True
 
     return some if stands(some) else frozenset(at for at in some if len(some) > 1 and stands(frozenset({at})))
+
+
+def on_host(model: Any, inputs: list[Any], device: torch.device) -> tuple[Any, list[Any]]:
+    """The model and the leaves of its inputs, or copies of both in the host's memory."""
+    leaves = list(layout.values(inputs))
+    if device.type == "cpu":
+        return model, leaves
+    host = torch.device("cpu")
+    twin = copy.deepcopy(model).to(host) if isinstance(model, torch.nn.Module) else model
+    return twin, [x.to(host) if isinstance(x, torch.Tensor) else x for x in leaves]
 
 
 def bytes_of(inputs: list[Any]) -> int:

@@ -1,0 +1,192 @@
+"""GENERATE: values that a reference's operators distinguish, and which a call on some inputs did not have.
+
+A dispatch mode that is active during a call of the reference:
+
+* limits of comparisons and clamps that all values miss, above or below;
+* operators that treat both signs differently (`relu`, `abs`), on values of one sign;
+* values that an input itself is compared with and does not hold: a padding index, an integer beyond a limit, NaN;
+* sorts of values that are sorted already.
+
+This does not see limits that Python compares with, limits that differ between channels, and values that an integer
+reaches only once it is computed with."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from workers.protocol.dispatch_mode import Watching
+
+LARGEST_LIMIT = 1e6
+"""Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
+
+LARGEST_SHRINKING = 1e3
+"""Largest ratio of the least value and a limit below it; smaller limits keep a division from zero."""
+
+MOST_LIMITS = 4096
+"""Most elements of a tensor of equal limits, such as one for each channel."""
+
+_ORDERS: dict[str, Any] = {
+    "aten::ge": operator.ge,
+    "aten::gt": operator.gt,
+    "aten::le": operator.le,
+    "aten::lt": operator.lt,
+}
+_COMPARES = frozenset(
+    {
+        *_ORDERS,
+        "aten::fmax",
+        "aten::fmin",
+        "aten::fmod",
+        "aten::hardshrink",
+        "aten::maximum",
+        "aten::minimum",
+        "aten::remainder",
+        "aten::softshrink",
+        "aten::threshold",
+    }
+)
+"""Operators with one limit, their second argument; for maximum and minimum, either argument."""
+
+_CLAMPS = frozenset(
+    {
+        "aten::clamp",
+        "aten::clamp_",
+        "aten::clamp_min",
+        "aten::clamp_max",
+        "aten::clamp_min_",
+        "aten::clamp_max_",
+        "aten::hardtanh",
+        "aten::hardtanh_",
+    }
+)
+_DIFFERENCES = frozenset({"aten::huber_loss", "aten::smooth_l1_loss"})
+"""Operators on the difference of two tensors, with a limit as the last argument."""
+
+_SIGNS = frozenset(
+    f"aten::{name}{ending}"
+    for name in ("abs", "celu", "elu", "leaky_relu", "relu", "rrelu_with_noise", "sgn", "sign", "_prelu_kernel")
+    for ending in ("", "_")
+)
+"""Operators that treat positive and negative values differently; for values of one sign they are something simpler."""
+
+_EQUALITIES = frozenset({"aten::eq", "aten::ne"})
+_NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_"})
+
+
+class Limits(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode that records what a call's values miss."""
+
+    def __init__(self, leaves: Iterable[Any] = ()) -> None:
+        """`leaves`: the inputs of the call, in the order of layout.values."""
+        super().__init__()
+        self.above: list[float] = []
+        """Factors by which values of operators would have to be scaled to reach their limits."""
+        self.below: list[float] = []
+        """Divisors by which they would have to be."""
+        self.one_sided = 0
+        """Operators that treat both signs differently, on values of one sign."""
+        self.already_sorted = 0
+        """Sorts of sorted values."""
+        self.named: set[tuple[int, float]] = set()
+        """Index of an input, and a value that it is compared with and does not hold."""
+        self._leaves = {_identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name
+        if name in _COMPARES or name in _CLAMPS:
+            values, numbers = args[0], [*args[1:2], *(args[2:3] if name in _CLAMPS else []), *kwargs.values()]
+            for limit in map(_number, numbers):
+                self._look(values, limit)
+                self._name_beyond(name, values, limit)
+            if len(args) > 1 and isinstance(args[1], torch.Tensor):
+                self._look(args[1], _number(values))
+        elif name in _DIFFERENCES:
+            limit = [*args, *kwargs.values()][-1]
+            self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
+        elif name in _SIGNS:
+            self._look(args[0], 0.0)
+        elif name in _NAN or (name in _EQUALITIES and args[1] is args[0]):
+            self._name(args[0], math.nan)
+        elif name in _EQUALITIES:
+            self._name(args[0], _number(args[1]))
+        found = func(*args, **kwargs)
+        if name == "aten::sort" and args[0].numel() > 1:
+            self.already_sorted += torch.equal(found[0], args[0])
+        return found
+
+    def _look(self, values: Any, limit: float | None) -> None:
+        if (
+            limit is None
+            or not isinstance(values, torch.Tensor)
+            or not values.is_floating_point()
+            or not values.numel()
+        ):
+            return
+        lowest, highest = (float(each) for each in torch.aminmax(values.detach().float()))
+        if abs(limit) > LARGEST_LIMIT or not (highest > 0 or lowest < 0):
+            return
+        if limit == 0:
+            self.one_sided += lowest >= 0 or highest <= 0
+        elif limit > highest > 0:
+            self.above.append(limit / highest)
+        elif limit < lowest < 0:
+            self.above.append(limit / lowest)
+        elif 0 < limit < lowest <= LARGEST_SHRINKING * limit:
+            self.below.append(lowest / limit)
+        elif 0 > limit > highest >= LARGEST_SHRINKING * limit:
+            self.below.append(highest / limit)
+
+    def _name_beyond(self, name: str, values: Any, limit: float | None) -> None:
+        """Note an integer on the other side of the limit, if all of an input are on one."""
+        if limit is None or not self._is_input(values) or values.is_floating_point() or values.dtype == torch.bool:
+            return
+        lowest, highest = map(int, torch.aminmax(values))
+        above, below = math.floor(limit) + 1, math.ceil(limit) - 1
+        if name in _ORDERS:
+            holds = _ORDERS[name]
+            if holds(lowest, limit) == holds(highest, limit):
+                near = (math.floor(limit), above, below)
+                self._name(values, next(each for each in near if holds(each, limit) != holds(lowest, limit)))
+        elif highest <= limit or lowest >= limit:
+            self._name(values, above if highest <= limit else below)
+
+    def _name(self, values: Any, value: float | None) -> None:
+        """Note a value with which an input is compared, if it can hold it and does not."""
+        if value is None or not self._is_input(values) or not _may_hold(values.dtype, value):
+            return
+        holds = values.isnan() if math.isnan(value) else values == value
+        if not bool(holds.any()):
+            self.named.add((self._leaves[_identity(values)], value))
+
+    def _is_input(self, values: Any) -> bool:
+        return isinstance(values, torch.Tensor) and values.numel() > 0 and _identity(values) in self._leaves
+
+
+def _identity(x: torch.Tensor) -> tuple[int, int, torch.dtype]:
+    """The same for a tensor and for its views with all of its elements."""
+    return x.data_ptr(), x.numel(), x.dtype
+
+
+def _may_hold(dtype: torch.dtype, value: float) -> bool:
+    if dtype == torch.bool or dtype.is_complex:
+        return False
+    if dtype.is_floating_point:
+        return math.isnan(value) or abs(value) <= LARGEST_LIMIT
+    info = torch.iinfo(dtype)
+    return value == value // 1 and info.min <= value <= info.max
+
+
+def _number(value: Any) -> float | None:
+    """A limit: a number, or a small tensor of equal ones."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, torch.Tensor) and 0 < value.numel() <= MOST_LIMITS and value.dtype != torch.bool:
+        first = value.detach().flatten()[0]
+        return float(first) if not value.is_complex() and bool((value == first).all()) else None
+    return None
