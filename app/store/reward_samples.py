@@ -1,12 +1,13 @@
-"""STORE: measurements behind the rewards of a run: the latest of its turns, whole trajectories."""
+"""STORE: measurements behind rewards: the latest turns of a run, and the turns of trajectories."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import reward
 from app.store.tables import attempts, evaluations
@@ -50,6 +51,20 @@ def latest(connection: sa.Connection, run_id: UUID, limit: int = MOST_TURNS) -> 
     cut = found[-1].trajectory_id
     whole = [sample for sample in found if sample.trajectory_id != cut]
     return whole or found[:limit], True
+
+
+def of_trajectories(connection: sa.Connection, trajectory_ids: Sequence[UUID]) -> dict[UUID, list[Sample]]:
+    """Trajectory → its turns that are evaluated or have no code, in order; none for one without such turns."""
+    query = (
+        sa.select(attempts, *(evaluations.c[name] for name in _MEASURED))
+        .select_from(attempts.outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id))
+        .where(attempts.c.trajectory_id == sa.any_(sa.literal(list(trajectory_ids), ARRAY(sa.Uuid))))
+        .order_by(attempts.c.trajectory_id, attempts.c.turn_index)
+    )
+    found: dict[UUID, list[Sample]] = {}
+    for row in connection.execute(query).mappings():
+        found.setdefault(row["trajectory_id"], []).append(_sample(row))
+    return found
 
 
 def _sample(row: sa.RowMapping) -> Sample:

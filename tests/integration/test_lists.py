@@ -17,15 +17,15 @@ from app.domain.verdict import Label
 from app.store import tables
 from app.store.browse import candidates as browse_candidates
 from app.store.database import Database
-from app.web import vocabulary
-from app.web.pages import candidates, exports, hacks, jobs, problems, runs, trajectories
+from app.web import trajectory_list, vocabulary
+from app.web.pages import candidates, exports, hacks, jobs, problems, runs
 from app.web.table_view import Listing
 from tests.integration.web_seed import History
 
 LISTS = {
     "/runs": (runs.LISTING, "runs", "run_id"),
     "/problems": (problems.LISTING, "problems", "problem_id"),
-    "/trajectories": (trajectories.LISTING, "trajectories", "trajectory_id"),
+    "/trajectories": (trajectory_list.LISTING, "trajectories", "trajectory_id"),
     "/candidates": (candidates.LISTING, "candidates", "evaluation_id"),
     "/jobs": (jobs.LISTING, "jobs", "job_id"),
     "/exports": (exports.LISTING, "exports", "export_id"),
@@ -124,6 +124,19 @@ def test_trajectories_are_filtered_by_run_model_problem_and_outcome(pages: Flask
     assert hacked
     assert all(row["hacks"] for row in hacked)
     assert pages.get("/trajectories?outcome=odd").status_code == 400
+
+
+@pytest.mark.parametrize("sort", trajectory_list.COMPUTED)
+def test_an_order_without_an_index_is_made_of_few_trajectories_only(
+    pages: FlaskClient, monkeypatch: pytest.MonkeyPatch, sort: str
+) -> None:
+    assert "Newest first" not in pages.get(f"/trajectories?sort=-{sort}").text
+    for most in ("app.web.trajectory_list.REWARDED", "app.store.browse.trajectory_orders.MOST"):
+        monkeypatch.setattr(most, 1)
+    shown = pages.get(f"/trajectories?sort=-{sort}").text
+    assert f"Newest first: the order by {sort} is made for at most 1 trajectories" in shown
+    assert 'aria-sort="descending"' in shown.partition(">Created")[0].rpartition("<th")[2], "the order that is shown"
+    assert pages.get(f"/trajectories.json?sort=-{sort}").status_code == 400
 
 
 def test_device_times_are_a_column_and_a_filter_of_candidates(pages: FlaskClient) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from app.domain.evaluation import Evaluation
 from app.domain.trajectory import Message
 from app.domain.verdict import Label, is_credited
 from app.store import credited, evaluation_json, evaluation_rows
-from app.store.browse import paging
+from app.store.browse import paging, trajectory_orders
 from app.store.browse.evaluation import NOTHING, Believed, believed
 from app.store.tables import attempts, candidates, evaluations, jobs, problems, runs, trajectories, turns, verdicts
 
@@ -172,7 +172,7 @@ OUTCOMES: dict[str, sa.ColumnElement[bool]] = {
 }
 """Filter by the outcome of turns → its condition."""
 
-SORTS = ("created_at", "best_speedup")
+SORTS = ("created_at", "best_speedup", *trajectory_orders.VALUES)
 
 
 def page(
@@ -187,11 +187,12 @@ def page(
 ) -> paging.Page[TrajectoryRow]:
     """Trajectories that meet the filter, in an order of SORTS; by best speedup, those that have a credited one.
 
-    `older_than` and `newer_than` are the trajectories that the page comes after and before."""
+    `older_than` and `newer_than` are the trajectories that the page comes after and before.  An order of
+    `trajectory_orders` is for a filter that leaves at most MOST of them: see `total`."""
     conditions = _conditions(connection, asked)
     key: sa.ColumnElement[UUID] = trajectories.c.trajectory_id
     query = sa.select(key).where(*conditions)
-    value: sa.ColumnElement[Any] = key
+    value: sa.ColumnElement[Any] = trajectory_orders.VALUES.get(sort, key)
     if sort == "best_speedup":
         value = attempts.c.speedup
         key = attempts.c.trajectory_id
@@ -201,8 +202,15 @@ def page(
             query = query.select_from(joined).where(*conditions)
     order = paging.Order(value=value, key=key, descending=descending, nullable=False)
     return order.page(
-        connection, query, lambda ids: _of_ids(connection, ids), after=older_than, before=newer_than, limit=limit
+        connection, query, lambda ids: of_ids(connection, ids), after=older_than, before=newer_than, limit=limit
     )
+
+
+def some_ids(connection: sa.Connection, asked: Filter, limit: int) -> list[UUID]:
+    """Ids of at most that many trajectories that meet the filter, newest first."""
+    key = trajectories.c.trajectory_id
+    query = sa.select(key).where(*_conditions(connection, asked)).order_by(key.desc()).limit(limit)
+    return list(connection.scalars(query))
 
 
 def total(connection: sa.Connection, asked: Filter = Filter()) -> paging.Total:
@@ -328,7 +336,8 @@ def _neighbours(connection: sa.Connection, trajectory_id: UUID, run_id: UUID | N
     return newer, connection.scalar(near.where(key < trajectory_id).order_by(key.desc()))
 
 
-def _of_ids(connection: sa.Connection, wanted: list[UUID]) -> list[TrajectoryRow]:
+def of_ids(connection: sa.Connection, wanted: list[UUID]) -> list[TrajectoryRow]:
+    """Lines of the list for these trajectories, in their order."""
     query = sa.select(*_NAMED).select_from(_SOURCE).where(trajectories.c.trajectory_id.in_(wanted))
     found = {row["trajectory_id"]: row for row in connection.execute(query).mappings()}
     lengths, numbers = _lengths(connection, wanted), _numbers(connection, wanted)
@@ -381,16 +390,6 @@ _LINES = sa.select(
 )
 
 
-def lines_of(connection: sa.Connection, trajectory_ids: Sequence[UUID]) -> dict[UUID, list[TurnLine]]:
-    """Trajectory → its turns in order; none for one without turns."""
-    key = turns.c.trajectory_id
-    query = _LINES.add_columns(key).where(key.in_(trajectory_ids)).order_by(key, turns.c.turn_index)
-    found: dict[UUID, list[TurnLine]] = {}
-    for row in connection.execute(query).mappings():
-        values = dict(row)
-        found.setdefault(values.pop("trajectory_id"), []).append(TurnLine(**values))
-    return found
-
-
 def _turns(connection: sa.Connection, trajectory_id: UUID) -> tuple[TurnLine, ...]:
-    return tuple(lines_of(connection, [trajectory_id]).get(trajectory_id, ()))
+    query = _LINES.where(turns.c.trajectory_id == trajectory_id).order_by(turns.c.turn_index)
+    return tuple(TurnLine(**row) for row in connection.execute(query).mappings())

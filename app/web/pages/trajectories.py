@@ -5,20 +5,18 @@ another person; only the data of the tab are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import fmean
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 import flask
 from werkzeug.exceptions import BadRequest, NotFound
 
-from app.domain import credit, result, reward, source_text
+from app.domain import credit, result, source_text
 from app.domain.job import JobState
 from app.domain.remark import AnnotationTarget
 from app.store import kernel_codes, remarks
-from app.store.browse import collecting, paging, problems, runs, trajectories
-from app.store.database import Connection
+from app.store.browse import collecting, runs, trajectories
 from app.web import (
     conversation,
     evaluation_view,
@@ -29,11 +27,11 @@ from app.web import (
     safe_text,
     source_view,
     table_export,
+    trajectory_list,
     turn_diff,
 )
 from app.web.identity import requires
 from app.web.pages import views
-from app.web.table_view import Column, Listing, View
 from app.web.turn_rail import jumps, rail_lines
 
 blueprint = flask.Blueprint("trajectories", __name__)
@@ -47,50 +45,27 @@ VIEWS = ("unified", "split")
 CONVERSATION_VIEWS = ("rendered", "sent")
 
 
-LISTING = Listing(
-    endpoint="trajectories.index",
-    table="trajectories.listing",
-    filters=("run", "model", "problem", "outcome", "run_id", "problem_id"),
-    columns=(
-        Column(name="label", heading="Trajectory", is_long=True, is_head=True),
-        Column(name="problem", heading="Problem", is_long=True),
-        Column(name="run", heading="Run", is_long=True),
-        Column(name="model", heading="Model", is_long=True),
-        Column(name="backend", heading="Backend"),
-        Column(name="turns", heading="Turns", is_number=True),
-        Column(name="correct", heading="Correct", is_number=True),
-        Column(name="hacks", heading="Hacks", is_number=True),
-        Column(name="best_speedup", heading="Best speedup", sorts=True, is_number=True),
-        Column(name="reward", heading="Mean reward", is_number=True, is_usual=False),
-        Column(name="created_at", heading="Created", sorts=True, is_number=True),
-    ),
-)
-
-
 @blueprint.get("/trajectories")
 @requires("read")
 def index() -> str:
-    """Trajectories, newest first or by their best speedup."""
-    view = LISTING.view()
+    """Trajectories, newest first or in another order."""
+    view = trajectory_list.LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _listed(connection, view)
-        total = trajectories.total(connection, _filter(view))
-        exactly = _exactly(connection, view)
-        saved = views.of(connection, LISTING.endpoint)
+        listed = trajectory_list.read(connection, view)
+        exactly = trajectory_list.exactly(connection, view)
+        saved = views.of(connection, trajectory_list.LISTING.endpoint)
         models = runs.models(connection)
-        shows_rewards = "reward" in {column.name for column in view.shown}
-        lines = trajectories.lines_of(connection, [row.trajectory_id for row in page.rows]) if shows_rewards else {}
     return flask.render_template(
         "trajectories.html",
-        rewards={trajectory_id: _mean_reward(each) for trajectory_id, each in lines.items()},
-        view=view,
-        page=page,
-        total=total,
+        listed=listed,
+        view=listed.view,
+        page=listed.page,
         exactly=exactly,
         saved=saved,
         models=models,
         outcomes=trajectories.OUTCOMES,
-        **view.pages(page, lambda row: row.trajectory_id),
+        reward=request_context.settings().reward,
+        **listed.view.pages(listed.page, lambda row: row.trajectory_id),
     )
 
 
@@ -99,50 +74,11 @@ def index() -> str:
 def listing(kind: str) -> flask.Response:
     """The same page of the list, for programs."""
     with request_context.database().snapshot() as connection:
-        page = _listed(connection, LISTING.view())
-    return table_export.answer(kind, "trajectories", page.rows)
-
-
-def _mean_reward(turns: Sequence[trajectories.TurnLine]) -> float | None:
-    """Mean of the service's reward over the turns that have one."""
-    function = request_context.settings().reward
-    parts = [reward.parts(function, turn.result) for turn in turns if turn.result is not None]
-    found = [sum(each.values()) for each in parts if each is not None]
-    return fmean(found) if found else None
-
-
-def _filter(view: View) -> trajectories.Filter:
-    ids = {name: request_context.id_argument(name) for name in ("run_id", "problem_id")}
-    return trajectories.Filter(**(view.asked | ids))  # type: ignore[arg-type]
-
-
-def _exactly(connection: Connection, view: View) -> list[tuple[str, str, str, str]]:
-    """Run and problem that the list is of exactly: noun, name, URL of its page, and URL of the list without it."""
-    asked = _filter(view)
-    found = []
-    if asked.run_id is not None:
-        run = runs.read(connection, asked.run_id) or request_context.missing("run", asked.run_id)
-        here = flask.url_for("runs.page", run_id=run.run_id)
-        found.append(("run", run.name, here, view.url(run_id=None)))
-    if asked.problem_id is not None:
-        problem = problems.read(connection, asked.problem_id) or request_context.missing("problem", asked.problem_id)
-        here = flask.url_for("problems.page", problem_id=problem.problem_id)
-        found.append(("problem", problem.name, here, view.url(problem_id=None)))
-    return found
-
-
-def _listed(connection: Connection, view: View) -> paging.Page[trajectories.TrajectoryRow]:
-    if view.asked["outcome"] not in ("", *trajectories.OUTCOMES):
-        raise BadRequest(f"outcome: expected one of {', '.join(trajectories.OUTCOMES)}, got {view.asked['outcome']!r}")
-    return trajectories.page(
-        connection,
-        _filter(view),
-        sort=view.sort,
-        descending=view.descending,
-        older_than=request_context.id_argument("older_than"),
-        newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.PAGE_ROWS,
-    )
+        listed = trajectory_list.read(connection, trajectory_list.LISTING.view())
+    if listed.note:
+        raise BadRequest(listed.note)
+    rows = [asdict(row) | {"reward": listed.rewards.get(row.trajectory_id)} for row in listed.page.rows]
+    return table_export.answer(kind, "trajectories", rows)
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>")
