@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import re
 import time
+from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -34,6 +35,7 @@ def folder() -> Path:
     return Path(folders[0])
 
 
+@cache
 def head() -> str:
     """The revision of this version's tables."""
     texts: list[str] = [path.read_text() for path in (folder() / "versions").glob("*.py")]

@@ -47,7 +47,7 @@ RETRY_S = 5
 """Seconds after which to come back after a 503."""
 
 _access = logging.getLogger("app.web.access")
-_QUIET = ("/healthz", "/static/")
+_QUIET = ("/livez", "/healthz", "/static/")
 """Paths that are asked all the time and say nothing: not logged."""
 _OF_BODIES = (
     errors.StartBoundaryNotFoundDefect,

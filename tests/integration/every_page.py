@@ -38,6 +38,7 @@ NOT_PAGES = {
     "exports.funnel",
     "filters.complete",
     "health.check",
+    "health.live",
     "jobs.candidate",
     "live.stream",
     "metrics.show",

@@ -274,7 +274,7 @@ def test_every_route_says_what_it_wants(app: flask.Flask) -> None:
     }
     assert not silent
     public = {name for name, view in app.view_functions.items() if authentication.wants(view) == "public"}
-    assert public == {"account.login", "account.log_in", "api.serve", "health.check"}
+    assert public == {"account.login", "account.log_in", "api.serve", "health.check", "health.live"}
 
 
 def test_a_view_that_says_nothing_wants_read(app: flask.Flask, add: Callable[..., UUID], database: Database) -> None:

@@ -266,6 +266,7 @@ def test_without_a_database_pages_say_so(history: History) -> None:
     assert "127.0.0.1" not in response.text  # strangers need not know where it is
     health = pages.get("/healthz")
     assert (health.status_code, health.get_json()["ok"]) == (503, False)
+    assert pages.get("/livez").status_code == 200
 
 
 def test_healthz_wants_the_tables(pages: FlaskClient, services: object, history: History) -> None:
@@ -278,6 +279,12 @@ def test_healthz_wants_the_tables(pages: FlaskClient, services: object, history:
     assert response.status_code == 503
     assert "assay db upgrade" in response.get_json()["reason"]
     bare.extensions["assay"]["database"].dispose()
+
+
+def test_healthz_wants_the_tables_of_its_own_version(pages: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.revisions.head", lambda: "another")
+    response = pages.get("/healthz")
+    assert (response.status_code, "expected tables of revision another" in response.get_json()["reason"]) == (503, True)
 
 
 def test_no_database_url_is_refused() -> None:

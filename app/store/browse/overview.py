@@ -101,11 +101,6 @@ class Overview:
     """Jobs that failed by Assay's fault in those hours."""
 
 
-def migrated(connection: sa.Connection) -> bool:
-    """True if the schema is there; a database that is down raises."""
-    return connection.execute(sa.select(sa.func.to_regclass("jobs").is_not(None))).scalar_one()
-
-
 def read(connection: sa.Connection, *, hours: int = 24) -> Overview:
     """The first page: queues, devices, throughput, and counts over the last `hours` and of all time."""
     first: datetime = connection.execute(

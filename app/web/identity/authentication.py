@@ -29,8 +29,8 @@ from app.web import request_context
 from app.web.identity import addresses
 
 COOKIE = "assay_session"
-ASKS_NOBODY = ("static", "health.check")
-"""Endpoints that are answered without a look into the database: the second says whether there is one."""
+ASKS_NOBODY = ("static", "health.live", "health.check")
+"""Endpoints that are answered without a look into the database: the last says whether there is one."""
 LOOK_S = 1.0
 """While there are no users, how often to look for the first one, in seconds."""
 TOKEN_S = 2.0

@@ -1,4 +1,4 @@
-"""BROWSE: health of this server, for its supervisor."""
+"""BROWSE: health of this server, for its supervisor and for what balances its load."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import flask
 
 from app.domain.device import DeviceState
-from app.store import devices
-from app.store.browse import overview
+from app.store import devices, revisions
 from app.store.database import Database, DatabaseUnavailableError
 from app.web import request_context
 from app.web.identity import public
@@ -35,10 +34,17 @@ class Found:
     log: str | None = None
 
 
+@blueprint.get("/livez")
+@public
+def live() -> flask.Response:
+    """200 while this process answers: nothing else is asked, because a restart mends no database."""
+    return flask.jsonify(ok=True)
+
+
 @blueprint.get("/healthz")
 @public
 def check() -> tuple[flask.Response, int]:
-    """200 when the database answers, has its tables and stores data, else 503 with the reason.
+    """200 when the database answers, has the tables of this version and stores data, else 503 with the reason.
 
     `devices` counts them by state: a quarantined one is no reason to start this server again, and one to look."""
     answer: queue.SimpleQueue[Found] = queue.SimpleQueue()
@@ -59,10 +65,11 @@ def check() -> tuple[flask.Response, int]:
 def _look(database: Database, writes: Writes) -> Found:
     try:
         with database.snapshot() as connection:
-            if not overview.migrated(connection):
-                return Found(reason="the database has no tables; run `assay db upgrade`")
+            revisions.require(connection)
             known = tuple(devices.listed(connection))
         refusal = writes.refusal()
+    except revisions.OtherVersionError as error:
+        return Found(reason=f"the database: {error}")
     except DatabaseUnavailableError as error:
         return Found(reason=NOT_REACHABLE, log=str(error))
     if refusal is not None:
