@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from app.domain.evaluation import OutputCheck
-from workers.referee.comparison import correctness, usual_answers
+from workers.referee.comparison import correctness, peer_rules, usual_answers
 
 
 def _check(
@@ -190,13 +190,13 @@ def test_the_rules_of_others_are_asked_call_by_call() -> None:
     right = torch.ones(2, 8)
     got = right.clone()
     got[1, 3] += 1e-3
-    assert correctness.agree(got, right, (1e-2, 1e-4)) == [[True, True], [True, False]]
+    assert peer_rules.agree(got, right, (1e-2, 1e-4)) == [[True, True], [True, False]]
 
 
 def test_numbers_of_eight_bits_agree() -> None:
     right = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).to(torch.float8_e4m3fn)
     got = torch.tensor([[1.0, 2.0], [3.0, 8.0]]).to(torch.float8_e4m3fn)
-    assert correctness.agree(got, right, (1e-2, 1e-4)) == [[True, False], [True, False]]
+    assert peer_rules.agree(got, right, (1e-2, 1e-4)) == [[True, False], [True, False]]
 
 
 def test_empty_outputs_agree() -> None:

@@ -81,7 +81,7 @@ LARGEST_BYTES = CALLS * AT_ONCE * 16
         (_outputs, lambda got, exact: correctness.outputs(got, exact, got, POISON, 0, (ELEMENTS,)).rows, LARGEST_BYTES),
         (_outputs, _reviewed, LARGEST_BYTES),
         (_outputs, lambda got, exact: correctness._beyond(got, exact, 1e-3, 1e-3), LARGEST_BYTES),
-        (lambda: _with_infinity(torch.float64), correctness.root_mean_square, LARGEST_BYTES),
+        (lambda: _with_infinity(torch.float64), usual_answers.root_mean_square, LARGEST_BYTES),
         (_outputs, lambda got, _: usual_answers.looks_usual(got, USUAL), LARGEST_BYTES),
         (lambda: _with_infinity(torch.float32), lambda own: usual_answers.looks_usual(own, USUAL), LARGEST_BYTES),
         (_outputs, lambda got, _: variant_calls._is_finite(got), LARGEST_BYTES),

@@ -73,7 +73,7 @@ def test_a_recurrence_that_amplifies_roundings_is_not() -> None:
 
 
 def test_a_complex_number_is_finite_in_both_of_its_parts() -> None:
-    assert variant_calls._is_finite(torch.tensor([1 + 2j]))
-    assert not variant_calls._is_finite(torch.tensor([complex(1, float("nan"))]))
-    assert variant_calls._is_finite(torch.tensor([3]))
-    assert not variant_calls._is_finite(torch.tensor([float("inf")], dtype=torch.float8_e5m2))
+    assert variant_calls._is_finite(torch.tensor([[1 + 2j]]))
+    assert not variant_calls._is_finite(torch.tensor([[complex(1, float("nan"))]]))
+    assert variant_calls._is_finite(torch.tensor([[3]]))
+    assert not variant_calls._is_finite(torch.tensor([[float("inf")]], dtype=torch.float8_e5m2))

@@ -18,7 +18,7 @@ from app.domain.evaluation import Correctness, Evaluation, EvaluationError, Peer
 from app.domain.evidence import Ablation, Testimony, Traces
 from app.domain.job import Job
 from workers.referee.cancellation import Cancellation
-from workers.referee.comparison.correctness import CLASS_NAMES
+from workers.referee.comparison.precision_class import CLASS_NAMES
 from workers.referee.evaluate import evaluate
 from workers.referee.resources import Host
 

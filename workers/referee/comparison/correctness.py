@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -281,50 +281,6 @@ def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
         apart = (x - r).abs() > atol + rtol * r.abs()
         counts.append((apart & torch.isfinite(x) & torch.isfinite(r)).sum(dim=1))
     return torch.stack(counts).sum(dim=0)
-
-
-def root_mean_square(values: torch.Tensor) -> torch.Tensor:
-    """Root mean square per call, over the finite elements."""
-    norm: torch.Tensor = torch.linalg.vector_norm(values, dim=1).double() / max(1, values.shape[1]) ** 0.5
-    if bool(torch.isfinite(norm).all()):
-        return norm
-    sums = []
-    for (part,) in parts(values):
-        finite = torch.isfinite(part)
-        squares = torch.where(finite, part, torch.zeros_like(part)).abs().double().square()
-        sums.append(torch.stack([squares.sum(dim=1), finite.sum(dim=1).double()]))
-    total, count = torch.stack(sums).sum(dim=0).unbind()
-    return (total / count.clamp(min=1)).sqrt()
-
-
-def agree(got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]) -> list[list[bool]]:
-    """Per tolerance and call, the result of torch.allclose(got, baseline, rtol=tolerance, atol=tolerance), the rule of
-    other evaluators."""
-    got = got.to(baseline.dtype)
-    if got.is_floating_point() and got.itemsize == 1:  # types of eight bits have no arithmetic of their own
-        got, baseline = got.float(), baseline.float()
-    same = [torch.isclose(got, baseline, rtol=each, atol=each).flatten(1).all(dim=1) for each in tolerances]
-    found: list[list[bool]] = torch.stack(same).tolist()
-    return found
-
-
-_CLASSES = (
-    ("float64", 1e-11),
-    ("float32", 1e-5),
-    ("tf32", 1.2e-3),
-    ("bfloat16", 1e-2),
-    ("float8_e4m3", 6e-2),
-)
-"""Names and the largest relative L2 error that rounding to them explains; TF32 and float16 round alike (2⁻¹¹)."""
-
-
-CLASS_NAMES = (*(name for name, _ in _CLASSES), "none")
-"""Values of `precision_class`, by increasing error."""
-
-
-def precision_class(rel_l2: float) -> str:
-    """Widest type whose rounding explains a relative L2 error; `none` if none does."""
-    return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")
 
 
 def _number(value: float) -> float | None:

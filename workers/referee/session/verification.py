@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import torch
 
-from app.domain.evaluation import Correctness, OutputCheck, PeerRule, Trial
+from app.domain.evaluation import Correctness, OutputCheck, Trial
 from workers.protocol import problem_spec
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import correctness, unwritten
 from workers.referee.comparison.nearness import Nearness
+from workers.referee.comparison.peer_rules import PeerRules
+from workers.referee.comparison.precision_class import precision_class
 from workers.referee.session.batches import Delivery, Part, Truth, joined, shown
 from workers.referee.session.second_look import SecondLooks
 
@@ -27,12 +29,6 @@ verified."""
 
 SLICED = 2
 """First calls whose outputs are compared slice by slice: code that leaves a slice out does so in each call."""
-
-PEER_TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
-"""KernelBench's rule of 2025 (KernelGYM's as well) and its later one for fp32."""
-
-PEERS_AT_ONCE = 1 << 26
-"""Elements of a call that others' rules are applied to at once: they make several copies of them."""
 
 CHECK_BYTES = 1 << 30
 """Bytes of expected outputs that are compared at once; the arithmetic takes several times as much in addition."""
@@ -73,7 +69,7 @@ class Record:
         """Variants of the inputs that are outside the problem's domain, with reasons."""
         self._spec = spec
         self._arena = arena
-        self._peers = {name: [0, 0] for name in PEER_TOLERANCES}
+        self._peers = PeerRules()
         self._worst_l2 = 0.0
         self._kept: list[Trial] = []
         most = arena.inputs.slots if arena.slots.together else max(1, arena.slots.expected)
@@ -196,7 +192,7 @@ class Record:
         got = shown(joined([part.outputs for part in parts]), self._arena.outputs)
         expected, baseline = known or self._truth([(part.batch, part.first, part.count) for part in parts])
         if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
-            self._ask_peers(got, baseline)
+            self._peers.apply(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._arena.outputs.leaves]
         compared = [
             correctness.outputs(
@@ -246,18 +242,6 @@ class Record:
                 alone[call], call, compared, exact[call], lambda slot: shown(slot, self._arena.outputs)
             )
         return compared
-
-    def _ask_peers(self, got: list[torch.Tensor], baseline: list[torch.Tensor]) -> None:
-        """Apply other evaluators' rules to the same outputs."""
-        answers = [
-            correctness.agree(mine, theirs, tuple(PEER_TOLERANCES.values()))
-            for whole in zip(got, baseline, strict=True)
-            for mine, theirs in zip(*(torch.split(leaf, PEERS_AT_ONCE, dim=1) for leaf in whole), strict=True)
-        ]
-        for name, per_output in zip(PEER_TOLERANCES, zip(*answers, strict=True), strict=True):
-            for call in zip(*per_output, strict=True):
-                self._peers[name][0] += all(call)
-                self._peers[name][1] += 1
 
     def _record(self, parts: list[Delivery], outputs: list[correctness.ComparedOutput]) -> None:
         index = 0
@@ -333,8 +317,8 @@ class Record:
             insensitive_to=self._spec.insensitive_to,
             deterministic=self.deterministic,
             propagates_nonfinite=self.propagates_nonfinite,
-            precision_class=None if self.failed else correctness.precision_class(self._worst_l2),
-            peer_rules=tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._peers.items()),
+            precision_class=None if self.failed else precision_class(self._worst_l2),
+            peer_rules=self._peers.results(),
             tolerance="fp64" if self.rule.tolerance is None else "rtol={:g},atol={:g}".format(*self.rule.tolerance),
             truth=self._spec.truth,
             excused=tuple(dict.fromkeys(self.excused)) if self._spec.case is None else (),
