@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -44,8 +43,10 @@ def evaluate(rollouts: Sequence[Rollout], url: str | None, deadline_s: float) ->
     service = client(url)
     try:
         job_ids = [handle.job_id for handle in service.submit_rollouts(rollouts)]
-        with suppress(TimeoutError):
+        try:
             list(service.over(job_ids, timeout_s=deadline_s))
+        except TimeoutError as error:
+            _log.error("%s; `assay workers` says which device classes are served", error)
         return list(service.results(job_ids))
     except ServiceUnavailableError as error:
         _log.error("%d candidates were not evaluated: %s", len(rollouts), error)

@@ -14,6 +14,7 @@ earned."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from typing import Any
 from app.client import Result
 from app.domain import reward, reward_request
 from app.domain.job import REWARD_BUDGET_S
+from app.domain.request import RequestError
 from app.domain.rollout import Place, Rollout
 from app.domain.verdict import Label
 from app.integrations import scoring
@@ -43,9 +45,12 @@ async def compute_score(
     run: str | None = None,
     model: str | None = None,
     step: int | None = None,
-    **_: Any,
+    **more: Any,
 ) -> dict[str, float]:
-    """The score of one answer, with the same keys always (verl fails on samples that differ).  Raises NoScoreError."""
+    """The score of one answer, with the same keys always (verl fails on samples that differ).
+
+    Raises NoScoreError, and RequestError for a misspelt key of `reward_kwargs`."""
+    _check(more)
     training = Place(run=run, model=model, step=step)
     wanted = [_rollout(data_source, solution_str, ground_truth, extra_info, gpu, timing_budget_s, training)]
     (result,) = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
@@ -66,14 +71,24 @@ def compute_scores(
     run: str | None = None,
     model: str | None = None,
     step: int | None = None,
-    **_: Any,
+    **more: Any,
 ) -> list[dict[str, float]]:
-    """The scores of a batch, in order, evaluated side by side.  Raises NoScoreError where one is missing."""
+    """The scores of a batch, in order, evaluated side by side.
+
+    Raises NoScoreError where one is missing, and RequestError for a misspelt key of `reward_kwargs`."""
+    _check(more)
     training = Place(run=run, model=model, step=step)
     samples = zip(data_sources, solution_strs, ground_truths, extra_infos, strict=True)
     wanted = [_rollout(*sample, gpu, timing_budget_s, training) for sample in samples]
     results = scoring.evaluate(wanted, url, deadline_s)
     return [_scores(reward, result) for result in results]
+
+
+def _check(more: Mapping[str, Any]) -> None:
+    """Refuse arguments that nothing reads.  verl's own about reward models (`reward_router_address` …) are let pass."""
+    if unknown := sorted(name for name in more if not name.startswith("reward_")):
+        known = [name for name in inspect.signature(compute_score).parameters if name != "more"]
+        raise RequestError(f"reward_kwargs: unknown {', '.join(unknown)}; expected some of {', '.join(known[4:])}")
 
 
 def _rollout(
