@@ -17,6 +17,12 @@ from app.store.jobs import past, seconds_from_now
 
 _j = tables.jobs.c
 
+INFRASTRUCTURE = "infrastructure"
+"""`error_kind` of a job that Assay's own faults have failed as often as the limits allow (app/domain/job.py)."""
+
+INTERNAL = "internal"
+"""`error_kind` of a job on which Assay's code raised an unexpected error, which another attempt would raise again."""
+
 EXHAUSTED = "attempts_exhausted"
 """`error_kind` of a job all of whose attempts ended without a result."""
 
@@ -24,6 +30,9 @@ USUAL = Limits()
 
 SICK_DEVICES = "sick_devices"
 """`error_kind` of a job at which one device after another was found unhealthy."""
+
+FAULTS = (INFRASTRUCTURE, INTERNAL, EXHAUSTED, SICK_DEVICES)
+"""Every `error_kind`."""
 
 SICK_DEVICES_LIMIT = 2
 """The first device that is found unhealthy while it runs a job is not the job's fault.  The second may be: the job is

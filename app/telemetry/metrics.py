@@ -6,14 +6,23 @@ one of them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from app import routing
 from app.domain.device import DeviceState
 from app.domain.evaluation import Status
-from app.store import monitoring, run_figures
+from app.domain.job import Priority
+from app.store import leases, monitoring, revisions, run_figures
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -38,6 +47,7 @@ class _Page(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every metric family."""
+        yield _build()
         yield from _queues(self._read)
         yield from _results(self._read)
         yield _phases(self._read)
@@ -45,11 +55,23 @@ class _Page(Collector):
         yield from _runs(self._read)
 
 
+def _build() -> Metric:
+    value = {"version": version("kernel-assay"), "tables": revisions.head()}
+    return InfoMetricFamily("assay_build", "Version of this web server, and the revision of its tables.", value=value)
+
+
 def _queues(read: monitoring.Metrics) -> Iterator[Metric]:
+    """Each queue with open jobs, and those of the classes that have a device: a series that is absent while nothing
+    waits is no zero to an alert."""
     labels = ("queue", "priority")
     queued = GaugeMetricFamily("assay_queued_jobs", "Jobs that wait.", labels=labels)
     running = GaugeMetricFamily("assay_running_jobs", "Jobs that are being evaluated.", labels=labels)
     oldest = GaugeMetricFamily("assay_queue_age_seconds", "How long the oldest queued job has waited.", labels=labels)
+    open_ = {(each.queue, each.priority) for each in read.queues}
+    served = {routing.queue_for(device.device_class, None) for device in read.devices}
+    for queue, priority in sorted({(queue, priority) for queue in served for priority in Priority} - open_):
+        for family in (queued, running, oldest):
+            family.add_metric((queue, priority), 0)
     for each in read.queues:
         key = (each.queue, each.priority)
         queued.add_metric(key, each.queued)
@@ -66,11 +88,11 @@ def _results(read: monitoring.Metrics) -> Iterator[Metric]:
         for status in Status:
             evaluations.add_metric((device_class, status), read.evaluations.get((device_class, status), 0))
     yield evaluations
-    failed = CounterMetricFamily(
+    failed = GaugeMetricFamily(  # one that is submitted again leaves the state
         "assay_failed_jobs", "Jobs that infrastructure faults ended; never scored.", labels=("kind",)
     )
-    for kind, number in sorted(read.failed.items()):
-        failed.add_metric((kind,), number)
+    for kind in sorted({*leases.FAULTS, *read.failed}):
+        failed.add_metric((kind,), read.failed.get(kind, 0))
     yield failed
     hours = f"the last {monitoring.HACK_HOURS} hours"
     yield GaugeMetricFamily("assay_recent_evaluations", f"Valid evaluations of {hours}.", value=read.recent_valid)

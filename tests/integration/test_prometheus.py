@@ -77,7 +77,10 @@ def test_the_numbers_are_what_happened(database: Database, broker: Celery, app: 
     assert found["assay_evaluations_total{device_class=cpu,status=incorrect}"] == 2
     assert found["assay_evaluations_total{device_class=cpu,status=passed}"] == 1
     assert found["assay_evaluations_total{device_class=cpu,status=timeout}"] == 0
-    assert found["assay_failed_jobs_total{kind=infrastructure}"] == 1
+    failed = [found[f"assay_failed_jobs{{kind={kind}}}"] for kind in ("infrastructure", "attempts_exhausted")]
+    assert failed == [1, 0]
+    assert found["assay_queued_jobs{priority=low,queue=cpu}"] == 0
+    assert any(sample.startswith("assay_build_info{tables=") for sample in found)
     assert found["assay_hack_ratio{}"] == pytest.approx(1 / 3)
     assert found["assay_device_state{device=here.0,device_class=cpu,state=quarantined}"] == 1
     assert found["assay_device_state{device=here.0,device_class=cpu,state=online}"] == 0

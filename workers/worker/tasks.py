@@ -32,11 +32,6 @@ from app.telemetry import logs, tracing
 from workers.worker import referee_client
 from workers.worker.heartbeat import Heartbeat
 
-INFRASTRUCTURE = "infrastructure"
-"""`error_kind` of a job that Assay's own faults have failed as often as the limits allow (app/domain/job.py)."""
-INTERNAL = "internal"
-"""`error_kind` of a job on which Assay's code raised an unexpected error, which another attempt would raise again."""
-
 FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 10, 3
 """Consecutive evaluations that fail by Assay's fault until the device is quarantined; with several slots, the second
 number for each, because one death may cut short the work of all."""
@@ -125,7 +120,7 @@ class Evaluator:
                 self._release(lease, error)
             except Exception as error:
                 message = source_text.printable(f"{type(error).__name__}: {error}")
-                self._retrying(lambda connection: leases.fail(connection, lease, INTERNAL, message))
+                self._retrying(lambda connection: leases.fail(connection, lease, leases.INTERNAL, message))
                 raise
 
     def _claim(self, queue: str) -> scheduling.Claim:
@@ -259,7 +254,7 @@ class Evaluator:
             if not error.begun:
                 return leases.give_back(connection, lease, faults=faults)
             limits = self._settings.limits
-            return leases.release(connection, lease, limits, INFRASTRUCTURE, message, cut_short=error.cut_short)
+            return leases.release(connection, lease, limits, leases.INFRASTRUCTURE, message, cut_short=error.cut_short)
 
         state = self._retrying(act)
         _log.warning("job %s: attempt %d: %s; now %s", lease.job.job_id, lease.job.attempt, error, state or "elsewhere")
