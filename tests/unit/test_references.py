@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from workers.protocol.control_channel import Command, ReplyCode
-from workers.referee.host.device_lock import DeviceLock
+from workers.referee.host.device_lock import DeviceLock, GoApart
 from workers.referee.processes import process_handle as handles
 from workers.referee.processes import reference_pool as reference_processes
-from workers.referee.processes.process_handle import FailedError, ProcessHandle, Slow
+from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.processes.reference_pool import SESSIONS, References
 from workers.sandbox.process_errors import Ended, TimedOut, ZygoteError
@@ -40,7 +40,7 @@ class FakeProcessHandle:
         self._gives_back = gives_back
         self.windows = 3
 
-    def reserved(self, slow: Slow | None) -> AbstractContextManager[None]:
+    def reserved(self, slow: GoApart | None) -> AbstractContextManager[None]:
         return ProcessHandle.reserved(self, slow)  # type: ignore[arg-type]
 
     def start_kill(self) -> None:

@@ -25,7 +25,7 @@ From a job to an evaluation
     session/first_calls.py         the call that compiles, and tests without a clock
     session/variant_calls.py       calls on inputs that the problem's distribution seldom has
     session/verification.py        comparison of every output, and the record of all calls
-    comparison/correctness.py      is an output right, relative to fp64?  (output_errors.py, nearness.py, null_answers.py)
+    comparison/correctness.py      is an output right, relative to fp64?  (output_errors.py, nearness.py)
     comparison/peer_rules.py       the same outputs by the rules of other evaluators
     timing/paired_benchmark.py     rounds of ABBA groups (blocks.py) on a quiet host (quiet_host.py)
     timing/sizing.py               number of calls, input sets and groups

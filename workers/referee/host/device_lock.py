@@ -51,7 +51,8 @@ class Pausable(Protocol):
 
 
 GoApart = Callable[[Pausable | None], None]
-"""Function to be called when a request takes long: with the process, or with None if it is another thread's request."""
+"""Function to be called once a request takes long, at most twice: with the process, or with None while another thread's
+request is waited for."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

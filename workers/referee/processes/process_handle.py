@@ -15,7 +15,7 @@ import torch
 
 from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, ReplyCode
-from workers.referee.host.device_lock import DeviceLock
+from workers.referee.host.device_lock import DeviceLock, GoApart
 from workers.referee.processes.mapped_memory import MappedMemory
 from workers.sandbox.confined_process import ConfinedProcess
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut
@@ -31,11 +31,6 @@ LOOK_S = 0.25
 
 BUSY = "its first call kept the device busy for 10 s while all other work was paused"
 """Message about a first call that is ended because the device's part of it takes too long."""
-
-Slow = Callable[[ConfinedProcess | None], None]
-"""Called once a request has taken `SLOW_S`, at most twice: with the process, or with None if another thread's request
-is waited for."""
-
 
 MAX_SEGMENT_BYTES = 1 << 40
 MAX_SEGMENTS = 4096
@@ -103,7 +98,7 @@ class ProcessHandle:
         c: int = 0,
         seed: bytes = NO_SEED,
         fd: int | None = None,
-        slow: Slow | None = None,
+        slow: GoApart | None = None,
     ) -> tuple[int, int]:
         """Send a command and wait for its answer.  Returns busy nanoseconds and the number of text bytes.
 
@@ -134,7 +129,7 @@ class ProcessHandle:
         return self.take(max(0.0, until - time.monotonic()))
 
     @contextmanager
-    def reserved(self, slow: Slow | None) -> Iterator[None]:
+    def reserved(self, slow: GoApart | None) -> Iterator[None]:
         """Hold the lock.  `slow` is called if another evaluation's request delays it."""
         if slow is None or not self.lock.acquire(timeout=SLOW_S):
             if slow is not None:
@@ -144,15 +139,6 @@ class ProcessHandle:
             yield
         finally:
             self.lock.release()
-
-    def begin(self, command: Command) -> None:
-        """Send a command without waiting; `finish` waits."""
-        self.post(command, 0, 0, 0, 0)
-
-    def finish(self, timeout_s: float) -> None:
-        """Wait for the answer to `begin`, after the process is confined."""
-        self.process.wait_ready()
-        self.take(timeout_s)
 
     def post(
         self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED, fd: int | None = None
@@ -202,7 +188,7 @@ class ProcessHandle:
         return number, text
 
     def load_reference(
-        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
+        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: GoApart | None = None
     ) -> None:
         """Make the reference's shim execute the problem."""
         self.mailbox[: len(source)] = source

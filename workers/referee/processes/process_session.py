@@ -16,8 +16,8 @@ import torch
 
 from workers.protocol import control_channel, layout, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Delivering
-from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, Slow, decoding
+from workers.referee.host.device_lock import DeviceLock, GoApart
+from workers.referee.processes.process_handle import MAX_SEGMENT_BYTES, NO_SEED, ProcessHandle, decoding
 from workers.referee.processes.snapshot import Shared, Snapshot, in_words
 from workers.sandbox.confined_process import Stopwatch
 from workers.sandbox.process_errors import BrokenProtocolError
@@ -85,7 +85,7 @@ class Session:
             return number, control_channel.get_text(self.handle.mailbox, length)
 
     def describe(
-        self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True, slow: Slow | None = None
+        self, seed: bytes, timeout_s: float, case: int = 0, *, sole: bool = True, slow: GoApart | None = None
     ) -> problem_spec.ProblemSpec:
         """Make the reference build its model under `seed`, or select a case, and describe its inputs and outputs.
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from app.domain.ids import sha256
 from workers.protocol.control_channel import ReplyCode
-from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError, ProcessHandle, Slow
+from workers.referee.host.device_lock import DeviceLock, GoApart
+from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.sandbox.process_errors import TimedOut, ZygoteError
 
@@ -50,7 +50,7 @@ class References:
         """Problem → time (time.monotonic) at which its reference gave no answer."""
 
     def open_session(
-        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: Slow | None = None
+        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: GoApart | None = None
     ) -> Session:
         """A session in the process of a problem, which has been loaded.  Errors of loading pass through, and the
         process is dropped.

@@ -49,8 +49,6 @@ class Record:
         valid until the next call of either.  `rule`: decides whether an output is right."""
         self.rule = rule
         self.calls = 0
-        self.inexact_calls = 0
-        """Calls whose expected outputs are in the reference's own precision for lack of memory."""
         self.near_calls = 0
         """Calls accepted because they are near the reference's own outputs (nearness.py)."""
         self._truth = truth
