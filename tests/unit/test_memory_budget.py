@@ -2,7 +2,7 @@
 
 import threading
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol import problem_spec
-from workers.referee import evaluate, progress
+from workers.referee import admission, evaluate, progress
 from workers.referee.cancellation import Cancellation
 from workers.referee.host import memory_budget as room_module
 from workers.referee.host.device import open_device
@@ -222,6 +222,7 @@ def test_long_calls_reserve_few_slots(monkeypatch: pytest.MonkeyPatch, call_us: 
         (True, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False, True]),
         (True, invalid("reference_failed", "no memory", out_of_memory=True), [False, True]),
         (True, torch.OutOfMemoryError("no memory"), [False, True]),
+        (True, RuntimeError("CUDA error: out of memory"), [False, True]),  # a kernel could not be loaded
         (True, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [False, True]),
         (False, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [False]),
         (False, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False]),
@@ -268,17 +269,34 @@ def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(monkeyp
     assert "100 bytes can be had" in fault.error.message
 
 
+def test_an_error_of_the_referee_that_is_not_lack_of_memory_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(evaluate, "_run_stages", measure)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        evaluate.evaluate(JOB, HOST)
+
+
 @pytest.mark.parametrize(
-    ("call_bytes", "kind"),
-    [(10, "out_of_memory"), (60, "problem_too_large")],
+    ("call_bytes", "there_bytes", "kind"),
+    [
+        (10, None, "out_of_memory"),
+        (60, None, "problem_too_large"),
+        (10, 200, "out_of_memory"),
+        (10, 40, "out_of_memory"),
+        (10, 29, "no_room"),  # references of waiting evaluations have the rest
+        (32, 95, "problem_too_large"),
+    ],
 )
 def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs(
-    monkeypatch: pytest.MonkeyPatch, call_bytes: int, kind: str
+    monkeypatch: pytest.MonkeyPatch, call_bytes: int, there_bytes: int | None, kind: str
 ) -> None:
     found: list[Fault | None] = []
 
     def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
         progress.spec = replace(spec(1), peaks=problem_spec.Peaks(call_bytes=call_bytes << 20))
+        progress.there_bytes = there_bytes and there_bytes << 20
         raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True)
 
     class Concluded:
@@ -372,3 +390,33 @@ def test_an_evaluation_waits_for_memory_that_other_programs_have_and_then_gives_
         room.hold(50, Cancellation()).__enter__()
     with room.hold(100, Cancellation()) as among_others:  # alone it makes do with what there is
         assert not among_others
+
+
+@pytest.mark.parametrize(
+    ("estimate", "described", "reserved"),
+    [(1 << 20, False, [1 << 20]), (1 << 20, True, []), (4 << 30, True, [4 << 30]), (4 << 30, False, [4 << 30])],
+)
+def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
+    monkeypatch: pytest.MonkeyPatch, estimate: int, described: bool, reserved: list[int]
+) -> None:
+    """A second evaluation of a problem of level 4 makes a model of ten gigabytes, and twenty for its twin."""
+    found: list[int] = []
+    monkeypatch.setattr(admission, "reserve_memory", lambda host, progress, memory, need: found.append(need))
+    asked: list[bytes] = []
+    reference = SimpleNamespace(
+        handle=SimpleNamespace(described={0} if described else set(), estimates={}),
+        size=lambda seed, timeout_s: asked.append(seed) or estimate,
+        describe=lambda *_, **__: spec(1),
+    )
+    host: Any = SimpleNamespace(
+        memory_budget=MemoryBudget(64 << 30),
+        references=None,
+        device_lock=SimpleNamespace(shared_at_first=nullcontext),
+    )
+    measured: Any = SimpleNamespace(
+        seed=bytes(32), stages=SimpleNamespace(stage=nullcontext), shares_memory=True, spec=None
+    )
+    for _ in range(2):
+        admission.describe(JOB, host, measured, reference, alone=False)  # type: ignore[arg-type]
+    assert found == reserved * 2
+    assert len(asked) == 1

@@ -1,20 +1,30 @@
-"""Device memory that an evaluation gives back: nothing keeps it, and who relied on it learns of that."""
+"""Device memory and descriptors that are given back, also where a request or an allocation fails."""
 
 from __future__ import annotations
 
+import array
+import errno
+import gc
+import os
+import socket
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from workers.protocol.control_channel import Delivering
-from workers.referee.processes.process_handle import ProcessHandle
+from workers.protocol import control_channel, shared_memory
+from workers.protocol.control_channel import Delivering, ReplyCode
+from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
+from workers.referee.resources import Host
 from workers.referee.session.batches import Truth
 from workers.referee.session.draws import Draws
 from workers.referee.timing import output_mapping
+from workers.sandbox.confined_process import ConfinedProcess
+from workers.sandbox.process_errors import BrokenProtocolError, ZygoteError
 
 CPU = torch.device("cpu")
 
@@ -70,3 +80,106 @@ def test_a_survey_begins_before_mappings_may_be_dropped(monkeypatch: pytest.Monk
     output_mapping._survey(runner, session, None, 1)
     assert not session.has_lost_mapping
     handle.close()
+
+
+def _is_open(fd: int) -> bool:
+    return Path(f"/proc/self/fd/{fd}").exists()
+
+
+def _reply(handle: ProcessHandle, outcome: int = ReplyCode.DONE, size: int = 1 << 21) -> bytes:
+    return control_channel.REPLY.pack(outcome, handle._sequence, 1 << 21, size)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "size", "raised", "error"),
+    [
+        (ReplyCode.CALL_FAILED, 1 << 21, None, FailedError),
+        (99, 1 << 21, None, BrokenProtocolError),
+        (ReplyCode.DONE, 1, None, BrokenProtocolError),
+        (ReplyCode.DONE, 1 << 21, shared_memory.CudaDriverError("invalid value"), BrokenProtocolError),
+        (ReplyCode.DONE, 1 << 21, shared_memory.OutOfDeviceMemoryError("no"), shared_memory.OutOfDeviceMemoryError),
+    ],
+)
+def test_a_descriptor_that_comes_with_an_answer_is_closed_and_lack_of_memory_is_the_referees(
+    handle: ProcessHandle, outcome: int, size: int, raised: Exception | None, error: type[Exception]
+) -> None:
+    fd = os.memfd_create("segment")
+
+    def add(*_: object) -> None:
+        raise raised or AssertionError("it was to be refused")
+
+    process: Any = handle.process
+    process.send, process.thaw = lambda *_: None, lambda: None
+    process.receive_with_fd = lambda *_: (_reply(handle, outcome, size), fd)
+    handle._mapped.add = add  # type: ignore[assignment, method-assign]
+    with pytest.raises(error):
+        handle.map_segment((1 << 21) + 5, 1.0)
+    assert not _is_open(fd)
+    handle.close()
+
+
+@pytest.mark.parametrize("message", [b"x" * 7, b"x" * 9, b""])
+def test_a_descriptor_that_comes_with_a_malformed_message_is_closed(message: bytes) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    notes, warden = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process: Any = object.__new__(ConfinedProcess)
+    process._channel, process._notes = ours, notes
+    sent = os.memfd_create("segment")
+    before = set(Path("/proc/self/fd").iterdir())
+    theirs.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sent]))])
+    warden.close()  # an empty message is waited for no longer
+    with pytest.raises((BrokenProtocolError, ZygoteError)):
+        process.receive_with_fd(8, 1.0)
+    assert set(Path("/proc/self/fd").iterdir()) <= before
+    for each in (ours, theirs, notes):
+        each.close()
+    os.close(sent)
+
+
+STEPS = ("cuMemCreate", "cuMemExportToShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess")
+
+
+@pytest.mark.parametrize("failing", STEPS)
+def test_an_allocation_that_fails_halfway_leaves_neither_memory_nor_a_descriptor(
+    monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Of gigabytes, on a device that is nearly full."""
+    made: list[int] = []
+    counts = dict.fromkeys(("cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap"), 0)
+
+    def driver(name: str, *arguments: Any) -> None:
+        if name == failing:
+            raise shared_memory.OutOfDeviceMemoryError(name)
+        if name in counts:
+            counts[name] += 1
+        if name == "cuMemExportToShareableHandle":
+            made.append(os.memfd_create("memory"))
+            arguments[0]._obj.value = made[-1]
+
+    monkeypatch.setattr(shared_memory, "_driver", driver)
+    monkeypatch.setattr(shared_memory, "_granularity", lambda device: 1 << 21)
+    idle = SimpleNamespace(synchronize=lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: idle)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    with pytest.raises(shared_memory.OutOfDeviceMemoryError):
+        shared_memory.create(torch.device("cuda", 0), 1 << 22)
+    gc.collect()
+    assert not any(map(_is_open, made))
+    assert counts["cuMemRelease"] == counts["cuMemCreate"]
+    assert counts["cuMemUnmap"] == counts["cuMemMap"]
+
+
+def test_a_process_without_a_mailbox_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[bool] = []
+    process = SimpleNamespace(kill=lambda: killed.append(True))
+    host: Any = object.__new__(Host)
+    host._zygote = SimpleNamespace(spawn=lambda *_, **__: process)
+    host.device = SimpleNamespace(limits_memory=False, torch_device=CPU)
+
+    def no_descriptor(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(shared_memory, "host_file", no_descriptor)
+    with pytest.raises(OSError, match="too many open files"):
+        host._spawn("workers.shims.candidate", 0)
+    assert killed == [True]

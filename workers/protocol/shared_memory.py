@@ -199,8 +199,16 @@ def _create_on_gpu(device: torch.device, size: int) -> tuple[int, Memory]:
     except CudaDriverError:
         torch.cuda.empty_cache()  # memory that torch keeps for later is missing to other processes
         _driver("cuMemCreate", *arguments)
-    _driver("cuMemExportToShareableHandle", ctypes.byref(fd), handle, _POSIX_FD, ctypes.c_ulonglong(0))
-    return fd.value, DeviceMemory(device, handle, size)
+    try:
+        _driver("cuMemExportToShareableHandle", ctypes.byref(fd), handle, _POSIX_FD, ctypes.c_ulonglong(0))
+    except CudaDriverError:
+        _driver("cuMemRelease", handle)
+        raise
+    try:
+        return fd.value, DeviceMemory(device, handle, size)
+    except CudaDriverError:
+        os.close(fd.value)  # which keeps the memory
+        raise
 
 
 def _import(fd: int) -> ctypes.c_ulonglong:
@@ -252,11 +260,11 @@ class DeviceMemory:
         """Takes ownership of the handle.  `place`: address of the mapping, any if None."""
         self.device = device
         self._rounded = _rounded(device, size)
-        self._addresses, offset = place or MemoryPosition(Addresses(self._rounded), 0)
-        self._address = ctypes.c_ulonglong(self._addresses.first + offset)
         self._is_mapped = False
         rounded, zero = ctypes.c_size_t(self._rounded), ctypes.c_ulonglong(0)
         try:
+            self._addresses, offset = place or MemoryPosition(Addresses(self._rounded), 0)
+            self._address = ctypes.c_ulonglong(self._addresses.first + offset)
             _driver("cuMemMap", self._address, rounded, ctypes.c_size_t(0), handle, zero)
             self._is_mapped = True
             access = _Access(_Location(_ON_DEVICE, device.index or 0), _READ_WRITE)

@@ -17,6 +17,9 @@ from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.failure_status import AttributeToProblem, Fault, invalid, too_large
 from workers.sandbox import toolchain
 
+LARGE_BYTES = 1 << 30
+"""Bytes from which on the model of a later session is reserved before it is made."""
+
 
 def refuse_unfit(job: Job, host: Host) -> None:
     """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
@@ -44,15 +47,14 @@ def refuse_unfit(job: Job, host: Host) -> None:
 def describe(job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
-    Describing a problem takes memory for some copies of its inputs and outputs.  An estimate of that memory is reserved
-    first."""
+    Describing a problem takes memory for some copies of its inputs and outputs, and each later session for a model of
+    its own.  An estimate of that memory is reserved first, for later sessions if it is large."""
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
-        if not alone and host.memory_budget.total_bytes is not None and job.case not in reference.handle.described:
-            with progress.stages.stage("reference"), AttributeToProblem(host.references, reference):
-                need = reference.size(seed, REFERENCE_TIMEOUT_S)
-            _require_fitting(host, reference, need // memory_estimate.INPUTS)
-            reserve_memory(host, progress, memory, need)
+        if not alone and host.memory_budget.total_bytes is not None:
+            need = _estimate(job, host, progress, reference, seed)
+            if job.case not in reference.handle.described or need > LARGE_BYTES:
+                reserve_memory(host, progress, memory, need)
         with (
             progress.stages.stage("reference"),
             host.device_lock.shared_at_first() as slow,
@@ -63,6 +65,17 @@ def describe(job: Job, host: Host, progress: Progress, reference: Session, *, al
     progress.spec = spec
     _require_fitting(host, reference, memory_needs.least(spec))
     return spec
+
+
+def _estimate(job: Job, host: Host, progress: Progress, reference: Session, seed: bytes) -> int:
+    """The reference's estimate of the memory to describe the case, asked for once.  Raises Fault if the device is too
+    small."""
+    known = reference.handle.estimates
+    if job.case not in known:
+        with progress.stages.stage("reference"), AttributeToProblem(host.references, reference):
+            known[job.case] = reference.size(seed, REFERENCE_TIMEOUT_S)
+        _require_fitting(host, reference, known[job.case] // memory_estimate.INPUTS)
+    return known[job.case]
 
 
 def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
@@ -79,6 +92,7 @@ def reserve_memory(host: Host, progress: Progress, memory: ExitStack, need_bytes
     with progress.stages.stage("room"), host.device_lock.waits.waiting():
         hold = host.memory_budget.hold(need_bytes, progress.cancellation, resident_bytes)
         progress.shares_memory = memory.enter_context(hold)
+    progress.there_bytes = None if progress.shares_memory else host.device.free_bytes() + resident_bytes
     memory.callback(host.trim)
     if progress.cancellation.requested:
         raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")

@@ -13,7 +13,7 @@ import torch
 from app.domain.evaluation import Evaluation, Status
 from app.domain.evidence import Traces
 from app.domain.job import Job
-from workers.protocol import shared_memory
+from workers.protocol import exhausted_memory
 from workers.referee import admission, candidate_stages
 from workers.referee.cancellation import Cancellation
 from workers.referee.conclusion import conclude
@@ -27,6 +27,8 @@ from workers.referee.session.failure_status import (
     Fault,
     invalid,
     is_out_of_memory,
+    may_lack_memory,
+    no_room,
     too_large,
 )
 from workers.referee.session.stage_timer import Stages
@@ -34,6 +36,9 @@ from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import device_time
 
 _log = logging.getLogger(__name__)
+
+THERE_SHARE = 0.9
+"""Share of the memory for evaluations below which a lack of memory says nothing of the problem."""
 
 
 def evaluate(
@@ -62,18 +67,23 @@ def evaluate(
 
 def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) -> Fault:
     """The fault of an evaluation that ran out of memory with the device to itself.  It is the candidate's if the
-    candidate had more memory than the reference needs; otherwise the problem is too large for this device."""
+    candidate had more memory than the reference needs; otherwise the problem is too large for this device, unless
+    references of waiting evaluations, or other programs, had much of the memory."""
     spec, total_bytes = progress.spec, host.memory_budget.total_bytes
     if total_bytes is None:
         return fault
-    if fault.status is not Status.OUT_OF_MEMORY or spec is None:
-        return too_large(fault.error.message, total_bytes, fault.error.log)
-    arena = setup.lay_out(host, spec, 0.0)
-    sides = arena.reference_bytes + arena.candidate_bytes + memory_needs.of_models(spec)
-    left = total_bytes - sides - 2 * spec.peaks.call_bytes
-    if left > spec.peaks.call_bytes:
-        return fault
-    return too_large(f"beside the reference, a candidate has {max(0, left):,} bytes", total_bytes, fault.error.log)
+    there_bytes = total_bytes if progress.there_bytes is None else min(total_bytes, progress.there_bytes)
+    why = fault.error.message
+    if fault.status is Status.OUT_OF_MEMORY and spec is not None:
+        arena = setup.lay_out(host, spec, 0.0)
+        sides = arena.reference_bytes + arena.candidate_bytes + memory_needs.of_models(spec)
+        left = there_bytes - sides - 2 * spec.peaks.call_bytes
+        if left > spec.peaks.call_bytes:
+            return fault
+        why = f"beside the reference, a candidate has {max(0, left):,} bytes"
+    if there_bytes < THERE_SHARE * total_bytes:
+        return no_room(why, total_bytes, there_bytes, fault.error.log)
+    return too_large(why, total_bytes, fault.error.log)
 
 
 def _attempt(
@@ -88,7 +98,9 @@ def _attempt(
         _run_stages(job, host, progress, alone=alone)
     except Fault as fault:
         return progress, _without_traceback(fault)
-    except (torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError) as error:  # the referee's own
+    except RuntimeError as error:  # the referee's own; a first use of a kernel says it as a plain error of CUDA
+        if not isinstance(error, torch.OutOfMemoryError) and not exhausted_memory.is_said_by(str(error)):
+            raise
         return progress, invalid("no_room", str(error), out_of_memory=True)
     return progress, None
 
@@ -128,5 +140,6 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
             candidate_stages.run(job, host, progress, reference, candidate, spec, deadline)
         except ReferenceFailedError as error:
             host.references.discard(reference.handle)
-            message, out_of_memory = f"the reference failed: {error}", is_out_of_memory(error.__cause__)
-            raise invalid("reference_failed", message, out_of_memory=out_of_memory) from error
+            message, cause = f"the reference failed: {error}", error.__cause__
+            out_of_memory, disturbed = is_out_of_memory(cause), may_lack_memory(cause)
+            raise invalid("reference_failed", message, out_of_memory=out_of_memory, disturbed=disturbed) from error

@@ -41,6 +41,10 @@ class Progress:
     shares_memory: bool = False
     """True if other evaluations may use the device's memory meanwhile."""
 
+    there_bytes: int | None = None
+    """Bytes of device memory that were free, or this evaluation's, when it was admitted with the device to itself;
+    None for one that shares the device."""
+
     def note_launch_bound(self, host: Host) -> None:
         """Note in the timing whether calls wait for the host.  Applies on a GPU, once there are a timing and a
         profile."""

@@ -179,7 +179,12 @@ class Host:
     def _spawn(self, role: str, memory_bytes: int) -> ProcessHandle:
         zygote = self._builders if role == _BUILDER else self._zygote
         memory_bytes = memory_bytes if self.device.limits_memory or role == _BUILDER else 0
-        return ProcessHandle(zygote.spawn(role, memory_bytes=memory_bytes, cpu_s=CPU_LIMIT_S), self.device.torch_device)
+        process = zygote.spawn(role, memory_bytes=memory_bytes, cpu_s=CPU_LIMIT_S)
+        try:
+            return ProcessHandle(process, self.device.torch_device)
+        except BaseException:  # without descriptors, say
+            process.kill()
+            raise
 
     def candidate(self, memory_bytes: int) -> ProcessHandle:
         """A fresh process for one candidate: a warm one, if there is one of this size."""

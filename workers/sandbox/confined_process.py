@@ -161,8 +161,12 @@ class ConfinedProcess:
                 for level, kind, data in ancillary:
                     if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                         fds.frombytes(data[: fds.itemsize])
+                if len(message) == size:
+                    return message, fds[0] if fds else None
+                for fd in fds:
+                    os.close(fd)
                 if message:
-                    return self._sized(message, size), fds[0] if fds else None
+                    return self._sized(message, size), None  # raises
                 ready = [self._notes]  # it closed its channel; the warden will say how it ended
             if self._notes in ready:
                 self._take_note()

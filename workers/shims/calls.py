@@ -21,7 +21,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
 from workers.backends.base import Clock, synchronise
-from workers.protocol import layout, problem_spec
+from workers.protocol import exhausted_memory, layout, problem_spec
 from workers.protocol.control_channel import POINTERS_AT, QUEUED_AT, Delivering, Reply, ReplyCode
 from workers.protocol.shared_memory import Memory, Segment, share_segment
 from workers.shims import graph_capture
@@ -271,18 +271,6 @@ def _lies_as_it_is(item: torch.Tensor) -> bool:
     return item.is_contiguous() and not item.is_conj() and not item.is_neg()
 
 
-WITHOUT_MEMORY = (
-    "allocate memory",
-    "out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "CUSOLVER_STATUS_ALLOC_FAILED",
-    "CUFFT_ALLOC_FAILED",
-    "cudaErrorMemoryAllocation",
-)
-"""Parts of the messages with which torch, the driver and the libraries report that memory ran out."""
-
-
 def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
     """Outcome that an exception of untrusted code means."""
     if isinstance(error, RefusedOutputError):
@@ -290,7 +278,7 @@ def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
     text = _say(error) if isinstance(error, RuntimeError) else ""
     if isinstance(error, CompilationError | PTXASError):
         return ReplyCode.COMPILE_FAILED
-    if isinstance(error, MemoryError) or any(words in text for words in WITHOUT_MEMORY):
+    if isinstance(error, MemoryError) or exhausted_memory.is_said_by(text):
         return ReplyCode.OUT_OF_MEMORY
     return otherwise
 

@@ -72,6 +72,8 @@ class ProcessHandle:
         self.device = device
         self.described: set[int] = set()
         """Cases whose spec the reference has reported; 0 for a problem with a model."""
+        self.estimates: dict[int, int] = {}
+        """By case, the reference's estimate of the device memory that a session takes until it is described."""
         self.lock = threading.RLock()
         """Held from a request to its answer, or longer by a thread that needs no other request between two of its
         own."""
@@ -224,22 +226,26 @@ class ProcessHandle:
         answer.  Raises BrokenProtocolError if nothing can be mapped."""
         if self.mapped(address, 1) is not None:
             return
-        with self.lock:
-            self.post(Command.SEGMENT, 0, address, 0, 0)
-            self.process.thaw()
-            reply, fd = self.process.receive_with_fd(control_channel.REPLY.size, timeout_s)
-            base, size = self.read(reply)
-        if fd is None:
-            raise BrokenProtocolError("expected a descriptor of device memory, got none")
+        fd = None
         try:
+            with self.lock:
+                self.post(Command.SEGMENT, 0, address, 0, 0)
+                self.process.thaw()
+                reply, fd = self.process.receive_with_fd(control_channel.REPLY.size, timeout_s)
+                base, size = self.read(reply)
+            if fd is None:
+                raise BrokenProtocolError("expected a descriptor of device memory, got none")
             if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._mapped) >= MAX_SEGMENTS:
                 raise BrokenProtocolError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
             self._mapped.add(base, size, fd)
+        except shared_memory.OutOfDeviceMemoryError:  # the referee's, for the mapping itself
+            raise
         except shared_memory.CudaDriverError as error:
             message = f"the shared descriptor is no device memory of {size:,} bytes: {error}"
             raise BrokenProtocolError(message) from error
         finally:
-            os.close(fd)
+            if fd is not None:
+                os.close(fd)
 
     def mapped(self, address: int, size: int) -> torch.Tensor | None:
         """The process's memory from `address` on, contiguous, at most `size` bytes; None if it is not mapped."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import EvaluationError, Status
 from app.domain.job import Job
-from workers.protocol import problem_spec
+from workers.protocol import exhausted_memory, problem_spec
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import Device
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
@@ -73,7 +73,8 @@ class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
         disturbed: bool = False,
     ) -> None:
         """Fields of EvaluationError.  `out_of_memory`: memory ran out; `disturbed`: others used the device during every
-        attempt to time the pair.  Among other evaluations neither is evidence against the candidate."""
+        attempt to time the pair, or may have had the memory that a library lacked.  Among other evaluations neither is
+        evidence against the candidate."""
         super().__init__(message)
         self.status = status
         self.out_of_memory = out_of_memory
@@ -81,9 +82,9 @@ class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
         self.error = EvaluationError(kind=kind, message=message, log=log)
 
 
-def invalid(kind: str, message: str, log: str = "", *, out_of_memory: bool = False) -> Fault:
+def invalid(kind: str, message: str, log: str = "", *, out_of_memory: bool = False, disturbed: bool = False) -> Fault:
     """A fault of status `invalid`, which counts against no candidate."""
-    return Fault(Status.INVALID, kind, message, log, out_of_memory=out_of_memory)
+    return Fault(Status.INVALID, kind, message, log, out_of_memory=out_of_memory, disturbed=disturbed)
 
 
 def disturbed() -> Fault:
@@ -97,9 +98,20 @@ def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
     return invalid("problem_too_large", message, log, out_of_memory=True)
 
 
+def no_room(why: str, total_bytes: int, there_bytes: int, log: str = "") -> Fault:
+    """A fault: of `total_bytes` for evaluations, others had all but `there_bytes`."""
+    message = f"others had the memory: {there_bytes:,} of {total_bytes:,} bytes were there; {why}"
+    return invalid("no_room", message, log, out_of_memory=True)
+
+
 def is_out_of_memory(error: BaseException | None) -> bool:
     """Test whether a process ran out of memory."""
     return isinstance(error, FailedError) and error.outcome is ReplyCode.OUT_OF_MEMORY
+
+
+def may_lack_memory(error: BaseException | None) -> bool:
+    """Test whether a process failed for a reason that may be lack of memory."""
+    return isinstance(error, FailedError) and exhausted_memory.may_be_meant_by(error.message)
 
 
 def may_be_interpreter_fault(job: Job, spec: problem_spec.ProblemSpec, device: Device) -> bool:
@@ -160,7 +172,8 @@ class AttributeToProblem:
         message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
         message, out_of_memory = f"the reference failed by itself: {message}", is_out_of_memory(error)
         log = error.log if isinstance(error, FailedError) else ""
-        raise invalid("reference_failed", message, log, out_of_memory=out_of_memory) from error
+        disturbed = may_lack_memory(error)
+        raise invalid("reference_failed", message, log, out_of_memory=out_of_memory, disturbed=disturbed) from error
 
 
 @contextmanager
@@ -201,10 +214,13 @@ class AttributeToCandidate:
                 raise invalid("not_verifiable_on_cpu", f"{BEYOND_INTERPRETER} ({error.message})", error.log) from error
             if names_a_gpu(self._device, error.message, error.log):
                 raise invalid("needs_gpu", f"{NEEDS_GPU} ({error.message})", error.log) from error
-            status = _STATUS[error.outcome]
-            out_of_memory = is_out_of_memory(error)
             raise Fault(
-                status, error.outcome.name.lower(), error.message, error.log, out_of_memory=out_of_memory
+                _STATUS[error.outcome],
+                error.outcome.name.lower(),
+                error.message,
+                error.log,
+                out_of_memory=is_out_of_memory(error),
+                disturbed=may_lack_memory(error),
             ) from error
         if isinstance(error, TimedOut):
             options = self._job.options
