@@ -161,9 +161,7 @@ class Problem:
         tensors = [*model.named_parameters(), *model.named_buffers()] if isinstance(model, torch.nn.Module) else []
         given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
         parameters = {name: layout.describe(tensor.detach().contiguous()) for name, tensor in tensors}
-        twin_bytes = sum(layout.size_of(layout.widened(node)) for node in parameters.values())
-        models_bytes = COPIES * sum(map(layout.size_of, parameters.values())) + twin_bytes
-        has_room = _has_room_for_twin(self.device, models_bytes, given_bytes)
+        has_room = _has_room_for_twin(self.device, list(parameters.values()), given_bytes)
         with memory_estimate.Peak(self.device) as widening:
             first = pieces.first(before, outputs, rows) if rows else (before, outputs)
             best = self._best(model, *first) if has_room else true_answer.Truth.OWN
@@ -235,14 +233,15 @@ class Problem:
             return true_answer.Truth.OWN
 
 
-def _has_room_for_twin(device: torch.device, models_bytes: int, call_bytes: int) -> bool:
+def _has_room_for_twin(device: torch.device, parameters: list[layout.Node], call_bytes: int) -> bool:
     """Test whether a device holds both sides' models and arenas, and a copy of the model in fp64.
 
-    `models_bytes`: all of their parameters; `call_bytes`: inputs and outputs of a call, and the most memory that it
-    takes."""
+    `call_bytes`: inputs and outputs of a call, and the most memory that it takes."""
     if device.type != "cuda":
         return True
     total_bytes = torch.cuda.get_device_properties(device).total_memory
+    twin_bytes = sum(layout.size_of(layout.widened(node)) for node in parameters)
+    models_bytes = COPIES * sum(map(layout.size_of, parameters)) + twin_bytes
     return models_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
 
 
