@@ -68,7 +68,7 @@ RUN case "$DEVICE" in \
       *) echo "DEVICE: expected cpu or cuda, got $DEVICE" >&2; exit 2 ;; \
     esac \
     && pip install --no-deps "triton==$TRITON"
-# Whether the database has heard of this host's device in the last half minute.
+# Whether the database has heard of this container's device in the last half minute.
 HEALTHCHECK --interval=60s --timeout=20s --retries=3 --start-period=60s \
-    CMD ["sh", "-c", "assay workers --json | python -c \"import json, socket, sys; sys.exit(not any(d['device'].startswith(socket.gethostname() + '.') and d['state'] != 'offline' for d in json.load(sys.stdin)))\""]
+    CMD ["assay", "workers", "alive"]
 CMD ["workers", "run"]

@@ -9,7 +9,6 @@ import click
 from app.cli import errors, output, services
 from app.domain.job import JobState
 from app.settings import Settings
-from app.store import jobs
 
 
 @click.command("cancel", short_help="Take jobs out of the queue, or stop them.")
@@ -27,8 +26,7 @@ def command(ctx: click.Context, job_ids: tuple[UUID, ...], as_json: bool) -> Non
     settings: Settings = ctx.obj
     with services.client(settings) as client:
         client.results(job_ids)  # all of them exist, before the first is cancelled
-        with client.database.begin() as connection:
-            after = {str(job_id): jobs.cancel(connection, job_id) for job_id in sorted(job_ids)}
+        after = {str(job_id): client.cancel(job_id, for_all=True) for job_id in job_ids}
     if as_json:
         output.json_out(after)
     else:

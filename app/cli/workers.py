@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +14,9 @@ import click
 from rich.table import Table
 
 from app import embedded, routing
-from app.cli import output, services
+from app.cli import errors, output, services
 from app.cli.group import Group, Renamed
+from app.domain.device import DeviceId
 from app.settings import Settings, located
 from app.store import devices
 
@@ -52,13 +54,13 @@ def command(ctx: click.Context, as_json: bool) -> None:
     "--device",
     "device_class",
     cls=Renamed,
-    default="cpu",
-    show_default=True,
     type=click.Choice(routing.DEVICE_CLASSES),
-    help="Device class to serve.",
+    help="Device class to serve; by default ASSAY_DEVICE_CLASS, else cpu.",
 )
 @click.option(
-    "--index", default=0, show_default=True, type=click.IntRange(0, 99), help="Number of the device on its host."
+    "--index",
+    type=click.IntRange(0, 99),
+    help="Number of the device on its host; by default ASSAY_DEVICE_INDEX, else 0.",
 )
 @click.option(
     "--slots",
@@ -74,7 +76,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 )
 @services.weak_sandbox_option
 @click.pass_obj
-def run(settings: Settings, device_class: str, index: int, slots: int | None, steady: bool | None) -> None:
+def run(
+    settings: Settings, device_class: str | None, index: int | None, slots: int | None, steady: bool | None
+) -> None:
     """Serve one device in the foreground until SIGTERM or Ctrl-C, which let it finish running jobs.
 
     For containers and service managers; it needs ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or services that run already
@@ -83,13 +87,33 @@ def run(settings: Settings, device_class: str, index: int, slots: int | None, st
     found = located(settings)
     own = replace(
         found,
-        device_class=device_class,
-        device_index=index,
+        device_class=device_class or found.device_class,
+        device_index=found.device_index if index is None else index,
         slots=slots or found.slots,
         steady=found.steady if steady is None else steady,
     )
     argv = embedded.worker_command(own)
     os.execve(sys.executable, argv, {**os.environ, **embedded.worker_environment(own)})  # noqa: S606 (no shell; signals reach the worker itself)
+
+
+@command.command("alive")
+@click.pass_context
+def alive(ctx: click.Context) -> None:
+    """Exit with 0 if the worker of this host's device has been heard of in the last half minute, else with 1.
+
+    For health checks of containers; the device is that of ASSAY_DEVICE_CLASS and ASSAY_DEVICE_INDEX.
+
+    \b
+    assay workers alive
+    """
+    settings = located(ctx.obj)
+    node = routing.node_name(socket.gethostname())
+    place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
+    with services.client(settings) as client, client.database.begin() as connection:
+        heard = devices.is_heard(connection, place)
+    click.echo(f"{place}: {'alive' if heard else 'silent'}")
+    if not heard:
+        ctx.exit(errors.NO)
 
 
 @command.command("drain")

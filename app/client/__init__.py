@@ -217,10 +217,12 @@ class Client:
         """Current results of the jobs, in their order.  Raises UnknownJobError."""
         return self._transport.results([as_id(each) for each in jobs])
 
-    def cancel(self, job_id: UUID | str) -> JobState:
-        """Withdraw a submission; the job's state after that.  The last one cancels a queued job at once and asks a
-        running one to stop; while there are others of the same content it goes on."""
-        return self._transport.cancel(as_id(job_id))
+    def cancel(self, job_id: UUID | str, *, for_all: bool = False) -> JobState:
+        """Withdraw a submission, or `for_all` every one of the same content; the job's state after that.
+
+        The last one cancels a queued job at once and asks a running one to stop; while there are others the job goes
+        on."""
+        return self._transport.cancel(as_id(job_id), for_all)
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[JobHandle]:
         """Store answers to be scored, and queue each of them: one handle each, in their order.  Raises RequestError."""

@@ -125,10 +125,10 @@ class Local:
         check_known(job_ids, found)
         return [found[job_id].result(self._url(found[job_id]), self.settings.reward) for job_id in job_ids]
 
-    def cancel(self, job_id: UUID) -> JobState:
+    def cancel(self, job_id: UUID, for_all: bool) -> JobState:
         """A queued job at once, a running one within seconds."""
         with self.database.begin() as connection:
-            found = jobs.withdraw(connection, job_id)
+            found = jobs.withdraw(connection, job_id, for_all=for_all)
         if found is None:
             raise UnknownJobError(f"no job {job_id}")
         return found.state

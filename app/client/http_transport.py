@@ -121,9 +121,10 @@ class Remote:
             found += self._call("POST", "/v1/evaluations:results", asked)["results"]
         return found
 
-    def cancel(self, job_id: UUID) -> JobState:
+    def cancel(self, job_id: UUID, for_all: bool) -> JobState:
         """A queued job at once, a running one within seconds."""
-        return JobState(self._call("DELETE", f"/v1/evaluations/{job_id}")["state"])
+        query = "?for_all=true" if for_all else ""
+        return JobState(self._call("DELETE", f"/v1/evaluations/{job_id}{query}")["state"])
 
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None

@@ -44,8 +44,8 @@ class Transport(Protocol):
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
         """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
 
-    def cancel(self, job_id: UUID) -> JobState:
-        """The state after asking for an end.  Raises UnknownJobError."""
+    def cancel(self, job_id: UUID, for_all: bool) -> JobState:
+        """The state after withdrawing one submission, or all.  Raises UnknownJobError."""
 
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None

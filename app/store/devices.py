@@ -179,10 +179,15 @@ def events(connection: sa.Connection, limit: int = 100) -> list[Event]:
     return [Event(**row._mapping) for row in rows]
 
 
+def is_heard(connection: sa.Connection, place: DeviceId) -> bool:
+    """Whether the device's worker has been heard of lately, in service or not."""
+    here = sa.and_(_d.node == place.node, _d.device_class == place.device_class, _d.device_index == place.index)
+    return bool(connection.execute(sa.select(sa.exists().where(here, ~_silent()))).scalar_one())
+
+
 def listed(connection: sa.Connection) -> list[Device]:
     """Every device that was ever registered, by class, node and index; the silent ones as offline."""
-    silent = _d.heartbeat_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S)
-    state = sa.case((sa.and_(_d.state == "online", silent), "offline"), else_=_d.state).label("state")
+    state = sa.case((sa.and_(_d.state == "online", _silent()), "offline"), else_=_d.state).label("state")
     where = (_d.device_id, _d.node, _d.device_class, _d.device_index)
     faults = sa.func.cardinality(_d.faults).label("faults")
     heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at, faults, _d.refused_messages)
@@ -201,6 +206,10 @@ def named(connection: sa.Connection, name: str) -> list[Device]:
         names = dict.fromkeys(each for device in known for each in (device.node, device.device))
         raise UnknownDeviceError(f"no device {name!r}; {choices.expected(names)}")
     return found
+
+
+def _silent() -> sa.ColumnElement[bool]:
+    return _d.heartbeat_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S)
 
 
 def _change(

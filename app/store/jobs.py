@@ -100,16 +100,16 @@ def mark_sent(connection: sa.Connection, job_ids: Sequence[UUID]) -> None:
     connection.execute(sa.update(tables.jobs).where(_j.job_id.in_(locked)).values(sent_at=sa.func.now()))
 
 
-def withdraw(connection: sa.Connection, job_id: UUID) -> Withdrawal | None:
-    """Withdraw one submission: the job goes on while there are others of the same content, and is cancelled with the
-    last one.  None if the job does not exist."""
+def withdraw(connection: sa.Connection, job_id: UUID, *, for_all: bool = False) -> Withdrawal | None:
+    """Withdraw one submission, or `for_all` every one: the job goes on while there are others of the same content,
+    and is cancelled with the last one.  None if the job does not exist."""
     shared = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, _open(), _j.submissions > 1, sa.not_(_j.cancel_requested))
         .values(submissions=_j.submissions - 1)
         .returning(_j.state, _j.submissions)
     )
-    row = connection.execute(shared).one_or_none()
+    row = None if for_all else connection.execute(shared).one_or_none()
     if row is not None:
         return Withdrawal(state=JobState(row.state), others=row.submissions)
     state = cancel(connection, job_id)

@@ -222,6 +222,9 @@ def test_cancel(site: FlaskClient, database: Database) -> None:
         (200, "queued", 1),
         (200, "cancelled", 0),
     ]
+    for _ in range(2):
+        shared = site.post("/v1/evaluations", json=BODY | {"candidate": "e"}).location
+    assert site.delete(f"{shared}?for_all=true").json["state"] == "cancelled"
     running = site.post("/v1/evaluations", json=BODY | {"candidate": "d"})
     with database.begin() as connection:
         assert leases.claim(connection, UUID(running.json["job_id"]), "me", 30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,20 @@ def test_devices_are_taken_out_and_come_back(settings: Settings) -> None:
         raise assay(settings, "workers", "resume", "bux").exception
     said = json.loads(assay(settings, "workers", "resume", "box", "--json").stdout)
     assert [device["state"] for device in said] == ["online", "online"]
+
+
+def test_a_worker_is_alive_while_its_own_device_is_heard_of(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not while another device of the host is, nor one of another class with its number."""
+    monkeypatch.setattr("app.cli.workers.socket.gethostname", lambda: "Box.rack")
+    with database.begin() as connection:
+        devices.register(connection, node="box", device_class="h200", device_index=1, worker="h200-1")
+    own = replace(settings, device_class="h200", device_index=1)
+    others = [replace(own, device_index=0), replace(own, device_class="cpu")]
+    assert [assay(each, "workers", "alive").exit_code for each in (own, *others)] == [0, 1, 1]
+    monkeypatch.setattr("app.store.devices.SILENT_S", -1.0)
+    assert assay(own, "workers", "alive").exit_code == 1
 
 
 def test_the_database_is_pruned_saved_and_put_back(settings: Settings, tmp_path: Path) -> None:

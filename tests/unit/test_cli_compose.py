@@ -94,6 +94,12 @@ def test_datasets_lie_on_a_volume_that_the_web_may_write() -> None:
     assert f"install --directory --owner assay {folder}\n" in DOCKERFILE
 
 
+def test_a_worker_serves_the_device_that_its_health_check_asks_about() -> None:
+    assert 'CMD ["assay", "workers", "alive"]\n' in DOCKERFILE
+    for name in WORKERS:
+        assert SERVICES[name]["command"] == ["workers", "run"]
+
+
 def test_workers_keep_what_the_sandbox_needs() -> None:
     assert {name for name, service in SERVICES.items() if "cap_add" in service} == set(WORKERS)
     for name in WORKERS:
@@ -109,7 +115,8 @@ def test_one_profile_brings_so_many_gpus_and_each_worker_one() -> None:
     for index, name in enumerate(GPU_WORKERS):
         (device,) = SERVICES[name]["deploy"]["resources"]["reservations"]["devices"]
         assert (device["driver"], device["device_ids"]) == ("nvidia", [str(index)])
-        assert SERVICES[name]["command"][-2:] == ["--index", str(index)]
+        assert SERVICES[name]["environment"]["ASSAY_DEVICE_INDEX"] == str(index)
+        assert SERVICES[name]["environment"]["ASSAY_DEVICE_CLASS"] == "${GPU_CLASS:-h200}"
         assert SERVICES[name]["environment"]["CUDA_VISIBLE_DEVICES"] == "0"
     assert SERVICES["worker-cpu"]["profiles"] == ["cpu"]
     assert {name for name, service in SERVICES.items() if "profiles" in service} == set(WORKERS)

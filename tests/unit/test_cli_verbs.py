@@ -62,7 +62,8 @@ class FakeClient:
     def results(self, job_ids: Sequence[UUID]) -> list[dict[str, Any]]:
         return [{**self.answer, "job_id": str(job_id)} for job_id in job_ids]
 
-    def cancel(self, job_id: UUID) -> JobState:
+    def cancel(self, job_id: UUID, *, for_all: bool) -> JobState:
+        assert for_all
         self.cancelled.append(job_id)
         return JobState(self.answer["state"])
 

@@ -52,6 +52,13 @@ class WaitQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     """Seconds, at most 60: until the job is over, or this long."""
 
 
+class CancelQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Submissions to withdraw."""
+
+    for_all: bool = False
+    """Every submission of the same content, not one."""
+
+
 @operation(
     "POST",
     "/evaluations",
@@ -138,16 +145,17 @@ def read_many(body: JobsBody) -> flask.Response:
     "DELETE",
     "/evaluations/<uuid:job_id>",
     Scope.SUBMIT,
+    query=CancelQuery,
     answers={200: WithdrawnAnswer, 202: WithdrawnAnswer},
     refusals=(404,),
 )
-def cancel(job_id: UUID) -> flask.Response:
+def cancel(job_id: UUID, query: CancelQuery) -> flask.Response:
     """Cancel: at once where it waits, within seconds (202) where it runs; a finished job stays as it is.
 
     A job that was submitted several times goes on until the last submission is withdrawn: `others` counts those
     left."""
     with request_context.database().begin() as connection:
-        found = jobs.withdraw(connection, job_id)
+        found = jobs.withdraw(connection, job_id, for_all=query.for_all)
     if found is None:
         request_context.missing("job", job_id)
     stops = found.state is JobState.RUNNING and not found.others
