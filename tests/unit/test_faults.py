@@ -15,6 +15,7 @@ from workers.protocol.control_channel import ReplyCode
 from workers.referee.comparison.correctness import SecondLook
 from workers.referee.host.device import open_device
 from workers.referee.processes.process_handle import FailedError, decoding
+from workers.referee.session.deadline import Deadline
 from workers.referee.session.draws import ReferenceFailedError, reference_side
 from workers.referee.session.failure_status import (
     AttributeToCandidate,
@@ -151,19 +152,20 @@ def test_whatever_a_malformed_answer_raises_is_the_answers_fault(text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "left_s", "kind"),
     [
-        (FailedError(ReplyCode.CALL_FAILED, "RuntimeError: no tracer\nlog"), "profile_failed"),
-        (Ended(status=11), "profile_failed"),
-        (TimedOut(), "profile_failed"),
-        (FailedError(ReplyCode.OUT_OF_MEMORY, "no memory\n"), "out_of_memory"),
-        (Ended(status=9, out_of_memory=True), "out_of_memory"),
-        (BrokenProtocolError("3 bytes"), "malformed_answer"),
+        (FailedError(ReplyCode.CALL_FAILED, "RuntimeError: no tracer\nlog"), 9.0, "profile_failed"),
+        (Ended(status=11), 9.0, "profile_failed"),
+        (TimedOut(), 9.0, "profile_failed"),
+        (TimedOut(), 0.0, "timeout"),
+        (FailedError(ReplyCode.OUT_OF_MEMORY, "no memory\n"), 9.0, "out_of_memory"),
+        (Ended(status=9, out_of_memory=True), 9.0, "out_of_memory"),
+        (BrokenProtocolError("3 bytes"), 9.0, "malformed_answer"),
     ],
 )
-def test_a_failure_while_calls_are_profiled_is_not_scored(error: Exception, kind: str) -> None:
+def test_a_failure_while_calls_are_profiled_is_not_scored(error: Exception, left_s: float, kind: str) -> None:
     candidate = AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1))
-    with pytest.raises(Fault) as caught, candidate, attribute_to_profiling():
+    with pytest.raises(Fault) as caught, candidate, attribute_to_profiling(Deadline(left_s, left_s)):
         raise error
     assert caught.value.error.kind == kind
     assert (caught.value.status is Status.INVALID) is (kind == "profile_failed")

@@ -180,7 +180,7 @@ def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[us
 def _profile(context: EvaluationContext, progress: Progress) -> None:
     """Profile a call and, on a GPU, read the code of the candidate's kernels."""
     job, host, runner = context.job, context.host, context.runner
-    with progress.stages.stage("profile"), host.device_lock.shared(), attribute_to_profiling():
+    with progress.stages.stage("profile"), host.device_lock.shared(), attribute_to_profiling(runner.deadline):
         on_gpu = not host.device.precompiles
         full = job.wants_profiler if on_gpu else job.options.profile == "full"
         found = call_profile.profile(runner, context.spec, host.bytes_per_s, full=full)

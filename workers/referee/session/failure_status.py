@@ -16,7 +16,7 @@ from workers.referee.host.device import Device
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session
 from workers.referee.processes.reference_pool import References
-from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S
+from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S, Deadline
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
 _STATUS = {
@@ -177,14 +177,14 @@ class AttributeToProblem:
 
 
 @contextmanager
-def attribute_to_profiling() -> Iterator[None]:
+def attribute_to_profiling(deadline: Deadline) -> Iterator[None]:
     """Context of profiled calls, after calls that were right.  If such a call fails, the profiler may be the cause, and
-    the process has no further answers; so the evaluation is `invalid`.  Lack of memory, and a broken protocol, are
-    attributed as elsewhere."""
+    the process has no further answers; so the evaluation is `invalid`.  Lack of memory, a broken protocol, and the
+    evaluation's own `deadline`, are attributed as elsewhere."""
     try:
         yield
     except (FailedError, Ended, TimedOut) as error:
-        if is_out_of_memory(error) or (isinstance(error, Ended) and error.out_of_memory):
+        if is_out_of_memory(error) or (isinstance(error, Ended) and error.out_of_memory) or not deadline.left_s:
             raise
         log = error.log if isinstance(error, FailedError) else ""
         message = f"its calls were right, but not while they were profiled: {str(error) or 'no answer in time'}"
