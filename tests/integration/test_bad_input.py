@@ -63,7 +63,7 @@ def sample(name: str, kind: str | None, says: str = "") -> Bad:
 
 
 BAD = {
-    "no entry point": sample("broken/no_entry_point", "no_entry_point", "expected a class ModelNew, found none"),
+    "no entry point": sample("broken/no_entry_point", "no_entry_point", "expected a class ModelNew, found FastModel"),
     "an empty file": Bad(candidate=b"", status="compile_error", kind="no_entry_point", says="ModelNew"),
     "a syntax error": sample("broken/syntax_error", "syntax_error", "line 4"),
     "an absent import": sample("broken/absent_import", "import_failed", "a_kernel_library_that_does_not_exist"),

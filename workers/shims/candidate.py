@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -154,9 +155,8 @@ class Shim:
             return Reply(ReplyCode.IMPORT_FAILED, 0, control_channel.put_text(box, calls.explain(error)))
         self._entry = getattr(module, name, None)
         if not isinstance(self._entry, type):
-            return Reply(
-                ReplyCode.NO_ENTRY_POINT, 0, control_channel.put_text(box, f"expected a class {name}, found none\n")
-            )
+            text = f"expected a class {name}, found {_classes(module)}\n"
+            return Reply(ReplyCode.NO_ENTRY_POINT, 0, control_channel.put_text(box, text))
         return Reply(ReplyCode.DONE)
 
     def _construct(self, fd: int, slots: problem_spec.Slots, seed: bytes) -> Reply:
@@ -284,6 +284,12 @@ class Shim:
         if len(notes) <= control_channel.TABLE_BYTES:
             self._mailbox[control_channel.NOTES_AT : control_channel.NOTES_AT + len(notes)] = notes
         return Reply(ReplyCode.DONE, len(rows) // launch_records.ROW.size, self._recorder.total)
+
+
+def _classes(module: ModuleType) -> str:
+    """Names of the classes that a module defines itself, for a person who misspelt one."""
+    own = [key for key, each in vars(module).items() if isinstance(each, type) and each.__module__ == module.__name__]
+    return ", ".join(own) or "none"
 
 
 if __name__ == "__main__":
