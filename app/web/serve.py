@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -31,6 +32,10 @@ from app.web.identity import addresses
 MODULE = "app.web.serve"
 CONNECTIONS = 4_000
 """Connections at once; further ones wait in the kernel's queue."""
+OTHER_FILES = 500
+"""Open files beside connections: the database's, pipes, files that are sent."""
+LEAST_FILES = 1_000
+"""Open files without which the server does not start."""
 STOP_S = 10.0
 """Seconds that running requests have to end when the server is stopped."""
 LINGER_S = 1.0
@@ -53,13 +58,14 @@ def main(host: str, port: int) -> None:
         logs.configure(settings.log_format)
         tracing.configure("assay-web")
         check_closed(settings, host)
+        most = connections_allowed()
         app = create_app(settings)
     except (ValueError, ServicesNotRunningError, OSError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
     server = connections.Server(
         (host, port),
         app,
-        spawn=pool.Pool(CONNECTIONS),
+        spawn=pool.Pool(most),
         error_log=_log,
         backlog=1024,
         per_address=None if settings.trusted_proxies else connections.PER_ADDRESS,
@@ -74,6 +80,21 @@ def main(host: str, port: int) -> None:
     gc.collect()
     gc.freeze()
     server.serve_forever(stop_timeout=STOP_S)
+
+
+def connections_allowed() -> int:
+    """CONNECTIONS, or as many as the limit on open files leaves once it is raised: a usual one of 1,024 would end in
+    errors of accept(2), which take the server away from everybody.  Raises OSError below LEAST_FILES."""
+    wanted = CONNECTIONS + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if most < LEAST_FILES:
+        raise OSError(f"ulimit -Hn: expected at least {LEAST_FILES} open files, got {most}")
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        _log.warning("ulimit -Hn is %d: at most %d connections, not %d", most, most - OTHER_FILES, CONNECTIONS)
+    return most - OTHER_FILES
 
 
 def stop(server: connections.Server, app: flask.Flask) -> None:

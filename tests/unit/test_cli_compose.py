@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from app.settings import Settings
+from app.web import serve
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text()
@@ -85,6 +86,12 @@ def test_candidates_gain_no_privileges_and_cannot_fork_without_end(name: str) ->
 def test_everything_but_the_database_drops_its_capabilities_and_cannot_write(name: str) -> None:
     assert SERVICES[name]["cap_drop"] == ["ALL"]
     assert SERVICES[name]["read_only"] is True
+
+
+def test_the_web_may_end_its_requests_and_hold_its_connections() -> None:
+    assert SERVICES["web"]["stop_grace_period"] == "20s"
+    assert serve.STOP_S + 2 * serve.LINGER_S < 20  # seconds until it ends by itself
+    assert SERVICES["web"]["ulimits"]["nofile"] >= 2 * serve.CONNECTIONS
 
 
 def test_datasets_lie_on_a_volume_that_the_web_may_write() -> None:
