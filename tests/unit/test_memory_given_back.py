@@ -8,6 +8,7 @@ import gc
 import os
 import socket
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from workers.protocol.control_channel import Delivering, ReplyCode
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.resources import Host
+from workers.referee.session import variant_calls
 from workers.referee.session.batches import Truth
 from workers.referee.session.draws import Draws
 from workers.referee.timing import output_mapping
@@ -71,7 +73,14 @@ def test_a_survey_begins_before_mappings_may_be_dropped(monkeypatch: pytest.Monk
     session.pointers = lambda count: [1 << 20]
     session.timed_run = lambda *_: (1, 1)
     session.process.freeze = lambda: None
-    runner: Any = SimpleNamespace(candidate=None, fill=lambda *_: None, slot=lambda *_: 0, time_limit_s=lambda *_: 1.0)
+    asked: list[bool] = []
+    runner: Any = SimpleNamespace(
+        candidate=None,
+        fill=lambda *_: None,
+        slot=lambda *_: 0,
+        time_limit_s=lambda *_: 1.0,
+        make_room_to_call=lambda: asked.append(True),
+    )
     monkeypatch.setattr(output_mapping, "map_in_place", lambda *_: not handle.unmap_segments())
     output_mapping._survey(runner, session, None, 1)
     assert session.delivering == Delivering.HOLD
@@ -79,7 +88,23 @@ def test_a_survey_begins_before_mappings_may_be_dropped(monkeypatch: pytest.Monk
     monkeypatch.setattr(output_mapping, "map_in_place", lambda *_: True)
     output_mapping._survey(runner, session, None, 1)
     assert not session.has_lost_mapping
+    assert asked == [True, True]  # the call of a survey takes the memory of one
     handle.close()
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError])
+def test_an_evaluation_has_its_result_although_memory_runs_out_for_its_last_call(error: type[Exception]) -> None:
+    def draw_unusual(_: object) -> None:
+        raise error("tried to allocate 8.00 GiB")
+
+    runner: Any = SimpleNamespace(
+        deadline=SimpleNamespace(left_s=1.0),
+        candidate=SimpleNamespace(ask=lambda *_, **__: None),
+        time_limit_s=lambda *_: 1.0,
+        device_lock=SimpleNamespace(shared=nullcontext),
+        draw_unusual=draw_unusual,
+    )
+    variant_calls.try_nonfinite(runner)
 
 
 def _is_open(fd: int) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import torch
 
-from workers.protocol import layout
+from workers.protocol import layout, shared_memory
 from workers.protocol.control_channel import AblationMode, Command, Delivering
 from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
 from workers.referee.comparison import output_errors, usual_answers
@@ -43,14 +43,15 @@ def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> 
 
 
 def try_nonfinite(runner: CallRunner) -> None:
-    """Record how the candidate treats NaN and infinity; this never counts against it.  Triton's `max` ignores a NaN
-    that torch's propagates, an iteration may never converge, and an index computed from a NaN may be any number.  So
-    this is the last request to a candidate's process, and other evaluations may use the device meanwhile."""
+    """Record how the candidate treats NaN and infinity; this never counts against it, and if memory runs out here, the
+    evaluation has its result all the same.  Triton's `max` ignores a NaN that torch's propagates, an iteration may
+    never converge, and an index computed from a NaN may be any number.  So this is the last request to a candidate's
+    process, and other evaluations may use the device meanwhile."""
     if not runner.deadline.left_s:
         return
     candidate = runner.candidate
     candidate.delivering = Delivering.COPY
-    with suppress(*PROCESS_ERRORS, ReferenceFailedError):
+    with suppress(*PROCESS_ERRORS, ReferenceFailedError, torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError):
         candidate.ask(Command.ABLATE, runner.time_limit_s(candidate, 1), a=AblationMode.HONEST)
         with runner.device_lock.shared():
             batch = runner.draw_unusual((Variant.NONFINITE,))

@@ -52,6 +52,7 @@ def survey_again(runner: CallRunner) -> None:
 
 def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> None:
     on_trial = session is runner.candidate
+    runner.make_room_to_call()
     session.mapping = session.handle.mappings_dropped  # before the first is made: others may drop them meanwhile
     with nullcontext() if on_trial else reference_side(), session.handle.lock:
         runner.fill(session, batch, 0, count)
