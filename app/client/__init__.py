@@ -319,5 +319,7 @@ def _in_process(settings: Settings | None) -> Local:
     try:
         from app.client.database_transport import Local  # a client over HTTP does without the packages that this needs
     except ModuleNotFoundError as error:
-        raise ValueError(f"url: expected one, because the service is not installed here (no {error.name})") from error
+        raise ValueError(
+            f"url: expected Client(url=…, token=…), got none, and the service is not installed here (no {error.name})"
+        ) from error
     return Local(located(settings or Settings.from_env()))

@@ -61,7 +61,8 @@ class Remote:
     def __init__(self, url: str, token: str | None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"url: expected http://host[:port] or https://…, got {parts.scheme}://{parts.hostname}")
+            shown = repr(url) if "@" not in url else "one with a password"
+            raise ValueError(f"url: expected http://host[:port] or https://host[:port], got {shown}")
         if parts.username or parts.password:
             raise ValueError("url: expected no user and password in it: give token=…, which no log shows")
         self._base = url.rstrip("/")

@@ -78,8 +78,9 @@ class KernelSession:
     """A dialogue on one problem.  Not safe for threads; sessions share a client, which is.
 
     `spec`: keys of a collection's specification, or a CollectionSpec; name, endpoint and problems are not read.
-    `templates`: prompt templates beside those that come with Assay.  `place`: place in a training, under which the trajectory is
-    stored at the end (`store=False`: not at all); without a name it is a run of the trainer's name and the day.
+    `templates`: prompt templates beside those that come with Assay.  `place`: place in a training, under which the
+    trajectory is stored at the end (`store=False`: not at all); without a name it is a run of the trainer's name and
+    the day.
     Raises RequestError."""
 
     def __init__(

@@ -30,10 +30,10 @@ MODULES = {
     "workers.training": f"{PACKAGE}.training",
 }
 """Module or package of the repository → its name in the wheel."""
-LEFT_OUT = frozenset(
-    {"app/client/database_transport.py", "app/kernel_assay/backend.py", "app/kernel_assay/pyproject.toml"}
-)
-"""Files that need the service, or build the wheel."""
+NEEDS_SERVICE = "app.client.database_transport"
+"""Module that a client without a URL imports when it is made."""
+LEFT_OUT = frozenset({NEEDS_SERVICE, "app.domain.zoo", "app.domain.zoo_report", "app.kernel_assay.backend"})
+"""Modules that need the service, read the samples of a checkout, or build the wheel."""
 
 _MENTION = re.compile(rf"(?<![\w.])(?<!\./)(?:{'|'.join(re.escape(name) for name in MODULES)})\b")
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -77,7 +77,8 @@ def rewritten(text: str) -> str:
 
 
 def _belongs(path: Path) -> bool:
-    if not path.is_file() or "__pycache__" in path.parts or path.relative_to(ROOT).as_posix() in LEFT_OUT:
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    if not path.is_file() or "__pycache__" in path.parts or module in LEFT_OUT:
         return False
     return path.suffix in (".py", ".json", ".yaml") or path.match("*.*.md")
 
@@ -92,15 +93,19 @@ def _content(path: Path, place: str) -> bytes:
     for name in _imported(tree):
         if name.partition(".")[0] in ("app", "workers") and not _only_for_types(tree, name):
             raise ValueError(f"{place}: expected imports of {', '.join(MODULES)}, got {name}")
+        if name in _ABSENT:
+            raise ValueError(f"{place}: expected imports of modules in the wheel, got {name}")
     return text.encode()
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
+    """Names that may be modules: `from a import b` gives `a` and `a.b`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
 def _only_for_types(tree: ast.Module, name: str) -> bool:
@@ -108,6 +113,10 @@ def _only_for_types(tree: ast.Module, name: str) -> bool:
     typed = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     others = ast.Module(body=[node for node in tree.body if node not in typed], type_ignores=[])
     return name not in _imported(others)
+
+
+_ABSENT = frozenset(map(rewritten, LEFT_OUT - {NEEDS_SERVICE}))
+"""Modules left out, by their names in the wheel."""
 
 
 def _about() -> dict[str, Any]:

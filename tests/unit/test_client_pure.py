@@ -149,3 +149,18 @@ def test_without_a_terminal_the_bar_is_few_lines(monkeypatch: pytest.MonkeyPatch
             bar.advance(1)
             hidden.advance(1)
     assert [line.split()[2] for line in log.getvalue().splitlines()] == ["0/1000", "1000/1000"]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("localhost:8000", "got 'localhost:8000'"),
+        ("", "got ''"),
+        ("ftp://host", "got 'ftp://host'"),
+        ("user:secret@host", "got one with a password"),
+    ],
+)
+def test_a_url_without_a_scheme_is_shown_as_it_was_given(url: str, shown: str) -> None:
+    with pytest.raises(ValueError, match=shown) as caught:
+        Client(url=url)
+    assert "secret" not in str(caught.value)

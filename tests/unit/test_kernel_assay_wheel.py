@@ -58,14 +58,16 @@ def test_the_wheel_says_what_the_service_says(installed: Path) -> None:
         assert messages == repr(KernelSession(client, store=False).open("class Model: ...").messages)
     assert versions == repr({name: version.sha256 for name, version in feedback.VERSIONS.items()})
     assert names == repr(sorted(kernel_assay.__all__))
-    assert (
-        refused
-        == "url: expected one, because the service is not installed here (no kernel_assay.client.database_transport)"
+    assert refused == (
+        "url: expected Client(url=…, token=…), got none, and the service is not installed here "
+        "(no kernel_assay.client.database_transport)"
     )
 
 
 def test_the_wheel_claims_one_name_and_asks_for_little(installed: Path) -> None:
     assert {path.name for path in installed.iterdir()} == {"kernel_assay", "kernel_assay_client-0.1.0.dist-info"}
+    held = {path.stem for path in (installed / "kernel_assay").rglob("*.py")}
+    assert not held & {"zoo", "zoo_report", "database_transport"}
     (about,) = installed.glob("*.dist-info/METADATA")
     wanted = [line for line in about.read_text().splitlines() if line.startswith("Requires-Dist")]
     assert wanted == ["Requires-Dist: msgspec>=0.20", "Requires-Dist: urllib3>=2.6"]
@@ -78,6 +80,10 @@ def test_an_import_that_the_wheel_cannot_serve_ends_the_build(tmp_path: Path) ->
     module.write_text("def late():\n    from app.store import jobs\n")
     with pytest.raises(ValueError, match=r"kernel_assay/module\.py: expected imports of .*, got app\.store"):
         backend._content(module, "kernel_assay/module.py")
+    for line in ("from app.domain import zoo\n", "import app.domain.zoo_report\n", "from app.domain.zoo import Case\n"):
+        module.write_text(line)
+        with pytest.raises(ValueError, match=r"modules in the wheel, got kernel_assay\.domain\.zoo"):
+            backend._content(module, "m.py")
     module.write_text("from app.client import Client  # see app.client.session, myapp.client and ./app.client\n")
     assert backend._content(module, "m.py") == (
         b"from kernel_assay.client import Client  # see kernel_assay.client.session, myapp.client and ./app.client\n"
