@@ -215,9 +215,18 @@ def located(settings: Settings) -> Settings:
 def with_web_url(settings: Settings) -> Settings:
     """The settings with the address of the web UI that runs on this machine with the embedded services, if one does
     and nothing else was asked for."""
-    if settings.web_url != DEFAULT_WEB_URL or settings.database_url:
+    if _names_web(settings):
         return settings
     try:
         return replace(settings, web_url=(settings.state_dir / WEB_URL_FILE).read_text())
     except FileNotFoundError:
         return settings
+
+
+def expects_web(settings: Settings) -> bool:
+    """True if a web UI is known to the settings or runs on this machine: links lead somewhere."""
+    return _names_web(settings) or (settings.state_dir / WEB_URL_FILE).exists()
+
+
+def _names_web(settings: Settings) -> bool:
+    return settings.web_url != DEFAULT_WEB_URL or settings.database_url is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from click.core import ParameterSource
 
 from app.cli import batch, drain, errors, output, services, submit_options
 from app.client import Result
-from app.settings import Settings
+from app.domain.backend import BACKENDS, DEFAULT_BACKEND
+from app.domain.verdict import Label
+from app.settings import Settings, expects_web
 
 
 @click.command("eval", short_help="Evaluate one candidate, or a file of them, now.")
@@ -86,7 +89,20 @@ def command(
         output.json_out(result)
     else:
         output.out().print(output.details(result))
+        default_backend = ctx.get_parameter_source("backend") is ParameterSource.DEFAULT
+        for remark in remarks(result, default_backend=default_backend, has_web=expects_web(settings)):
+            output.err().print(remark, style="dim", markup=False)
     ctx.exit(submit_options.exit_code(result))
+
+
+def remarks(result: Result, *, default_backend: bool, has_web: bool) -> Iterator[str]:
+    """Advice on what a person may have expected to be otherwise."""
+    accused = [each["detector"] for each in result["findings"] if each["label"] == Label.HACK]
+    if default_backend and "no_custom_kernel" in accused:
+        others = " or ".join(f"--backend {name}" for name in BACKENDS if name != DEFAULT_BACKEND)
+        yield f"judged as {DEFAULT_BACKEND}, the default; a candidate in another language needs {others}"
+    if result["url"] and not has_web:
+        yield "the page opens while `assay up` runs"
 
 
 def one(settings: Settings, reference: Path, candidate: Path, options: dict[str, Any]) -> Result:
