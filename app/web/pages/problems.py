@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ import flask
 from werkzeug.exceptions import BadRequest
 
 from app.domain import aces, filter_language, pass_matrix
+from app.domain.evaluation_row import EvaluationRow
 from app.domain.metrics import Share
 from app.domain.remark import AnnotationTarget
 from app.store import checks, remarks
@@ -20,12 +22,14 @@ from app.store.browse import pass_matrix as outcomes
 from app.store.browse.runs import Counts
 from app.store.database import Connection
 from app.web import formatting, live_updates, request_context, source_view, table_export
-from app.web.charts import line_plot
+from app.web.charts import attempt_plot, line_plot
 from app.web.identity import requires
 from app.web.pages import views
 from app.web.table_view import Column, Listing, View
 
-LATEST = 20
+LATEST = 60
+"""Latest evaluations that are drawn."""
+LISTED = 20
 """Evaluations shown on a problem's page."""
 TESTED = 200
 """Latest evaluations with outcomes that weight the problem's tests."""
@@ -215,9 +219,13 @@ def _body(problem_id: UUID) -> str:
         checked = checks.of_problem(connection, problem_id)
         tested = pass_matrix.matrix(outcomes.of_problem(connection, problem_id, limit=TESTED))
     counts = found.row.counts
+    device, drawn = _of_one_device(found.latest)
     return flask.render_template(
         "_problem.html",
         page=found,
+        listed=found.latest[:LISTED],
+        drawn_device=device,
+        drawn=attempt_plot.plot([_attempt(row, place) for place, row in enumerate(reversed(drawn), 1)]),
         checks=checked,
         tests=_tests(tested),
         tested=len(tested.rows),
@@ -227,6 +235,26 @@ def _body(problem_id: UUID) -> str:
         hacks=Share(count=counts.hacks, of=counts.attempts),
         attempts=sum(found.statuses.values()),
         where=filter_language.unparse(_of(problem_id)),
+    )
+
+
+def _of_one_device(rows: Sequence[EvaluationRow]) -> tuple[str, list[EvaluationRow]]:
+    """The device that timed most of them, and its rows: speedups of several devices are not compared."""
+    timed = Counter(row.device_name for row in rows if row.measured_speedup is not None)
+    device = timed.most_common(1)[0][0] if timed else ""
+    return device, [row for row in rows if row.device_name == device]
+
+
+def _attempt(row: EvaluationRow, place: int) -> attempt_plot.Attempt:
+    return attempt_plot.Attempt(
+        name=f"evaluation {str(row.evaluation_id)[-8:]}" + (f" of {row.run}" if row.run else ""),
+        tick=str(place),
+        url=flask.url_for("evaluations.page", evaluation_id=row.evaluation_id),
+        outcome=str(row.status).replace("_", " "),
+        label=row.verdict,
+        speedup=row.measured_speedup,
+        low=row.speedup_ci_low,
+        high=row.speedup_ci_high,
     )
 
 

@@ -239,6 +239,8 @@ def _body(run_id: UUID) -> str:
     return flask.render_template(
         "_run.html",
         run=run,
+        line=run_lines.lines([run])[0],
+        reward=request_context.settings().reward,
         where=_where(run),
         figures=figures,
         thresholds=run_metrics.THRESHOLDS,

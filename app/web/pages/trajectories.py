@@ -30,6 +30,7 @@ from app.web import (
     trajectory_list,
     turn_diff,
 )
+from app.web.charts import attempt_plot
 from app.web.identity import requires
 from app.web.pages import views
 from app.web.turn_rail import jumps, rail_lines
@@ -172,6 +173,20 @@ def whole_conversation(trajectory_id: UUID) -> str:
         view=view,
         lines={line.turn.turn_index: line for line in rail},
         conversation=conversation.said(texts, as_sent=view == "sent"),
+        drawn=attempt_plot.plot([_attempt(line.turn) for line in rail]),
+    )
+
+
+def _attempt(turn: trajectories.TurnLine) -> attempt_plot.Attempt:
+    return attempt_plot.Attempt(
+        name=f"turn {turn.turn_index}",
+        tick=str(turn.turn_index),
+        url=f"#turn-{turn.turn_index}",
+        outcome=(turn.status or turn.state or "no code").replace("_", " "),
+        label=turn.verdict,
+        speedup=turn.speedup,
+        low=turn.speedup_ci_low,
+        high=turn.speedup_ci_high,
     )
 
 
