@@ -43,6 +43,10 @@ def duration_ms(value: float | None) -> str:
     return MISSING if value is None else duration_us(value * 1e3)
 
 
+LEAST_SHARE = 0.0005
+"""Share that is 0.1 % when it is rounded to one decimal."""
+NO_SHARE = 1e-9
+"""Share up to which a value is the rounding error of 0."""
 WIDEST = 1000.0
 """Ratio of the ends of an interval beyond which they say nothing: that of three speedups may reach from 1e-9 to 1e9."""
 
@@ -57,9 +61,11 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share of 1 as a percentage with one decimal."""
+    """A share of 1 as a percentage with one decimal; below 0.05 % with two digits, so that little is not nothing."""
     if value is None:
         return MISSING
+    if NO_SHARE < abs(value) < LEAST_SHARE:
+        return f"{100 * value:.2g} %"
     return f"{100 * value:.1f} %" if abs(value) < LONGEST else f"{100 * value:.3g} %"
 
 

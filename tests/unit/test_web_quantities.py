@@ -76,6 +76,10 @@ def test_sizes(value: int | None, shown: str) -> None:
 def test_shares_beyond_reading_have_an_exponent() -> None:
     assert formatting.percent(1e300) == "1e+302 %"
     assert formatting.percent(10.98) == "1098.0 %"
+    assert formatting.percent(0.0005) == "0.1 %"
+    assert formatting.percent(0.00032) == "0.032 %"
+    assert formatting.percent(-0.00032) == "-0.032 %"
+    assert formatting.percent(1e-17) == formatting.percent(0.0) == "0.0 %"
 
 
 def test_names_with_numbers_sort_by_their_values() -> None:
