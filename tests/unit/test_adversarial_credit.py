@@ -14,7 +14,7 @@ import pytest
 from app.domain.credit import METHODS, Alone, CreditError, Dropped, MethodOptions, Recipe, Turn, advantages, assign
 from app.domain.credit.rejection import Mismatch, Profiling, vetoed
 from app.domain.credit.rules import Parameters
-from app.domain.credit.turns import TokenRatios
+from app.domain.credit.turns import LARGEST, TokenRatios
 
 PASS_K = {"grpo_passk", "grpo_passk_no_std"}
 
@@ -46,11 +46,25 @@ def test_without_any_reward_there_is_no_advantage(method):
     assert {one.dropped for one in assign(missing, Recipe(method=method))} == {Dropped.MISSING}
 
 
-@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, 1e101, -1e308])
 def test_a_reward_that_is_no_number_is_an_error_and_poisons_no_group(reward):
     """verl and KernelGYM: every advantage of the group is NaN."""
     with pytest.raises(CreditError, match="expected a finite reward or None"):
         turn(0, 1, reward)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_the_largest_rewards_give_finite_advantages(method):
+    """red_weight refuses a temperature that does not fit them; a batch of other sizes is not given inf."""
+    rewards = [LARGEST, -LARGEST, LARGEST, 0.5]
+    if method == "maxrl":
+        rewards = [abs(reward) for reward in rewards]
+    huge = [turn(number, 1, reward, tokens=40_000) for number, reward in enumerate(rewards)]
+    if method == "red_weight":
+        with pytest.raises(CreditError, match="temperature"):
+            values(huge, method)
+        return
+    assert all(math.isfinite(one) for one in values(huge, method))
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))

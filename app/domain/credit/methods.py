@@ -319,4 +319,4 @@ def _alone(group: Hashable, row: rules.GroupScore, method: Method, options: Meth
         case Alone.SCORE:
             return row.score / (1 + options.parameters.epsilon) if method.scaled else row.score
         case Alone.REFUSE:
-            raise CreditError(f"group {group!r}: expected two rows or more, got one")
+            raise CreditError(f"group {group!r}: expected two rows or more, got one (`alone` says what one gets)")

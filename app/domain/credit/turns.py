@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,6 +45,10 @@ REASONS = {
 """For people."""
 
 
+LARGEST = 1e100
+"""Largest magnitude of a reward: squares of differences, summed over the tokens of a batch, stay finite."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenRatios:
     """Summary of one turn's log ratios log π_train − log π_rollout over its response tokens."""
@@ -68,8 +71,8 @@ class Turn:
     index: int
     """Position in the trajectory, from 1."""
     reward: float | None
-    """None: not known through no fault of the candidate.  NaN and infinities raise CreditError: one of them makes
-    every advantage of its group NaN, as in verl and KernelGYM."""
+    """None: not known through no fault of the candidate.  NaN, infinities and magnitudes above LARGEST raise
+    CreditError: one of them makes every advantage of its group NaN, as in verl and KernelGYM."""
     tokens: int = 1
     """Response tokens."""
     trainable: bool = True
@@ -82,8 +85,11 @@ class Turn:
     """None: log probabilities were not recorded."""
 
     def __post_init__(self) -> None:
-        if self.reward is not None and not math.isfinite(self.reward):
-            raise CreditError(f"{self.trajectory!r}[{self.index}]: expected a finite reward or None, got {self.reward}")
+        if self.reward is not None and not abs(self.reward) <= LARGEST:
+            raise CreditError(
+                f"{self.trajectory!r}[{self.index}]: expected a finite reward or None, "
+                f"of at most {LARGEST:g}, got {self.reward}"
+            )
         if self.tokens < 0:
             raise CreditError(f"{self.trajectory!r}[{self.index}]: expected no negative tokens, got {self.tokens}")
 
