@@ -167,7 +167,7 @@ def test_memory_that_an_evaluation_has_already_need_not_be_free() -> None:
 
 
 def test_memory_that_other_evaluations_have_is_not_that_of_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one had may still be in use for a moment after it; no other program has had any for long."""
+    """Memory that one of them had may be in use for a moment after it; no other program has had any for long."""
     now = [0.0]
     monkeypatch.setattr(room_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     free = [10]

@@ -262,7 +262,7 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
     """Test whether the candidate uses parameters that are constant when the model is constructed.
 
     On the CPU device, where speed is not judged, every candidate with such parameters is tested; on a GPU, one that may
-    be faster than the reference or whose kernels may be decoys."""
+    be faster than the reference or may have decoys for kernels."""
     if not perturbed_weights.constant_names(context.spec, context.runner.candidate) or progress.cancellation.requested:
         return
     on_cpu, timing = context.host.device.precompiles, progress.timing

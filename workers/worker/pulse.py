@@ -61,7 +61,7 @@ class PulseCheck:
         """By pid: the pulse, the time at which it was seen first, and the checks that saw it since."""
 
     def silent(self, pids: Collection[int], now_s: float) -> list[int]:
-        """Those of the pids whose pulse has not changed in the checks of the last `silent_s` seconds."""
+        """The pids without a change of pulse in the checks of the last `silent_s` seconds."""
         pulses = self._pulses()
         seen = {}
         for pid in pids:

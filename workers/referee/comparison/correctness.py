@@ -256,7 +256,7 @@ def outputs(
 
 
 def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:
-    """Number of the earlier call whose answer a wrong output is.  None if answers repeat, or are too short to be
+    """Number of the earlier call that a wrong output answers.  None if answers repeat, or are too short to be
     recognised: a class or a few bits always match some earlier call.
 
     `got`: (elements,), with its errors in `check`; `earlier`: call number and (elements,) expected then."""

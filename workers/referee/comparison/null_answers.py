@@ -1,7 +1,7 @@
 """Null answers, computed without the inputs and held to the same rule as a candidate's: if one passes, passing proves
 little.
 
-Source: robust-kbench, whose filters look for such problems beforehand.  Here the inputs of each evaluation are used."""
+Source: robust-kbench, which filters such problems beforehand.  Here the inputs of each evaluation are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Precision classes: the widest type whose rounding explains an error."""
+"""Precision classes: the widest type that explains an error by its rounding."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ CLASS_NAMES = (*(name for name, _ in _CLASSES), "none")
 
 
 def precision_class(rel_l2: float) -> str:
-    """Widest type whose rounding explains a relative L2 error; `none` if none does."""
+    """Widest type that explains a relative L2 error by its rounding; `none` if none does."""
     return next((name for name, limit in _CLASSES if rel_l2 <= limit), "none")

@@ -74,7 +74,7 @@ class Device:
     precompiles: bool
     """True if kernels that ran are also compiled for a GPU."""
     references_kept: int
-    """Problems whose reference process is kept."""
+    """Problems for which a reference process is kept."""
     spares: int
     """Candidate processes that are kept ready or being prepared."""
 

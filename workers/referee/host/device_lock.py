@@ -210,7 +210,7 @@ class DeviceLock:
 
     @property
     def has_paused(self) -> bool:
-        """True while a timer has paused a process, whose queued work the device may still have to do."""
+        """True while a timer has paused a process; the device may still have to do work that it queued."""
         return bool(self._paused)
 
     def _enter(self) -> None:

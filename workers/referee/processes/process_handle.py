@@ -71,7 +71,7 @@ class ProcessHandle:
         self.process = process
         self.device = device
         self.described: set[int] = set()
-        """Cases whose spec the reference has reported; 0 for a problem with a model."""
+        """Cases that the reference has described; 0 for a problem with a model."""
         self.estimates: dict[int, int] = {}
         """By case, the reference's estimate of the device memory that a session takes until it is described."""
         self.lock = threading.RLock()

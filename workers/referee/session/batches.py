@@ -138,7 +138,7 @@ def columns(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
 
 
 def changed(before: torch.Tensor, after: torch.Tensor, region: layout.Region) -> list[tuple[int, ...]]:
-    """Leaves whose bytes differ, per slot."""
+    """Leaves that differ in their bytes, per slot."""
     if not bool(differ(before, after)):
         return [()] * len(before)
     sizes = [layout.size_of(leaf) for leaf in region.leaves]

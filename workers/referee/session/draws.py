@@ -326,7 +326,7 @@ class Draws:
     def _batch(
         self, seed: bytes, inputs: torch.Tensor | None, rows: range = range(0), variants: tuple[Variant, ...] = ()
     ) -> Batch:
-        """A batch whose expected outputs are made when they are needed."""
+        """A batch without expected outputs, which are made when they are needed."""
         at = secrets.randbelow(self.in_block)
         return Batch(
             number=self._batches,

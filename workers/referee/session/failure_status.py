@@ -152,7 +152,7 @@ class AttributeToProblem:
     """Context in which only the reference works: a failure is the problem's, and its process is discarded."""
 
     def __init__(self, references: References, session: Session | None) -> None:
-        """`session`: the session whose process is discarded on failure, if it exists already."""
+        """`session`: its process is discarded on failure; None before there is one."""
         self._references = references
         self._session = session
 

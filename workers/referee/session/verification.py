@@ -28,7 +28,7 @@ HISTORY_BYTES = 64 << 20
 verified."""
 
 SLICED = 2
-"""First calls whose outputs are compared slice by slice: code that leaves a slice out does so in each call."""
+"""First calls that are also compared slice by slice: code that leaves a slice out does so in each call."""
 
 CHECK_BYTES = 1 << 30
 """Bytes of expected outputs that are compared at once; the arithmetic takes several times as much in addition."""
@@ -275,7 +275,7 @@ class Record:
         self.calls += 1
 
     def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
-        """Checks of one call's outputs; wrong ones name the earlier call whose answer they are, if any."""
+        """Checks of one call's outputs; wrong ones name the earlier call that they answer, if any."""
         found = []
         for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
             earlier = ((call, expected[check.index][slot]) for call, expected, slot in self._history)

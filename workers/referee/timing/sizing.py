@@ -144,7 +144,7 @@ def probe_calls(measurements: Measurements, runner: CallRunner, *, known: bool) 
 
 
 def sessions_to_survey(measurements: Measurements, runner: CallRunner) -> list[tuple[Session, int]]:
-    """Sessions whose outputs must be copied or have too little mapped memory, with the number of calls to map."""
+    """Sessions that must copy outputs or have too little mapped memory, with the number of calls to map."""
     return [
         (session, _reserve(measurements, runner, per_call_us, SURVEYED))
         for session, per_call_us in _sessions(measurements, runner)

@@ -25,7 +25,7 @@ LEAST_GROUPS = 3
 recurrent network with 60,000 launches a call gave 1.112 [1.024, 1.208] for identical code (H200)."""
 
 ENOUGH_GROUPS = 6
-"""Sufficient groups: the fastest third of twelve blocks a side are four, whose range is meaningful."""
+"""Sufficient groups: the fastest third of twelve blocks a side are four, with a meaningful range."""
 MAX_GROUPS = 40
 
 OVERDRAFT = 1.5
