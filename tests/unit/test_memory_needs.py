@@ -18,6 +18,7 @@ from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.failure_status import Fault, invalid
 from workers.referee.session.verification import CHECK_BYTES
+from workers.shims import reference_problem
 
 HOST: Any = SimpleNamespace(memory_budget=MemoryBudget(100))
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
@@ -239,3 +240,18 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
         admission.describe(JOB, host, measured, reference, alone=False)  # type: ignore[arg-type]
     assert found == reserved * 2
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("kept_bytes", "has_room"), [(0, True), (32 << 30, False)])
+def test_a_twin_has_no_room_in_memory_that_other_programs_keep(
+    monkeypatch: pytest.MonkeyPatch, kept_bytes: int, has_room: bool
+) -> None:
+    total_bytes = 80 << 30
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    properties = SimpleNamespace(total_memory=total_bytes)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    environment = open_device("h100", 0, 1, kept_bytes).environment
+    monkeypatch.setenv("EVALUATION_MEMORY_BYTES", environment["EVALUATION_MEMORY_BYTES"])
+    weights: dict[str, Any] = {"kind": "tensor", "shape": [2 << 30], "dtype": "float32", "stride": None}  # 8 GiB
+    gpu = torch.device("cuda", 0)
+    assert reference_problem._has_room_for_twin(gpu, [weights], 1 << 30) is has_room

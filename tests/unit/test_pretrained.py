@@ -78,6 +78,13 @@ def test_a_published_name_has_its_sizes_and_random_fp32_weights(transformers: An
     assert transformers.PreTrainedModel.from_pretrained("gpt2").config.fields == {"model_type": "gpt2"}
 
 
+def test_an_estimate_of_memory_takes_none(transformers: Any) -> None:
+    """The largest model has 10.6 GB of weights, and nothing is reserved for an estimate."""
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_pretrained("gpt2")
+    assert model.weight.is_meta
+
+
 def test_another_name_is_refused_with_those_that_are_known(transformers: Any) -> None:
     with pytest.raises(pretrained.UnknownPretrainedError, match=r"meta/llama.*has no network.*gpt2"):
         transformers.AutoConfig.from_pretrained("meta/llama")

@@ -115,6 +115,8 @@ def _model(cls: type[Any], /, name: str, *_: object, config: Any = None, **__: o
 
 
 def _drawn(make: functools.partial[Any]) -> Any:
-    """A model with random weights, created on the device: drawing gigabytes on the host takes a minute."""
-    with torch.device(os.environ.get("EVALUATION_DEVICE", "cpu")):
+    """A model with random weights, created on the device: drawing gigabytes on the host takes a minute.  On the meta
+    device, where memory is estimated, it has none (memory_estimate.py)."""
+    is_estimated = torch.get_default_device().type == "meta"
+    with torch.device("meta" if is_estimated else os.environ.get("EVALUATION_DEVICE", "cpu")):
         return make(dtype=torch.float32).eval()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import sys
 import time
 import types
@@ -239,7 +240,7 @@ def _has_room_for_twin(device: torch.device, parameters: list[layout.Node], call
     `call_bytes`: inputs and outputs of a call, and the most memory that it takes."""
     if device.type != "cuda":
         return True
-    total_bytes = torch.cuda.get_device_properties(device).total_memory
+    total_bytes = int(os.environ["EVALUATION_MEMORY_BYTES"])  # without that of other programs
     twin_bytes = sum(layout.size_of(layout.widened(node)) for node in parameters)
     models_bytes = COPIES * sum(map(layout.size_of, parameters)) + twin_bytes
     return models_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes

@@ -140,7 +140,8 @@ def _cpu() -> Device:
 def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
     if not torch.cuda.is_available():
         raise ValueError(f"device class {device_class!r}: expected a GPU, and torch {torch.__version__} sees none")
-    slot_bytes = (torch.cuda.get_device_properties(0).total_memory - kept_bytes) / slots
+    total_bytes = torch.cuda.get_device_properties(0).total_memory - kept_bytes
+    slot_bytes = total_bytes / slots
     arena_bytes = int(slot_bytes * MEMORY_SHARE / ARENAS)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", str(index))
     return Device(
@@ -152,6 +153,7 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
             **device_memory.environment(),
             **_library_path(),
             "CUDA_VISIBLE_DEVICES": visible,
+            "EVALUATION_MEMORY_BYTES": str(total_bytes),
         },
         binds_to_core=False,
         limits_memory=False,
