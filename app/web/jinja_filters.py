@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from app.domain.filter_language import Compare, unparse
 from app.domain.metrics import Share
 from app.web import (
     evaluation_view,
@@ -127,6 +128,14 @@ def fingerprint(value: dict[str, Any]) -> str:
     )
 
 
+def conditions(values: dict[str, Any]) -> str:
+    """A filter of evaluations that meets every equality: `run = a and verdict = hack`; without those of no value."""
+    equalities = [
+        Compare(field=field, operator="=", value=value) for field, value in values.items() if value not in (None, "")
+    ]
+    return " and ".join(unparse(each) for each in equalities)
+
+
 def clock(moment: datetime) -> str:
     """Hours and minutes in UTC."""
     return moment.astimezone(UTC).strftime("%H:%M")
@@ -168,6 +177,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "ago": formatting.ago,
     "breakable": safe_text.breakable,
     "clock": clock,
+    "conditions": conditions,
     "count": formatting.count,
     "detector_title": explained_findings.title,
     "error_lines": finding_lines.error_lines,

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from app.domain import filter_language
 from app.web import jinja_filters, safe_text
 
 
@@ -58,3 +59,13 @@ def test_content_hashes_are_shortened_and_names_are_not() -> None:
     digest = "1596d58497c9e0eaeb67d428bf371c1b7b50e13c08408794fcbba902eb89ced6"
     assert jinja_filters.shortened(f"assay@{digest}") == "assay@1596d58497c9…"
     assert jinja_filters.shortened("deadbeef-run 12") == "deadbeef-run 12"
+
+
+def test_conditions_of_a_link_are_a_filter_that_parses() -> None:
+    text = jinja_filters.conditions({"run": 'a "b" and c', "verdict": "hack", "level": None, "source_set": ""})
+    assert filter_language.parse(text) == filter_language.And(
+        operands=(
+            filter_language.Compare(field="run", operator="=", value='a "b" and c'),
+            filter_language.Compare(field="verdict", operator="=", value="hack"),
+        )
+    )
