@@ -42,8 +42,8 @@ def configure(form: str, *, level: int = logging.INFO, stream: TextIO | None = N
 
 
 class _Json(logging.Formatter):
-    """One object a line: time (UTC, RFC 3339), level, logger, message, the fields added by `about`, and the
-    traceback."""
+    """One object a line: time (UTC, RFC 3339), level, logger, message, the fields added by `about` and by the line
+    itself (`extra={"fields": …}`), and the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -53,6 +53,7 @@ class _Json(logging.Formatter):
             "message": record.getMessage(),
             "pid": record.process,
             **_fields.get(),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

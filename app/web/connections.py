@@ -218,15 +218,25 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         return refused
 
     def log_request(self) -> None:
-        """One line for each answer."""
+        """One line for each answer, whose JSON has its parts as fields."""
         path = self.path or ""
         if path.startswith(_QUIET):
             return
         seconds = (self.time_finish or time.time()) - self.time_start
-        status = (self._orig_status or "000").split()[0]
+        status = (self._orig_status or str(self.status or "")).split(" ")[0]  # a refused request has its number alone
+        status = status if status.isdecimal() else "000"  # the connection ended before an answer
         asked = f"{self.command} {path}".encode("unicode_escape").decode()
         host = self.client_address[0] if isinstance(self.client_address, tuple) else "unix"
-        _access.info("%s %s %s %d B %.3f s", host, asked, status, self.response_length or 0, seconds)
+        fields = {
+            "client": host,
+            "method": self.command,
+            "path": path.encode("unicode_escape").decode(),
+            "status": int(status),
+            "bytes": self.response_length or 0,
+            "duration_s": round(seconds, 6),
+        }
+        told = (host, asked, status, self.response_length or 0, seconds)
+        _access.info("%s %s %s %d B %.3f s", *told, extra={"fields": fields})
 
 
 class Busy:

@@ -48,6 +48,7 @@ def for_programs() -> bool:
     accepted = flask.request.accept_mimetypes
     return (
         flask.request.path.startswith(_OF_PROGRAMS)
+        or flask.request.path.endswith(".json")
         or "Authorization" in flask.request.headers
         or flask.request.is_json
         or (bool(accepted) and "text/html" not in accepted.values())

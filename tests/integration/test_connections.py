@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -258,6 +259,20 @@ UNREADABLE = {
     "no text": b"GET /v1/runs?x=\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     "many headers": b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: 1\r\n" * 200 + b"\r\n",
 }
+
+
+def test_the_log_has_the_parts_of_an_answer_as_fields(settings: Settings, tmp_path: Path) -> None:
+    with served(replace(settings, log_format="json"), tmp_path) as (_, url):
+        assert ask(url, "/jobs.json?page=-1")[0] == 400
+        with connect(url, b"GET /refused HTTP/1.1\r\n\r\n") as opened:
+            heard(opened)
+        log = tmp_path / "log"
+        until(lambda: log.read_text().count("app.web.access") == 2)
+        lines = [line for each in log.read_text().splitlines() if "client" in (line := json.loads(each))]
+    told = [tuple(line[name] for name in ("client", "method", "path", "status")) for line in lines]
+    assert told == [("127.0.0.1", "GET", "/jobs.json?page=-1", 400), ("127.0.0.1", "GET", "/refused", 400)]
+    assert lines[0]["bytes"] > 0
+    assert lines[0]["duration_s"] > 0
 
 
 @pytest.mark.parametrize("asked", UNREADABLE.values(), ids=list(UNREADABLE))
