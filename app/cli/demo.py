@@ -166,7 +166,7 @@ def summary(tally: Tally, folder: Path, trajectory_id: UUID, *, served: bool) ->
     took = time.monotonic() - tally.started_s
     agreed = tally.done - len(tally.disagreements)
     click.echo(f"           {folder}")
-    click.echo(f"candidates {tally.done} in {took:.0f} s, {agreed} as their first lines say")
+    click.echo(f"candidates {tally.done} in {took:.0f} s, {agreed} with the expected result")
     for disagreement in tally.disagreements:
         click.echo(f"           {disagreement}", err=True)
     if tally.best is not None:
