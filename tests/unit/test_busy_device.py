@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import torch
 
 from workers.protocol import control_channel
 from workers.protocol.control_channel import Command, ReplyCode
+from workers.referee.host.waiting_time import Waits
 from workers.referee.processes import process_handle as process_module
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.session import call_runner, first_calls
@@ -111,7 +113,13 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
     kills: list[float] = []
     runner.candidate = SimpleNamespace(process=SimpleNamespace(kill=lambda wait_s: kills.append(wait_s)))
     left = list(answers)
-    runner.probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: lock.is_held and left.pop(0))
+
+    def is_idle(at_once_us: float, within_s: float) -> bool:
+        assert lock.is_held
+        time.sleep(0.01)
+        return left.pop(0)
+
+    runner.probe = SimpleNamespace(is_idle=is_idle)
     if ends is None:
         first_calls._end_if_device_is_busy(runner)
     else:
@@ -122,6 +130,7 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
     assert (kills, left) == ([first_calls.ENDING_S] if ends else [], [])
     assert lock.pauses == min(answers.index(True) if True in answers else 5, 5)  # those that seem to compile as well
     assert not lock.is_held
+    assert lock.waits.seconds() >= 0.01 * len(answers)
 
 
 class Lock:
@@ -130,6 +139,7 @@ class Lock:
     def __init__(self) -> None:
         self.has_paused = True
         self.held = self.pauses = 0
+        self.waits = Waits()
         self.waited_s: list[float] = []
         self.is_held = False
 

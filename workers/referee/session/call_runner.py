@@ -108,7 +108,8 @@ class CallRunner(Draws):
 
     def _have_ended_what_is_queued(self) -> bool:
         """Wait for the work that paused processes had queued; returns whether it ended in time."""
-        return not self.device_lock.has_paused or self.probe.is_idle(TURN_US, QUEUED_S)
+        with self.device_lock.waits.waiting():
+            return not self.device_lock.has_paused or self.probe.is_idle(TURN_US, QUEUED_S)
 
     @contextmanager
     def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
