@@ -181,8 +181,7 @@ def events(connection: sa.Connection, limit: int = 100) -> list[Event]:
 
 def is_heard(connection: sa.Connection, place: DeviceId) -> bool:
     """Whether the device's worker has been heard of lately, in service or not."""
-    here = sa.and_(_d.node == place.node, _d.device_class == place.device_class, _d.device_index == place.index)
-    return bool(connection.execute(sa.select(sa.exists().where(here, ~_silent()))).scalar_one())
+    return bool(connection.execute(sa.select(sa.exists().where(_at(place), ~_silent()))).scalar_one())
 
 
 def listed(connection: sa.Connection) -> list[Device]:
