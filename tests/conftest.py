@@ -69,7 +69,7 @@ LONGEST = (
     "test_kernelgym_failures",
     "test_client_http",
     "test_libdevice",
-    "test_imported",
+    "test_import_hook",
     "test_trajectory",
     "test_trainers",
 )

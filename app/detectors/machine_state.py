@@ -41,7 +41,7 @@ class MachineState:
             detector="machine_state",
             version=self.version,
             label=Label.CLEAN,
-            summary=f"a kernel of {canary.expected_us:.4g} µs took {canary.before_us:.4g} µs before the contest and "
+            summary=f"a kernel of {canary.expected_us:.4g} µs took {canary.before_us:.4g} µs before the benchmark and "
             f"{canary.after_us:.4g} µs after it",
             evidence={
                 "expected_us": canary.expected_us,

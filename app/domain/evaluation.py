@@ -177,7 +177,7 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """A kernel of known time, run by the referee alone on the device before and after the contest."""
+    """A kernel of known time, run by the referee alone on the device before and after the benchmark."""
 
     expected_us: float
     """Its time at the referee's start, on an idle device."""

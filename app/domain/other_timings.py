@@ -19,7 +19,7 @@ class BaselineTiming:
     ci_high: float | None = None
     """95 % confidence interval, of both contests together."""
     baseline_us: float | None = None
-    """Its time per call, in the contest in which it was measured."""
+    """Its time per call, in the benchmark in which it was measured."""
     error: str | None = None
     """Reason for missing numbers: it does not compile, is wrong, takes too long …"""
 

@@ -1,6 +1,6 @@
 """BROWSE: comparison of two evaluations' speed, as far as their measurements allow.
 
-Every page that calls a candidate faster, slower, better or worse than another asks `contest`."""
+Every page that calls a candidate faster, slower, better or worse than another asks `compared`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contest:
+class Comparison:
     """The faster evaluation, or the reason for which no order may be stated."""
 
     ratio: Ratio | None
@@ -92,15 +92,15 @@ def ratio(a: Speed, b: Speed) -> Ratio:
     return Ratio(ratio=math.exp(centre), low=low, high=high, outcome=outcome)
 
 
-def contest(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Contest:
+def compared(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Comparison:
     """The faster of two evaluations; only credited times of one problem, device, baseline and protocol count.
 
     `names`: of both, in the reason why they are not compared."""
     for name, side in zip(names, (a, b), strict=True):
         if side.speed is None:
-            return Contest(ratio=None, why_not=f"{name} was not timed")
+            return Comparison(ratio=None, why_not=f"{name} was not timed")
         if not is_credited(correct=True, label=side.label):  # a time is measured of right answers alone
-            return Contest(ratio=None, why_not=f"{name}'s time does not count: {side.label or 'not judged'}")
+            return Comparison(ratio=None, why_not=f"{name}'s time does not count: {side.label or 'not judged'}")
     differing = (
         ("problems", a.problem, b.problem),
         ("devices", a.device_name, b.device_name),
@@ -109,10 +109,10 @@ def contest(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Contest:
     )
     for noun, one, other in differing:
         if one != other:
-            return Contest(ratio=None, why_not=f"they were measured on different {noun}")
+            return Comparison(ratio=None, why_not=f"they were measured on different {noun}")
     assert a.speed is not None
     assert b.speed is not None
-    return Contest(ratio=ratio(a.speed, b.speed), why_not="")
+    return Comparison(ratio=ratio(a.speed, b.speed), why_not="")
 
 
 def _half(timing: Speed) -> float:

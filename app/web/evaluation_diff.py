@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.domain import speedup_ratio
 from app.domain.evaluation import Evaluation
 from app.domain.kernel_profile import KernelRow, Profile
-from app.domain.speedup_ratio import Contest, Side
+from app.domain.speedup_ratio import Comparison, Side
 from app.web import formatting
 
 SAME = 1.005
@@ -50,15 +50,15 @@ class KernelChange:
         return self.before_us / self.after_us if self.before_us and self.after_us else None
 
 
-def figures(before: Evaluation | None, after: Evaluation | None, contest: Contest) -> list[Figure]:
-    """Every figure that either side has.  `contest` (A: after, B: before) says whether times may be called better or
+def figures(before: Evaluation | None, after: Evaluation | None, comparison: Comparison) -> list[Figure]:
+    """Every figure that either side has.  `comparison` (A: after, B: before) says whether times may be called better or
     worse."""
-    found = (_figure(name, before, after, contest) for name in FIGURES)
+    found = (_figure(name, before, after, comparison) for name in FIGURES)
     return [figure for figure in found if figure]
 
 
 def side(evaluation: Evaluation | None, label: str | None, baseline: str | None, problem: object) -> Side:
-    """An evaluation as `comparison.contest` takes it; one that is missing was not timed."""
+    """An evaluation as `speedup_ratio.compared` takes it; one that is missing was not timed."""
     return Side(
         speed=speedup_ratio.speed(evaluation.timing) if evaluation and evaluation.timing else None,
         label=label,
@@ -157,7 +157,7 @@ TIMED = frozenset({"Speedup, measured", "Candidate, per call"})
 """Figures with measurement noise: the intervals of both speedups decide whether a change is one."""
 
 
-def _figure(name: str, before: Evaluation | None, after: Evaluation | None, contest: Contest) -> Figure | None:
+def _figure(name: str, before: Evaluation | None, after: Evaluation | None, comparison: Comparison) -> Figure | None:
     read, show, better = FIGURES[name]
     old, new = (read(side) if side else None for side in (before, after))
     if old is None and new is None:
@@ -165,9 +165,9 @@ def _figure(name: str, before: Evaluation | None, after: Evaluation | None, cont
     change = _change(old, new)
     gain = 0
     if old is not None and new is not None and change != "same":
-        gain = contest.gain if name in TIMED else better * ((new > old) - (new < old))
+        gain = comparison.gain if name in TIMED else better * ((new > old) - (new < old))
         if name in TIMED and gain == 0:
-            change += ", no difference within the intervals" if contest.ratio else ", not comparable"
+            change += ", no difference within the intervals" if comparison.ratio else ", not comparable"
     word = {1: ", better", -1: ", worse", 0: ""}[gain]
     return Figure(
         name=name,

@@ -52,14 +52,14 @@ def diff(turn: trajectories.TurnPage, other: trajectories.TurnPage, why: str) ->
             ignore_space=request_context.argument("space") == "ignore",
             whole=request_context.argument("context") == "all",
         ),
-        figures=evaluation_diff.figures(before, after, _contest(turn, other)),
+        figures=evaluation_diff.figures(before, after, _compared(turn, other)),
         kernels=evaluation_diff.kernels(before.profile if before else None, after.profile if after else None),
     )
 
 
-def _contest(turn: trajectories.TurnPage, other: trajectories.TurnPage) -> speedup_ratio.Contest:
+def _compared(turn: trajectories.TurnPage, other: trajectories.TurnPage) -> speedup_ratio.Comparison:
     names = (f"turn {turn.turn_index}", f"turn {other.turn_index}")
-    return speedup_ratio.contest(_side(turn), _side(other), names)
+    return speedup_ratio.compared(_side(turn), _side(other), names)
 
 
 def _side(turn: trajectories.TurnPage) -> speedup_ratio.Side:

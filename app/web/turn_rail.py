@@ -18,7 +18,7 @@ class RailLine:
     """A turn in the rail."""
 
     turn: trajectories.TurnLine
-    contest: speedup_ratio.Contest | None
+    comparison: speedup_ratio.Comparison | None
     """Against the last credited turn before it; None where this turn or all before it are not credited."""
     tokens: int
     """About how many the answer has."""
@@ -45,7 +45,7 @@ def rail_lines(turns: tuple[trajectories.TurnLine, ...]) -> list[RailLine]:
         lines.append(
             RailLine(
                 turn=turn,
-                contest=speedup_ratio.contest(_side(turn), _side(before)) if before and timed else None,
+                comparison=speedup_ratio.compared(_side(turn), _side(before)) if before and timed else None,
                 tokens=round(turn.response_bytes / CHARACTERS_A_TOKEN),
                 is_best=best is not None and turn.credited == best,
                 is_first_hack=turn.verdict == Label.HACK and not hacked,

@@ -1,4 +1,4 @@
-"""Where the two sides of a contest run on the host, and what that does to calls which are mostly launching.
+"""Where the two sides of a benchmark run on the host, and what that does to calls which are mostly launching.
 
     python -m tests.bench.gpu_cores [--slots 8] [--count 12] [--rounds 2] [--out rows.json]
 

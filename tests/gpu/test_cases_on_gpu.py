@@ -70,15 +70,15 @@ def run(host: Any, candidate: bytes, *, by_cases: bool = True) -> Evaluation:
     return (evaluate_cases if by_cases else evaluate)(job, host)[0]
 
 
-def test_each_case_passes_and_its_time_is_the_one_that_a_contest_finds(host: Any) -> None:
+def test_each_case_passes_and_its_time_is_the_one_that_a_benchmark_finds(host: Any) -> None:
     found = run(host, CANDIDATE)
     assert found.status is Status.PASSED, found.error
     assert [case.name for case in found.cases] == ["columns: 256", "columns: 4096"]
-    contest = run(host, CANDIDATE, by_cases=False)
-    assert contest.timing is not None
+    benchmark = run(host, CANDIDATE, by_cases=False)
+    assert benchmark.timing is not None
     large = found.cases[1]  # 512 MB: most of a short call is launching, which may take twice as long for a while
     assert large.candidate_us is not None
-    assert large.candidate_us == pytest.approx(contest.timing.candidate_us, rel=0.1)
+    assert large.candidate_us == pytest.approx(benchmark.timing.candidate_us, rel=0.1)
 
 
 def test_a_wrong_case_is_named(host: Any) -> None:

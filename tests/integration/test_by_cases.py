@@ -91,7 +91,7 @@ def test_an_honest_kernel_passes_each_case_and_its_time_is_told(device_referee: 
 
 
 def test_reported_times_are_no_shorter_than_a_call(device_referee: referee_client.RefereeClient) -> None:
-    """No more is subtracted for hand-overs than they take.  (No less, either: tests/unit/test_contest_whole.py,
+    """No more is subtracted for hand-overs than they take.  (No less, either: tests/unit/test_paired_benchmark.py,
     where no other test keeps the cores from a process that waits.)"""
     waiting = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(0.002)\n        return")
     (case, _) = run(device_referee, ROWS, waiting, timing_budget_s=0.2).cases

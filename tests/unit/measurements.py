@@ -182,14 +182,14 @@ def settling(reference_us: float, *candidate_us: float, times: int = 3) -> Evalu
     """Timed blocks after which the device took so long to come to the referee's own work."""
     after = {"reference": itertools.cycle([reference_us]), "candidate": itertools.cycle(candidate_us)}
     blocks = (replace(block, settled_us=next(after[block.side])) for block in times * TIMING.blocks)
-    return contest(blocks=tuple(blocks))
+    return benchmark(blocks=tuple(blocks))
 
 
 def waiting(*candidate_us: float, reference_us: float = 180) -> Evaluation:
     """Timed blocks before which the device took so long to come to rest, those of the candidate in turn."""
     before = {"reference": itertools.cycle([reference_us, 150]), "candidate": itertools.cycle(candidate_us)}
     blocks = (replace(block, before_us=next(before[block.side])) for block in 6 * TIMING.blocks)
-    return contest(blocks=tuple(blocks))
+    return benchmark(blocks=tuple(blocks))
 
 
 def beside(usual_us: float, device_class: str = "h200", quickest_us: float = 990) -> Evaluation:
@@ -197,7 +197,7 @@ def beside(usual_us: float, device_class: str = "h200", quickest_us: float = 990
     reference = blocks_of("reference", 50 + 4 * 1000, 4 * 1000)
     reference = (replace(reference[0], wall_us=50 + 4 * quickest_us), *reference[1:])
     blocks = reference + blocks_of("candidate", 50 + 4 * 500, 4 * 500)
-    evaluation = contest(reference_us=1000, candidate_us=500, reference_usual_us=usual_us, blocks=blocks)
+    evaluation = benchmark(reference_us=1000, candidate_us=500, reference_usual_us=usual_us, blocks=blocks)
     return replace(evaluation, environment=replace(HERE, device_class=device_class))
 
 
@@ -247,7 +247,7 @@ def correct(**changes: object) -> Evaluation:
     return replace(PASSED, correctness=replace(RIGHT, **changes))  # type: ignore[arg-type]
 
 
-def contest(**changes: object) -> Evaluation:
+def benchmark(**changes: object) -> Evaluation:
     return replace(PASSED, timing=replace(TIMING, **changes))  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from app.judge import judge
 from app.store import evaluation_json
 from app.store.evaluations import columns
 from app.web import submission_form
-from tests.unit.measurements import contest
+from tests.unit.measurements import benchmark
 
 MEASURED = DeviceTiming(
     reference_us=50.0, candidate_us=20.0, speedup=2.5, ci_low=2.4, ci_high=2.6, groups=6, calls_per_side=300
@@ -50,11 +50,11 @@ def told(found: result.Result) -> tuple[Any, Any, Any]:
 def test_a_result_has_the_value_or_the_reason(
     device: DeviceTiming | None, label: Label | None, expected: tuple[Any, Any, Any]
 ) -> None:
-    assert told(built(contest(device=device), label)) == expected
+    assert told(built(benchmark(device=device), label)) == expected
 
 
 def test_no_reward_depends_on_it() -> None:
-    without, high = (built(contest(device=each)) for each in (None, replace(MEASURED, speedup=1000.0)))
+    without, high = (built(benchmark(device=each)) for each in (None, replace(MEASURED, speedup=1000.0)))
     assert without["reward"] == high["reward"]
     assert reward.every(without) == reward.every(high)
     assert without["speedup"] == high["speedup"]
@@ -66,7 +66,7 @@ def test_a_job_that_has_not_ended_has_the_keys() -> None:
 
 
 def test_it_is_stored_and_read_again_and_older_evaluations_have_none() -> None:
-    evaluation = contest(device=MEASURED)
+    evaluation = benchmark(device=MEASURED)
     stored = json.loads(json.dumps(evaluation_json.encode(evaluation)))
     assert evaluation_json.decode(stored) == evaluation
     row = columns(evaluation)
@@ -87,7 +87,7 @@ def test_it_is_stored_and_read_again_and_older_evaluations_have_none() -> None:
     ],
 )
 def test_the_command_line_says_it(device: DeviceTiming | None, expected: str | None) -> None:
-    shown = output.details(built(contest(device=device))).plain
+    shown = output.details(built(benchmark(device=device))).plain
     assert (expected in shown) if expected else ("GPU time" not in shown)
     assert "\x1b" not in shown
 
@@ -97,7 +97,7 @@ def test_a_sweep_may_ask_for_it_and_keeps_it() -> None:
     assert not sweep.options(0.5).device_time
     rows = []
     for device in (MEASURED, NOT_MEASURED, NOT_MEASURED, None):
-        evaluation = contest(device=device)
+        evaluation = benchmark(device=device)
         verdict = judge(Subject(evaluation=evaluation, backend="triton"))
         row = sweep.row(Problem(name="1_x", reference=b"", level=1), evaluation, verdict, 1.0)
         assert row.device == device

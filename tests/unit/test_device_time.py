@@ -126,7 +126,7 @@ def _mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProcessHandle, "mapped", window)
 
 
-class Contest:
+class Benchmark:
     """Two sides, as after the last credited call."""
 
     def __init__(
@@ -217,17 +217,17 @@ ASKS_TWICE = 2
 @pytest.mark.parametrize("slots", [(24, 24), (24, 4)])
 @pytest.mark.parametrize("body", [HONEST, SAME_BUFFER, "return (torch.tanh(x) * 2).t().contiguous().t()"])
 def test_replayed_calls_give_a_speedup_with_an_interval(tmp_path: Path, body: str, slots: tuple[int, int]) -> None:
-    contest = Contest(tmp_path, body, slots=slots)
-    assert_measured(contest.take())
-    assert not contest.runner.failed
+    benchmark = Benchmark(tmp_path, body, slots=slots)
+    assert_measured(benchmark.take())
+    assert not benchmark.runner.failed
 
 
 @pytest.mark.usefixtures("_mapped")
 @pytest.mark.parametrize(("body", "times"), [(HONEST, 1), (SAME_BUFFER, ASKS_TWICE)])
 def test_outputs_are_read_where_the_graph_has_put_them_or_else_copied(tmp_path: Path, body: str, times: int) -> None:
-    contest = Contest(tmp_path, body)
-    assert_measured(contest.take())
-    captures = {side: process.asked.count(Command.CAPTURE) for side, process in contest.processes.items()}
+    benchmark = Benchmark(tmp_path, body)
+    assert_measured(benchmark.take())
+    captures = {side: process.asked.count(Command.CAPTURE) for side, process in benchmark.processes.items()}
     assert captures["c"] == times * captures["r"]
 
 
@@ -258,33 +258,33 @@ OTHER_SHAPE = "return torch.tanh(x) * 2 if not CAPTURING() else x[:1]"
 def test_a_candidate_that_cannot_be_captured_has_a_reason_and_stays_usable(
     tmp_path: Path, body: str, reason: str
 ) -> None:
-    contest = Contest(tmp_path, body)
-    found = contest.take()
+    benchmark = Benchmark(tmp_path, body)
+    found = benchmark.take()
     assert found.speedup is None
     assert found.ci_low is None
     assert reason in (found.error or "")
-    assert not contest.runner.failed, "no verdict follows from it"
-    assert not contest.discarded
-    calls = contest.runner.record.calls
-    contest.runner.try_calls(contest.runner.draw(2))
-    assert (contest.runner.record.calls, contest.runner.failed) == (calls + 2, [])
+    assert not benchmark.runner.failed, "no verdict follows from it"
+    assert not benchmark.discarded
+    calls = benchmark.runner.record.calls
+    benchmark.runner.try_calls(benchmark.runner.draw(2))
+    assert (benchmark.runner.record.calls, benchmark.runner.failed) == (calls + 2, [])
 
 
 def test_kernels_that_an_ablation_has_replaced_are_put_back_first(tmp_path: Path) -> None:
-    contest = Contest(tmp_path, HONEST)
-    contest.take()
-    asked = contest.processes["c"].asked
+    benchmark = Benchmark(tmp_path, HONEST)
+    benchmark.take()
+    asked = benchmark.processes["c"].asked
     assert asked.index(Command.ABLATE) < asked.index(Command.CAPTURE)
 
 
 def test_wrong_replays_are_found_where_some_calls_are_chosen(tmp_path: Path) -> None:
-    found = Contest(tmp_path, STALE, slots=(24, 4)).take()
+    found = Benchmark(tmp_path, STALE, slots=(24, 4)).take()
     assert NO_GRAPH in (found.error or "")
 
 
 def test_a_candidate_whose_process_ends_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contest = Contest(tmp_path, HONEST)
-    shim = contest.processes["c"].shim
+    benchmark = Benchmark(tmp_path, HONEST)
+    shim = benchmark.processes["c"].shim
     answer = shim.answer
 
     def ending(request: Any) -> Any:
@@ -293,21 +293,21 @@ def test_a_candidate_whose_process_ends_has_a_reason(tmp_path: Path, monkeypatch
         return answer(request)
 
     monkeypatch.setattr(shim, "answer", ending)
-    assert "the process exited with code 1" in (contest.take().error or "")
-    assert not contest.discarded
+    assert "the process exited with code 1" in (benchmark.take().error or "")
+    assert not benchmark.discarded
 
 
 def test_a_reference_that_cannot_be_captured_is_discarded(tmp_path: Path) -> None:
     guard = "assert not torch.cuda.is_current_stream_capturing(), 'it waits'"
-    contest = Contest(tmp_path, HONEST, guard=guard)
-    assert contest.take().error == "the reference could not be captured and replayed: AssertionError: it waits"
-    assert contest.discarded == [contest.runner.reference.handle]
+    benchmark = Benchmark(tmp_path, HONEST, guard=guard)
+    assert benchmark.take().error == "the reference could not be captured and replayed: AssertionError: it waits"
+    assert benchmark.discarded == [benchmark.runner.reference.handle]
 
 
 def test_the_reference_is_not_asked_where_the_candidate_cannot_be_captured(tmp_path: Path) -> None:
-    contest = Contest(tmp_path, WAITS)
-    contest.take()
-    assert Command.CAPTURE not in contest.processes["r"].asked
+    benchmark = Benchmark(tmp_path, WAITS)
+    benchmark.take()
+    assert Command.CAPTURE not in benchmark.processes["r"].asked
 
 
 @pytest.mark.parametrize(
@@ -322,23 +322,23 @@ def test_the_reference_is_not_asked_where_the_candidate_cannot_be_captured(tmp_p
 def test_nothing_is_captured_where_there_can_be_no_value(
     tmp_path: Path, options: dict[str, Any], surveys: bool, reason: str
 ) -> None:
-    contest = Contest(tmp_path, HONEST, **options)
-    contest.runner.surveys = surveys
-    assert reason in (contest.take().error or "")
-    assert not any(Command.CAPTURE in process.asked for process in contest.processes.values())
+    benchmark = Benchmark(tmp_path, HONEST, **options)
+    benchmark.runner.surveys = surveys
+    assert reason in (benchmark.take().error or "")
+    assert not any(Command.CAPTURE in process.asked for process in benchmark.processes.values())
 
 
 def test_no_counted_call_has_inputs_that_were_seen_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contest, seen = Contest(tmp_path, HONEST), list[bytes]()
-    fill = contest.runner.fill
+    benchmark, seen = Benchmark(tmp_path, HONEST), list[bytes]()
+    fill = benchmark.runner.fill
 
     def watched(session: Session, batch: Any, first: int, count: int) -> int | None:
-        if session is contest.runner.candidate:
+        if session is benchmark.runner.candidate:
             seen.extend(bytes(row.tolist()) for row in batch.inputs[first : first + count])
         return fill(session, batch, first, count)
 
-    monkeypatch.setattr(contest.runner, "fill", watched)
-    found = contest.take()
+    monkeypatch.setattr(benchmark.runner, "fill", watched)
+    found = benchmark.take()
     warming = len(seen) - found.calls_per_side
     assert warming > 0
     assert len(set(seen[warming:])) == found.calls_per_side

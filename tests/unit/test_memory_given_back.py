@@ -168,7 +168,7 @@ STEPS = ("cuMemCreate", "cuMemExportToShareableHandle", "cuMemAddressReserve", "
 def test_an_allocation_that_fails_halfway_leaves_neither_memory_nor_a_descriptor(
     monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    """Of gigabytes, on a device that is nearly full."""
+    """Outputs of gigabytes on a device that is nearly full."""
     made: list[int] = []
     counts = dict.fromkeys(("cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap"), 0)
 

@@ -23,7 +23,7 @@ from app.domain.evaluation import (
     Trial,
 )
 from app.domain.kernel_profile import KernelRow, Profile
-from app.domain.speedup_ratio import ComparisonResult, Contest
+from app.domain.speedup_ratio import Comparison, ComparisonResult
 from app.domain.verdict import Finding, Label
 from app.routing import DEVICE_CLASSES
 from app.web import correctness_table, evaluation_diff, evaluation_view, finding_lines, safe_text, source_view
@@ -131,8 +131,8 @@ def test_kernels_are_joined_by_name_per_call() -> None:
     assert evaluation_diff.kernels(None, None) == []
 
 
-def contest_of(after: Evaluation | None, before: Evaluation | None, label: str = "clean") -> Contest:
-    return speedup_ratio.contest(
+def comparison_of(after: Evaluation | None, before: Evaluation | None, label: str = "clean") -> Comparison:
+    return speedup_ratio.compared(
         evaluation_diff.side(after, label, "eager", "softmax"),
         evaluation_diff.side(before, "clean", "eager", "softmax"),
     )
@@ -142,7 +142,7 @@ def test_a_change_is_better_or_worse_only_where_the_intervals_say_so() -> None:
     slow, fast, near = evaluation_of(speedup=1.0), evaluation_of(speedup=2.0), evaluation_of(speedup=1.02)
 
     def shown(after: Evaluation, before: Evaluation, label: str = "clean") -> tuple[str, str]:
-        found = evaluation_diff.figures(before, after, contest_of(after, before, label))
+        found = evaluation_diff.figures(before, after, comparison_of(after, before, label))
         one = next(each for each in found if each.name == "Speedup, measured")
         return one.change, one.tone
 
@@ -155,7 +155,7 @@ def test_a_change_is_better_or_worse_only_where_the_intervals_say_so() -> None:
 
 def test_a_figure_of_one_side_is_not_compared() -> None:
     fast = evaluation_of(speedup=2.0)
-    found = evaluation_diff.figures(None, fast, contest_of(fast, None))
+    found = evaluation_diff.figures(None, fast, comparison_of(fast, None))
     assert {each.change for each in found} == {"now measured"}
     assert {each.tone for each in found} == {""}
 

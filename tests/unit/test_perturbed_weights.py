@@ -164,7 +164,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-class Contest:
+class Benchmark:
     """Two sides with parameters, as after the last timed block."""
 
     def __init__(self, folder: Path, *, guard: str = "pass", init: str = "pass", returned: str) -> None:
@@ -229,10 +229,10 @@ WITHOUT = "return layer_norm(y, (8,))"
 def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(
     tmp_path: Path, init: str, asked: tuple[str, ...]
 ) -> None:
-    contest = Contest(tmp_path, init=init, returned=WHOLE)
-    assert contest.spec.constants == ("norm.weight", "norm.bias")
-    assert contest.spec.insensitive_to == ("unused",)
-    assert perturbed_weights.constant_names(contest.spec, contest.runner.candidate) == asked
+    benchmark = Benchmark(tmp_path, init=init, returned=WHOLE)
+    assert benchmark.spec.constants == ("norm.weight", "norm.bias")
+    assert benchmark.spec.insensitive_to == ("unused",)
+    assert perturbed_weights.constant_names(benchmark.spec, benchmark.runner.candidate) == asked
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(
     ],
 )
 def test_a_candidate_that_uses_its_weights_is_right_with_others(tmp_path: Path, init: str, returned: str) -> None:
-    contest = Contest(tmp_path, init=init, returned=returned)
-    seen = contest.reweigh()
+    benchmark = Benchmark(tmp_path, init=init, returned=returned)
+    seen = benchmark.reweigh()
     assert seen.still_correct is True
     assert not seen.second_process
     assert seen.names == ("norm.weight", "norm.bias")
     assert [each.ok for each in seen.outputs] == [True]
-    assert len(contest.raised) == 1
-    assert not contest.runner.failed
+    assert len(benchmark.raised) == 1
+    assert not benchmark.runner.failed
 
 
 @pytest.mark.parametrize(
@@ -267,23 +267,23 @@ def test_a_candidate_that_uses_its_weights_is_right_with_others(tmp_path: Path, 
 def test_a_candidate_that_leaves_a_weight_out_is_wrong_in_two_processes(
     tmp_path: Path, init: str, returned: str
 ) -> None:
-    contest = Contest(tmp_path, init=init, returned=returned)
-    seen = contest.reweigh()
+    benchmark = Benchmark(tmp_path, init=init, returned=returned)
+    seen = benchmark.reweigh()
     assert seen.still_correct is False
     assert seen.second_process
-    assert len(contest.raised) == 2
+    assert len(benchmark.raised) == 2
     assert [output.rel_l2 is not None and output.rel_l2 > 0.05 for output in seen.outputs] == [True]
 
 
 def test_a_new_process_decides_where_a_new_model_is_wrong(tmp_path: Path) -> None:
     kept = "w = KEPT.setdefault(8, (self.norm.weight.clone(), self.norm.bias.clone()))"
-    seen = Contest(tmp_path, returned=f"{kept}\n        return layer_norm(y, (8,), *w)").reweigh()
+    seen = Benchmark(tmp_path, returned=f"{kept}\n        return layer_norm(y, (8,), *w)").reweigh()
     assert seen.still_correct is True
     assert seen.second_process
 
 
 def test_a_candidate_that_refuses_other_weights_fails(tmp_path: Path) -> None:
-    seen = Contest(tmp_path, returned=f"assert not self.norm.bias.any(), 'not mine'\n        {WHOLE}").reweigh()
+    seen = Benchmark(tmp_path, returned=f"assert not self.norm.bias.any(), 'not mine'\n        {WHOLE}").reweigh()
     assert seen.still_correct is False
     assert "not mine" in seen.reason
     assert seen.outputs == ()
@@ -299,24 +299,24 @@ def test_a_candidate_that_refuses_other_weights_fails(tmp_path: Path) -> None:
 def test_a_reference_that_does_not_bear_them_says_nothing(
     tmp_path: Path, guard: str, reason: str, discards: bool
 ) -> None:
-    contest = Contest(tmp_path, guard=guard, returned=WITHOUT)
-    seen = contest.reweigh()
+    benchmark = Benchmark(tmp_path, guard=guard, returned=WITHOUT)
+    seen = benchmark.reweigh()
     assert seen.still_correct is None
     assert reason in seen.reason
-    assert bool(contest.discarded) is discards
-    assert len(contest.raised) == 1
+    assert bool(benchmark.discarded) is discards
+    assert len(benchmark.raised) == 1
 
 
 def test_nothing_but_these_is_changed_and_both_sides_get_the_same(tmp_path: Path) -> None:
-    contest = Contest(tmp_path, returned=WHOLE)
-    runner, before = contest.runner, contest.runner.reference.prefix.clone()
-    contest.reweigh()
+    benchmark = Benchmark(tmp_path, returned=WHOLE)
+    runner, before = benchmark.runner, benchmark.runner.reference.prefix.clone()
+    benchmark.reweigh()
     region, after = runner.arena.parameters, runner.reference.prefix
     assert torch.equal(after, runner.candidate.prefix)
     differs = {
         name: not torch.equal(before[at : at + layout.size_of(leaf)], after[at : at + layout.size_of(leaf)])
-        for name, at, leaf in zip(contest.spec.parameters, region.offsets, region.leaves, strict=True)
+        for name, at, leaf in zip(benchmark.spec.parameters, region.offsets, region.leaves, strict=True)
     }
     assert {name for name, changed in differs.items() if changed} == {"norm.weight", "norm.bias"}
-    assert contest.process.asked.count(control_channel.Command.REFIT) == 1
-    assert contest.process.asked.count(control_channel.Command.DESCRIBE) == 1
+    assert benchmark.process.asked.count(control_channel.Command.REFIT) == 1
+    assert benchmark.process.asked.count(control_channel.Command.DESCRIBE) == 1

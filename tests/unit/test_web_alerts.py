@@ -90,14 +90,20 @@ def test_failed_jobs_are_an_alert_beyond_chance_only() -> None:
 
 def test_a_hack_rate_that_jumps_from_one_step_to_the_next_is_an_alert() -> None:
     after = run(2, 40, 100)
-    (found,) = alerts.of_runs([after, run(1, 5, 100), run(0, 60, 100)])
+    (found,) = alerts.of_runs([after, run(1, 5, 100), run(0, 60, 100)], NOW)
     assert found.subject == "Run a/step-2"
     assert "40.0 %, after 5.0 % in a/step-1" in found.text
     assert dict(found.place.arguments) == {"run_id": str(after.run_id)}
 
 
 def test_hack_rates_within_chance_or_of_other_trainings_are_no_alert() -> None:
-    assert alerts.of_runs([run(1, 6, 20), run(0, 4, 20)]) == []
-    assert alerts.of_runs([run(1, 40, 100), run(0, 5, 100, training="b")]) == []
-    assert alerts.of_runs([run(None, 40, 100), run(None, 5, 100)]) == []
-    assert alerts.of_runs([run(2, 5, 100), run(1, 40, 100), run(0, 5, 100)]) == [], "the jump is past"
+    assert alerts.of_runs([run(1, 6, 20), run(0, 4, 20)], NOW) == []
+    assert alerts.of_runs([run(1, 40, 100), run(0, 5, 100, training="b")], NOW) == []
+    assert alerts.of_runs([run(None, 40, 100), run(None, 5, 100)], NOW) == []
+    assert alerts.of_runs([run(2, 5, 100), run(1, 40, 100), run(0, 5, 100)], NOW) == [], "the jump is past"
+
+
+def test_a_small_rise_or_an_old_run_is_no_alert() -> None:
+    assert alerts.of_runs([run(1, 1390, 10_000), run(0, 1120, 10_000)], NOW) == [], "beyond chance, but no jump"
+    assert len(alerts.of_runs([run(1, 60, 1000), run(0, 10, 1000)], NOW)) == 1, "six times as many"
+    assert alerts.of_runs([run(1, 40, 100), run(0, 5, 100)], NOW + timedelta(hours=1)) == []

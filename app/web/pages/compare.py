@@ -27,12 +27,12 @@ def page() -> str:
     view = request_context.argument("view") or "unified"
     with request_context.database().snapshot() as connection:
         preferred = preferences.between(connection, a.evaluation_id, b.evaluation_id)
-    contest = _contest(a, b)
+    comparison = _compared(a, b)
     return flask.render_template(
         "compare.html",
         a=a,
         b=b,
-        contest=contest,
+        comparison=comparison,
         views=[evaluation_view.Measured(side.evaluation, side.baseline) for side in (a, b)],
         edits=source_view.diff(
             b.job.candidate,
@@ -42,7 +42,7 @@ def page() -> str:
         ),
         view=view,
         space=request_context.argument("space"),
-        figures=evaluation_diff.figures(b.evaluation, a.evaluation, contest),
+        figures=evaluation_diff.figures(b.evaluation, a.evaluation, comparison),
         kernels=evaluation_diff.kernels(b.evaluation.profile, a.evaluation.profile),
         preferred=preferred,
         done=request_context.argument("done"),
@@ -54,14 +54,14 @@ def page() -> str:
 def as_json() -> flask.Response:
     """The same for programs."""
     a, b = _both()
-    contest = _contest(a, b)
+    comparison = _compared(a, b)
     return flask.jsonify(
         a=str(a.evaluation_id),
         b=str(b.evaluation_id),
-        comparable=contest.ratio is not None,
-        why_not=contest.why_not or None,
-        ratio=vars(contest.ratio) if contest.ratio else None,
-        figures=[vars(figure) for figure in evaluation_diff.figures(b.evaluation, a.evaluation, contest)],
+        comparable=comparison.ratio is not None,
+        why_not=comparison.why_not or None,
+        ratio=vars(comparison.ratio) if comparison.ratio else None,
+        figures=[vars(figure) for figure in evaluation_diff.figures(b.evaluation, a.evaluation, comparison)],
         kernels=[vars(kernel) for kernel in evaluation_diff.kernels(b.evaluation.profile, a.evaluation.profile)],
     )
 
@@ -106,8 +106,8 @@ def _both() -> tuple[evaluation.EvaluationPage, evaluation.EvaluationPage]:
     return sides[0], sides[1]
 
 
-def _contest(a: evaluation.EvaluationPage, b: evaluation.EvaluationPage) -> speedup_ratio.Contest:
-    return speedup_ratio.contest(_side(a), _side(b))
+def _compared(a: evaluation.EvaluationPage, b: evaluation.EvaluationPage) -> speedup_ratio.Comparison:
+    return speedup_ratio.compared(_side(a), _side(b))
 
 
 def _side(page: evaluation.EvaluationPage) -> speedup_ratio.Side:

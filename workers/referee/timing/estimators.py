@@ -38,7 +38,7 @@ def undisturbed(times: Sequence[float]) -> Interval:
     On a shared host something delays one block in ten, or every second one, and nothing speeds a block up: the fastest
     are alike whatever disturbs the others.  The half-width is their range times a factor chosen so that the difference
     of two such estimates contains zero in 95 % or more for normal, exponential, uniform and log-normal variation, and
-    for a delay of half of the values (tests/unit/test_statistics.py).  Raises ValueError for fewer than two values."""
+    for a delay of half of the values (tests/unit/test_estimators.py).  Raises ValueError for fewer than two values."""
     if len(times) < 2:
         raise ValueError(f"expected at least 2 values, got {len(times)}")
     fastest = _fastest(times, least=2)

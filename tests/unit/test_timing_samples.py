@@ -16,10 +16,10 @@ def _block(side: str, calls: int, wall_us: float, group: int = 0) -> Block:
     return Block(group=group, side=side, calls=calls, wall_us=wall_us, claimed_us=wall_us)
 
 
-def _contest(*handovers: Block) -> Measurements:
-    contest = Measurements(block_us=2000, health=Health(torch.device("cpu")))
-    contest.handovers.extend(handovers)
-    return contest
+def _benchmark(*handovers: Block) -> Measurements:
+    benchmark = Measurements(block_us=2000, health=Health(torch.device("cpu")))
+    benchmark.handovers.extend(handovers)
+    return benchmark
 
 
 def _group(reference_us: float, candidate_us: float, handover_us: float) -> list[Block]:
@@ -29,40 +29,40 @@ def _group(reference_us: float, candidate_us: float, handover_us: float) -> list
     return [reference, candidate, candidate, reference]
 
 
-def _speedup(contest: Measurements) -> float:
-    return math.exp(contest.ratio.centre)
+def _speedup(benchmark: Measurements) -> float:
+    return math.exp(benchmark.ratio.centre)
 
 
 def test_the_speedup_is_that_of_times_per_call() -> None:
-    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
-    contest.groups.append(_group(400, 320, 170))
-    assert _speedup(contest) == pytest.approx(1.25)
-    assert contest.per_call_us == pytest.approx((400, 320))
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark.groups.append(_group(400, 320, 170))
+    assert _speedup(benchmark) == pytest.approx(1.25)
+    assert benchmark.per_call_us == pytest.approx((400, 320))
 
 
 def test_what_disturbs_half_of_the_blocks_changes_nothing() -> None:
-    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     first, second, third, fourth = _group(400, 320, 170)
     delayed = [first, replace(second, wall_us=3000), third, replace(fourth, wall_us=5000)]
-    contest.groups.extend([delayed] * 6)
-    assert _speedup(contest) == pytest.approx(1.25)
-    assert contest.ratio.half_width == pytest.approx(0)
+    benchmark.groups.extend([delayed] * 6)
+    assert _speedup(benchmark) == pytest.approx(1.25)
+    assert benchmark.ratio.half_width == pytest.approx(0)
 
 
 def test_a_handover_from_a_bad_moment_is_put_right_by_later_ones() -> None:
-    contest = _contest(*[_block(REFERENCE, 0, 217)] * 9, *[_block(CANDIDATE, 0, 217)] * 9)
-    contest.groups.append([_block(REFERENCE, 1, 570), *[_block(CANDIDATE, 5, 1770)] * 2, _block(REFERENCE, 1, 570)])
-    assert _speedup(contest) < 1.24
-    contest.handovers.extend([_block(REFERENCE, 0, 170)] * 9 + [_block(CANDIDATE, 0, 170)] * 9)
-    assert _speedup(contest) == pytest.approx(1.25)
+    benchmark = _benchmark(*[_block(REFERENCE, 0, 217)] * 9, *[_block(CANDIDATE, 0, 217)] * 9)
+    benchmark.groups.append([_block(REFERENCE, 1, 570), *[_block(CANDIDATE, 5, 1770)] * 2, _block(REFERENCE, 1, 570)])
+    assert _speedup(benchmark) < 1.24
+    benchmark.handovers.extend([_block(REFERENCE, 0, 170)] * 9 + [_block(CANDIDATE, 0, 170)] * 9)
+    assert _speedup(benchmark) == pytest.approx(1.25)
 
 
 def test_a_candidate_gains_nothing_by_its_own_handover() -> None:
     """A long one changes nothing; a short one is subtracted from both sides, whose blocks last equally long."""
-    slow = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 900))
+    slow = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 900))
     slow.groups.append(_group(400, 320, 170))
     assert _speedup(slow) == pytest.approx(1.25)
-    fast = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 10))
+    fast = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 10))
     fast.groups.append(_group(400, 320, 170))
     assert _speedup(fast) == pytest.approx(1.25)
 
@@ -71,11 +71,11 @@ def test_the_side_that_wakes_later_may_be_faster_than_it_seems() -> None:
     """A hand-over of 60 µs more took 1.5 % of calls of 4 ms from an identical candidate (KernelBench 1/96, H200)."""
 
     def found(reference_us: float, candidate_us: float) -> Timing:
-        contest = _contest(_block(REFERENCE, 0, reference_us), _block(CANDIDATE, 0, candidate_us))
-        contest.canary_us.extend([0.0, 0.0])
+        benchmark = _benchmark(_block(REFERENCE, 0, reference_us), _block(CANDIDATE, 0, candidate_us))
+        benchmark.canary_us.extend([0.0, 0.0])
         walls = {REFERENCE: 4000 + reference_us, CANDIDATE: 4000 + candidate_us}
-        contest.groups.extend([[_block(side, 1, walls[side]) for side in (*SIDES, *reversed(SIDES))]] * 6)
-        return stopping.timing(contest, "budget", 0.0)
+        benchmark.groups.extend([[_block(side, 1, walls[side]) for side in (*SIDES, *reversed(SIDES))]] * 6)
+        return stopping.timing(benchmark, "budget", 0.0)
 
     equal, late_candidate, late_reference = found(190, 190), found(190, 250), found(250, 190)
     assert late_candidate.speedup == pytest.approx(4000 / 4060)
@@ -87,67 +87,67 @@ def test_the_side_that_wakes_later_may_be_faster_than_it_seems() -> None:
 
 def test_what_was_left_to_do_is_added_to_the_candidates_time() -> None:
     """The larger of both blocks to either: one that leaves the work of the other behind is not the faster."""
-    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     settled = (90.0, 95.0, 490.0, 110.0)
     group = [replace(block, settled_us=us) for block, us in zip(_group(400, 320, 170), settled, strict=True)]
-    contest.groups.append(group)
-    assert contest.settled_us == 90  # the lower quartile: others can hardly raise it
+    benchmark.groups.append(group)
+    assert benchmark.settled_us == 90  # the lower quartile: others can hardly raise it
     left_over_us = 490 - 90 - LEFT_OVER_US
-    assert contest.times_us(REFERENCE) == pytest.approx([400, 400])
-    assert contest.times_us(CANDIDATE) == pytest.approx([320 + left_over_us / 5] * 2)
-    contest.groups[0][2] = replace(group[2], settled_us=90 + LEFT_OVER_US)
-    assert _speedup(contest) == pytest.approx(1.25)
+    assert benchmark.times_us(REFERENCE) == pytest.approx([400, 400])
+    assert benchmark.times_us(CANDIDATE) == pytest.approx([320 + left_over_us / 5] * 2)
+    benchmark.groups[0][2] = replace(group[2], settled_us=90 + LEFT_OVER_US)
+    assert _speedup(benchmark) == pytest.approx(1.25)
 
 
 def test_work_left_behind_in_some_blocks_gains_nothing() -> None:
     """Four of six groups have one block of which most is left over, and the answers of the device say so."""
-    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     for number in range(6):
         group = [replace(block, settled_us=150.0) for block in _group(400, 400, 170)]
         if number < 4:
             group[1] = replace(group[1], wall_us=group[1].wall_us - 1500, settled_us=150.0 + 1500)
-        contest.groups.append(group)
-    assert _speedup(contest) < 1.03
+        benchmark.groups.append(group)
+    assert _speedup(benchmark) < 1.03
 
 
 def test_a_device_kept_busy_by_another_program_is_noticed() -> None:
-    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
-    contest.groups.append([replace(block, settled_us=2000.0) for block in _group(400, 320, 170)])
-    assert contest.disturbed
-    contest.groups[:] = [[replace(block, settled_us=150.0) for block in contest.groups[0]]]
-    assert not contest.disturbed
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark.groups.append([replace(block, settled_us=2000.0) for block in _group(400, 320, 170)])
+    assert benchmark.disturbed
+    benchmark.groups[:] = [[replace(block, settled_us=150.0) for block in benchmark.groups[0]]]
+    assert not benchmark.disturbed
 
 
 def test_what_was_done_before_the_clock_is_added() -> None:
-    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     group = [replace(block, before_us=180.0) for block in _group(400, 320, 170)]
-    contest.groups.append(group)
-    honest = _speedup(contest)
-    contest.groups[0] = [
+    benchmark.groups.append(group)
+    honest = _speedup(benchmark)
+    benchmark.groups[0] = [
         replace(block, before_us=180 + AHEAD_US) if block.side == CANDIDATE else block for block in group
     ]
-    assert _speedup(contest) == honest
+    assert _speedup(benchmark) == honest
     ahead_us = 0.5 * group[1].wall_us
-    contest.groups[0] = [
+    benchmark.groups[0] = [
         replace(block, wall_us=block.wall_us - ahead_us, before_us=180 + AHEAD_US + ahead_us)
         if block.side == CANDIDATE else block for block in group
     ]  # fmt: skip
-    assert _speedup(contest) == pytest.approx(honest)
-    contest.groups.extend([group] * 2)
-    contest.groups[0][2] = replace(group[2], before_us=5000.0)  # by chance: other blocks count
-    assert _speedup(contest) == pytest.approx(honest)
+    assert _speedup(benchmark) == pytest.approx(honest)
+    benchmark.groups.extend([group] * 2)
+    benchmark.groups[0][2] = replace(group[2], before_us=5000.0)  # by chance: other blocks count
+    assert _speedup(benchmark) == pytest.approx(honest)
 
 
 def test_blocks_are_longer_where_the_handover_is_but_not_without_end() -> None:
-    assert _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 180)).lasting_us == 2000
-    assert _contest(_block(REFERENCE, 0, 250), _block(CANDIDATE, 0, 260)).lasting_us == pytest.approx(2500)
-    assert _contest(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 250)).lasting_us == pytest.approx(2500)
-    assert _contest(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 990)).lasting_us == 3000
+    assert _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 180)).lasting_us == 2000
+    assert _benchmark(_block(REFERENCE, 0, 250), _block(CANDIDATE, 0, 260)).lasting_us == pytest.approx(2500)
+    assert _benchmark(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 250)).lasting_us == pytest.approx(2500)
+    assert _benchmark(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 990)).lasting_us == 3000
 
 
 def test_a_repetition_forgets_everything() -> None:
-    contest = _contest(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
-    contest.groups.append(_group(400, 320, 170))
-    contest.start_again()
-    assert (contest.groups, contest.handover_us(REFERENCE), contest.repeats) == ([], 0, 1)
-    assert contest.per_call_us == contest.guess_us
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark.groups.append(_group(400, 320, 170))
+    benchmark.start_again()
+    assert (benchmark.groups, benchmark.handover_us(REFERENCE), benchmark.repeats) == ([], 0, 1)
+    assert benchmark.per_call_us == benchmark.guess_us

@@ -1,4 +1,4 @@
-"""A whole contest against made-up sides, whose blocks are disturbed as those on a GPU host are."""
+"""A whole benchmark against made-up sides, whose blocks are disturbed as those on a GPU host are."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _venue() -> QuietHost:
     )  # fmt: skip
 
 
-def _contest(
+def _benchmark(
     sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: sizing.Guess | None = None,
     block_us: float = 2000.0, *, alone: bool = True,
 ) -> Timing:  # fmt: skip
@@ -187,7 +187,7 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
 ) -> None:
     for seed in range(40):
         sides = Sides(reference_us, candidate_us, slots=128, noise=random.Random(seed))
-        timing = _contest(sides)
+        timing = _benchmark(sides)
         counted = [block for block in timing.blocks if block.calls]
         assert timing.groups >= 5
         assert timing.ci_low <= reference_us / candidate_us <= timing.ci_high
@@ -209,7 +209,7 @@ def test_with_more_time_there_are_more_inputs_for_longer_blocks() -> None:
     walls_us = []
     for slots in (128, 256):
         sides = Sides(60, 60, slots=slots, noise=random.Random(4))
-        timing = _contest(sides, budget_s=0.3, block_us=sizing.block_us(0.3, bounds))
+        timing = _benchmark(sides, budget_s=0.3, block_us=sizing.block_us(0.3, bounds))
         assert timing.speedup == pytest.approx(1.0, rel=0.01)
         walls_us.append(statistics.median(block.wall_us for block in timing.blocks if block.calls))
     assert walls_us[0] < 5000 < walls_us[1]
@@ -219,7 +219,7 @@ def test_with_more_time_there_are_more_inputs_for_longer_blocks() -> None:
 def test_what_is_known_of_a_reference_need_not_be_right(known_us: float) -> None:
     for seed in range(10):
         sides = Sides(25, 30, slots=128, noise=random.Random(seed))
-        timing = _contest(sides, reference_us=known_us)
+        timing = _benchmark(sides, reference_us=known_us)
         assert timing.groups >= 6
         assert timing.speedup == pytest.approx(25 / 30, rel=0.03)
         assert statistics.median(block.calls for block in timing.blocks if block.calls) > 40
@@ -239,7 +239,7 @@ def test_short_calls_are_looked_at_in_the_first_round_where_inputs_are_cheap(
     for seed, apparent_us in enumerate((30.0, 90.0, 250.0, 900.0) * 5):
         sides = Sides(25, 40, slots=128, noise=random.Random(seed))
         sides.draw_us = draw_us
-        timing = _contest(sides, guess=sizing.Guess(reference_us=30.0, candidate_us=apparent_us, known=True))
+        timing = _benchmark(sides, guess=sizing.Guess(reference_us=30.0, candidate_us=apparent_us, known=True))
         found.append(sides.stretches)
         assert timing.groups >= 5
         assert timing.ci_low <= 25 / 40 <= timing.ci_high
@@ -250,7 +250,7 @@ def test_short_calls_are_looked_at_in_the_first_round_where_inputs_are_cheap(
 
 def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:
     sides = Sides(700, 500, slots=2, noise=random.Random(1))
-    timing = _contest(sides, budget_s=0.3)
+    timing = _benchmark(sides, budget_s=0.3)
     assert sides.drawn <= 2 * (timing.groups + 2) + 8, "its first group counts, because there was nothing to choose"
     assert timing.groups >= 6
     assert timing.speedup == pytest.approx(1.4, rel=0.2)
@@ -258,13 +258,13 @@ def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("until_s", [0.2, 1000.0])
-def test_where_both_wake_late_every_time_there_is_another_contest(until_s: float) -> None:
+def test_where_both_wake_late_every_time_there_is_another_benchmark(until_s: float) -> None:
     """A benchmark with a wide interval is repeated, as long as it may get better."""
     held, near = 0, 0
     for seed in range(20):
         sides = Sides(1400, 700, slots=2, noise=random.Random(seed))
         sides.late_us, sides.late_until_s = 4000.0, until_s
-        timing = _contest(sides)
+        timing = _benchmark(sides)
         assert timing.groups >= 6
         held += timing.ci_low <= 2.0 <= timing.ci_high
         near += 1.95 <= timing.speedup <= 2.05
@@ -282,21 +282,21 @@ class BusySides(Sides):
 def test_a_pair_that_others_disturb_in_every_attempt_has_no_result_and_alone_it_has_one() -> None:
     sides = BusySides(400, 320, slots=128, noise=random.Random(3))
     with pytest.raises(Fault) as caught:
-        _contest(sides, alone=False)
+        _benchmark(sides, alone=False)
     assert caught.value.disturbed
     sides = BusySides(400, 320, slots=128, noise=random.Random(3))
-    assert _contest(sides).stop_reason
+    assert _benchmark(sides).stop_reason
 
 
 def test_a_slow_candidate_is_decided_by_three_groups() -> None:
-    timing = _contest(Sides(100, 9000, slots=128, noise=random.Random(2)))
+    timing = _benchmark(Sides(100, 9000, slots=128, noise=random.Random(2)))
     assert (timing.stop_reason, timing.groups) == ("decided", 3)
     assert timing.speedup < 1 / 5
 
 
 def test_what_is_drawn_is_hardly_more_than_what_is_used() -> None:
     sides = Sides(30, 30, slots=128, noise=random.Random(3))
-    timing = _contest(sides)
+    timing = _benchmark(sides)
     assert timing.groups <= 7
     assert sides.drawn <= 2.5 * timing.calls_per_side
 
@@ -354,12 +354,12 @@ def test_a_wrong_timed_call_ends_it() -> None:
 def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> None:
     widths = []
     for spread_us in (0.0, 60.0):
-        contest = samples.Measurements(block_us=2000.0, health=Health(torch.device("cpu")))
-        contest.handovers = [
+        benchmark = samples.Measurements(block_us=2000.0, health=Health(torch.device("cpu")))
+        benchmark.handovers = [
             Block(group=-1, side=side, calls=0, wall_us=200.0 + spread_us * number, claimed_us=200.0)
             for side in samples.SIDES for number in range(6)
         ]  # fmt: skip
-        found = unpaired._summed(contest, [unpaired.TimedBlock(20, 2200.0 + number) for number in range(12)])
+        found = unpaired._summed(benchmark, [unpaired.TimedBlock(20, 2200.0 + number) for number in range(12)])
         widths.append(math.log(found.high / found.low) / 2)
     assert widths[0] < 0.02
     assert 0.02 < widths[1] < 0.3

@@ -23,7 +23,7 @@ def _usual_us(history: ReferenceHistory, reference_us: float, problem: bytes = b
     return history.compared(_job(problem), replace(TIMING, reference_us=reference_us)).reference_usual_us
 
 
-def test_a_contest_is_compared_with_those_before_it() -> None:
+def test_a_benchmark_is_compared_with_those_before_it() -> None:
     history = ReferenceHistory()
     assert [_usual_us(history, us) for us in (100.0, 102.0, 250.0, 180.0, 99.0)] == [None, None, None, 100.0, 100.0]
     assert _usual_us(history, 500.0) == 99.0
@@ -46,7 +46,7 @@ def test_problems_do_not_know_of_each_other_and_the_oldest_go() -> None:
     assert _usual_us(history, 100.0) is None
 
 
-def test_the_last_contest_is_known_from_the_first_on() -> None:
+def test_the_last_benchmark_is_known_from_the_first_on() -> None:
     history = ReferenceHistory()
     assert history.last_us(_job(b"a")) is None
     _usual_us(history, 12.0)
