@@ -78,11 +78,12 @@ def command(
         book = turn_credits.book(connection, declared)
     if file is not None:
         listed = book.rows()
+        file.parent.mkdir(parents=True, exist_ok=True)
         _WRITERS[file.suffix](listed if dataset is None else _of_dataset(listed, dataset), file)
     if as_json:
         output.json_out(_json(book))
     else:
-        output.out().print(_turn_table(book) if list_turns else _prompt_table(book))
+        output.table_out(_turn_table(book) if list_turns else _prompt_table(book))
 
 
 def _json(book: Book) -> dict[str, Any]:
@@ -161,7 +162,7 @@ def _print_methods() -> None:
     table = Table("method", "group", "score", "advantage", box=None, pad_edge=False, header_style="dim")
     for name, method in credit.METHODS.items():
         table.add_row(name, str(method.grouping), str(method.score), method.about)
-    output.out().print(table)
+    output.table_out(table)
 
 
 def _shown(value: float | None) -> str:

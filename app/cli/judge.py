@@ -143,7 +143,7 @@ def _report(tally: Tally, *, dry_run: bool) -> None:
         for (verdict, detector, finding), count in sorted(tally.kinds().items()):
             why = detector or "none: policy, evidence or versions"
             table.add_row(*(Text(cell) for cell in (verdict, why, finding, str(count))))
-        output.out().print(table)
+        output.table_out(table)
     failed = f", {len(tally.failures)} could not be judged" if tally.failures else ""
     changed = "would change" if dry_run else "changed"
     under = ", ".join(sorted(tally.policies)) or "no policy"

@@ -175,7 +175,7 @@ def _show(known: list[devices.Device], as_json: bool) -> None:
     if as_json:
         output.json_out([_plain(device) for device in known])
     else:
-        output.out().print(_table(known))
+        output.table_out(_table(known))
 
 
 def _plain(device: devices.Device) -> dict[str, object]:

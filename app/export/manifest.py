@@ -17,12 +17,18 @@ SCHEMA_VERSION = 2
 METRICS = {
     "speedup": "reference_us / candidate_us; null for hacks",
     "speedup_ci": "95 % confidence interval of the speedup, by what the fastest third of each side's blocks span",
-    "device_speedup": "speedup by the device's own time, from CUDA graphs; null where it was not measured",
+    "device_speedup, device_speedup_ci": "the same by the device's own time, from CUDA graphs; null where it was not "
+    "measured",
     "reference_us, candidate_us": "microseconds per call on the referee's clock, mean of the fastest third of blocks",
     "coverage_time": "share of kernel time in kernels that the candidate brought",
     "correct": "every verified call, timed ones included, agreed with the fp64 reference",
     "pass_rate": "correct and clean attempts over all attempts of a problem in one language: first answers that were "
     "evaluated and judged, and first answers without code; later turns are none",
+    "turn": "place of the answer in its dialogue, from 0; null without a dialogue",
+    "measured_speedup": "reference_us / candidate_us of every timed answer, also of hacks: never a reward",
+    "reward_*": "reward of the turn under that name (app.domain.reward); 0 for hacks and wrong answers, unless it has "
+    "penalties",
+    "kevin_score": "0.3·correct + speedup of the turn",
     "kevin_return": "discounted sum of 0.3·correct + speedup over this turn and those after it (arXiv 2507.11948)",
     "return_*": "discounted sum of the reward over this turn and those after it; discount 1 unless `gamma` says",
 }

@@ -78,12 +78,20 @@ def test_tables_and_options(settings: Settings, database: Database) -> None:
     assert reward.DEFAULT == "dr_kernel_pr"
 
 
+def test_tables_in_a_pipe_are_whole(settings: Settings, database: Database) -> None:
+    store(database, "a run whose name is long enough to fill half of a line", [("slow",), ("fast",)])
+    turns = json.loads(advantages(settings, "--json").stdout)["turns"]
+    listed = advantages(settings, "--turns").stdout
+    assert [one["trajectory_id"] for one in turns if one["trajectory_id"] not in listed] == []
+    assert turns[0]["run"] in advantages(settings).stdout
+
+
 def test_files_join_by_evaluation(settings: Settings, database: Database, tmp_path: Path) -> None:
     store(database, "run", [("fast", None), ("slow",)])
     listed = json.loads(advantages(settings, "--json", "--out", str(tmp_path / "a.parquet")).stdout)["turns"]
     assert pq.read_table(tmp_path / "a.parquet").to_pylist() == listed
-    assert advantages(settings, "--out", str(tmp_path / "a.jsonl")).exit_code == 0
-    assert [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()] == listed
+    assert advantages(settings, "--out", str(tmp_path / "new" / "a.jsonl")).exit_code == 0
+    assert [json.loads(line) for line in (tmp_path / "new" / "a.jsonl").read_text().splitlines()] == listed
     assert [one["evaluation_id"] is None for one in listed] == [False, True, False]
     refused = advantages(settings, "--out", str(tmp_path / "a.csv"))
     assert (refused.exit_code, "ending in .parquet or .jsonl, got" in refused.output) == (2, True)
