@@ -20,6 +20,8 @@ STALLED_S = 300.0
 """Seconds that the oldest job of a queue may wait while none runs: an evaluation takes two minutes at most."""
 FAULT_SHARE = 0.05
 """Share of jobs that fail for infrastructure reasons, which the whole interval must exceed."""
+JUMP, FACTOR = 0.05, 2.0
+"""Least rise of a hack rate that is an alert: in points, or as a factor of what it is from."""
 LISTED = 4
 """Alerts of one kind that are written out; further ones are counted."""
 
@@ -91,8 +93,9 @@ def of_faults(failed: Share, window: str) -> list[Alert]:
     return [Alert(tone="warn", subject="Jobs fail", text=text, place=place)]
 
 
-def of_runs(rows: Iterable[RunRow]) -> list[Alert]:
-    """The newest step of each training whose hack rate is above that of the step before: intervals do not overlap."""
+def of_runs(rows: Iterable[RunRow], since: datetime) -> list[Alert]:
+    """The newest step of each training, if it is created since that moment and its hack rate has jumped: it is above
+    that of the step before by JUMP or FACTOR, and the intervals do not overlap."""
     trainings: defaultdict[tuple[str, object], list[RunRow]] = defaultdict(list)
     for row in rows:
         if row.model is not None and row.step is not None and row.counts.attempts:
@@ -102,7 +105,7 @@ def of_runs(rows: Iterable[RunRow]) -> list[Alert]:
         steps.sort(key=lambda row: (row.step, row.run_id))
         for before, after in list(pairwise(steps))[-1:]:
             old, new = (hack_rate(each.counts.hacks, each.counts.attempts) for each in (before, after))
-            if _is_above(new, old):
+            if after.created_at >= since and _has_jumped(new, old):
                 text = (
                     f"has a hack rate of {formatting.percent(new.value)}, after {formatting.percent(old.value)} in "
                     f"{before.name}; the 95 % intervals do not overlap"
@@ -112,9 +115,11 @@ def of_runs(rows: Iterable[RunRow]) -> list[Alert]:
     return _capped(alerts, "runs", Place(endpoint="runs.index", arguments=(("sort", "-hacks"),)))
 
 
-def _is_above(new: Share, old: Share) -> bool:
-    above, below = new.interval(), old.interval()
-    return above is not None and below is not None and above.low > below.high
+def _has_jumped(new: Share, old: Share) -> bool:
+    above, below, rate, before = new.interval(), old.interval(), new.value, old.value
+    if above is None or below is None or rate is None or before is None:
+        return False
+    return above.low > below.high and (rate >= before + JUMP or rate >= before * FACTOR)
 
 
 def _capped(alerts: list[Alert], noun: str, place: Place) -> list[Alert]:

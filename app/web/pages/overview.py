@@ -112,7 +112,7 @@ def _body() -> str:
             *alerts.of_devices(data.devices, silent, now),
             *alerts.of_queues(data.queues, now),
             *alerts.of_faults(fault_rate, WINDOWS[hours]),
-            *alerts.of_runs(latest_runs),
+            *alerts.of_runs(latest_runs, now - timedelta(hours=int(hours))),
         ],
         reward=request_context.settings().reward,
         window=WINDOWS[hours],

@@ -200,6 +200,8 @@ def compare() -> str:
         shown=run_comparison.SHOWN,
         links=table_export.links("runs.compare_table", run=[run.run_id for run in chosen[:2]]),
         chosen=list(zip(chosen, figures, strict=True)),
+        told={line.run_id: line for line in run_lines.lines(chosen)},
+        reward=request_context.settings().reward,
         known=known,
         most=COMPARED,
         left_out=max(0, len(set(flask.request.args.getlist("run")) - {""}) - COMPARED),
