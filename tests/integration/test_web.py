@@ -219,6 +219,7 @@ def test_candidates_cannot_speak_to_the_browser(pages: FlaskClient, history: His
         '<script defer src="/static/assay.js">',
         '<script defer src="/static/keys.js">',
         '<script defer src="/static/search.js">',
+        '<script defer src="/static/theme.js">',
     ]
     assert "<img src=x" not in shown
     assert "⟨U+202E⟩" in shown
