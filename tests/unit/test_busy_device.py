@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -116,7 +115,6 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
 
     def is_idle(at_once_us: float, within_s: float) -> bool:
         assert lock.is_held
-        time.sleep(0.01)
         return left.pop(0)
 
     runner.probe = SimpleNamespace(is_idle=is_idle)
@@ -130,7 +128,6 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
     assert (kills, left) == ([first_calls.ENDING_S] if ends else [], [])
     assert lock.pauses == min(answers.index(True) if True in answers else 5, 5)  # those that seem to compile as well
     assert not lock.is_held
-    assert lock.waits.seconds() >= 0.01 * len(answers)
 
 
 class Lock:

@@ -289,6 +289,24 @@ def test_a_thread_whose_process_runs_apart_may_have_the_device_and_pauses_it(tmp
 
 
 @pytest.mark.usefixtures("nothing_compiles")
+def test_pauses_are_told_while_the_call_goes_on_and_count_once(tmp_path: Path) -> None:
+    """The worker gives an evaluation up that exceeds its deadline by more than it is told, and a compiler that timers
+    pause for half of the time takes twice as long."""
+    device_lock, over, going, process = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event(), Process()
+    thread = _beside(device_lock, process, going, over)
+    assert going.wait(10)
+    assert thread.ident is not None
+    for pauses in (1, 2):
+        with device_lock.exclusive():
+            pass
+        assert device_lock.waited_s(thread.ident) == pytest.approx(1.5 * pauses, abs=0.1)
+    assert device_lock.waits.seconds(thread.ident) == 0.0
+    over.set()
+    thread.join(timeout=10)
+    assert device_lock.waited_s(thread.ident) == pytest.approx(3.0, abs=0.1)
+
+
+@pytest.mark.usefixtures("nothing_compiles")
 def test_work_that_begins_later_is_not_waited_for(tmp_path: Path) -> None:
     lock, first_over, later_over = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event()
     threads = [_beside(lock, Process(), going := threading.Event(), first_over)]

@@ -55,7 +55,7 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
 def fake_host(**parts: Any) -> Any:
     nothing = dict.fromkeys(("restart_helpers", "require_zygote"), lambda: None)
     sound = SimpleNamespace(require_sound=lambda: None)
-    lease = SimpleNamespace(waits=Waits())
+    lease = SimpleNamespace(waits=Waits(), waited_s=Waits().seconds)
     usual = {"lost": False, "recycle": lambda size: None, "health": sound, "device_lock": lease, "baselines": None}
     return SimpleNamespace(**nothing | usual | parts)
 

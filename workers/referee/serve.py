@@ -187,12 +187,12 @@ class Connection:
     def _watch(self, over: threading.Event, cancellation: Cancellation, thread: int) -> None:
         """Cancel when the other end closes; it sends nothing while it waits.  Also report how far the job may exceed
         its limits: the time that `thread` has waited for other evaluations, and the time for many cases."""
-        waits, told_s = self._host.device_lock.waits, 0.0
-        before_s = waits.seconds(thread)
+        device_lock, told_s = self._host.device_lock, 0.0
+        before_s = device_lock.waited_s(thread)
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)
             while not over.is_set():
-                more_s = waits.seconds(thread) - before_s + cancellation.more_s
+                more_s = device_lock.waited_s(thread) - before_s + cancellation.more_s
                 if more_s >= told_s + TOLD_S:
                     told_s = more_s
                     with contextlib.suppress(OSError):

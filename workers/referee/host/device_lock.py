@@ -64,6 +64,8 @@ class Apart:
     """Time (time.monotonic) from which on timers pause it."""
     paused_s: float
     """Seconds for which its process had been paused before."""
+    thread: int
+    """Id of the thread that waits for it."""
 
 
 class DeviceLock:
@@ -165,6 +167,13 @@ class DeviceLock:
                     self._changed.wait_for(lambda: not self._timing)
                 self._begin_checking()
 
+    def waited_s(self, thread: int) -> float:
+        """Seconds that a thread has waited for others so far, with those for which the process that it waits for apart
+        has been paused: they are added to `waits` when that has ended.  Does not wait for the lock."""
+        gone = [(each.process, each.paused_s) for each in tuple(self._apart) if each.thread == thread]
+        pauses_s = sum(process.paused_s - before_s for process, before_s in gone if process is not None)
+        return self.waits.seconds(thread) + pauses_s
+
     def wait_for_those_apart(self, timeout_s: float) -> None:
         """Wait, without holding a lock, until everything that runs apart now has ended.  Work that begins later is
         paused in time, and among eight evaluations there is nearly always some."""
@@ -230,7 +239,8 @@ class DeviceLock:
 
     def _go(self, process: Pausable | None, after_s: float) -> Apart:
         paused_s = 0.0 if process is None else process.paused_s
-        gone = Apart(process=process, paused_from=time.monotonic() + after_s, paused_s=paused_s)
+        paused_from, thread = time.monotonic() + after_s, threading.get_ident()
+        gone = Apart(process=process, paused_from=paused_from, paused_s=paused_s, thread=thread)
         self._apart.append(gone)
         return gone
 
@@ -239,9 +249,9 @@ class DeviceLock:
         process = gone.process
         with self.waits.waiting():
             self._changed.wait_for(lambda: all(each is not process for each in self._paused))
+        self._apart.remove(gone)
         if process is not None:
             self.waits.add(process.paused_s - gone.paused_s)
-        self._apart.remove(gone)
         self._changed.notify_all()
 
     def _to_pause(self, used: tuple[Pausable, ...]) -> list[Pausable]:

@@ -57,9 +57,8 @@ def _end_if_device_is_busy(runner: CallRunner) -> None:
     that other calls have queued ends within that time, with the device to itself.
 
     Raises TimedOut if the device comes to rest with the end of the candidate's process.  Otherwise the work is
-    another's: raises Fault (disturbed), and the evaluation is repeated alone.  The worker is told that the evaluation
-    waits, so that it does not end the referee for what others have queued."""
-    with runner.device_lock.exclusive(), runner.device_lock.waits.waiting():
+    another's: raises Fault (disturbed), and the evaluation is repeated alone."""
+    with runner.device_lock.exclusive():
         for _ in range(BUSY_PROBES):
             if runner.probe.is_idle(TURN_US, QUEUED_S):
                 return
