@@ -40,7 +40,7 @@ AUDIT = Listing(
         Column(name="subject", heading="Changed object", is_long=True),
         Column(name="user", heading="User"),
         Column(name="details", heading="Details", is_long=True),
-        Column(name="created_at", heading="When", sorts=True, is_number=True),
+        Column(name="created_at", heading="Created", sorts=True, is_number=True),
     ),
 )
 

@@ -38,7 +38,7 @@ LISTING = Listing(
         Column(name="name", heading="Dataset", is_long=True, sorts=True, is_head=True),
         Column(name="format", heading="Format", sorts=True),
         Column(name="rows", heading="Rows", sorts=True, is_number=True),
-        Column(name="where", heading="Where", is_long=True),
+        Column(name="where", heading="Filter", is_long=True),
         Column(name="stale_at", heading="Status", sorts=True),
         Column(name="created_at", heading="Created", sorts=True, is_number=True),
     ),
