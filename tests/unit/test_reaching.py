@@ -326,3 +326,9 @@ def test_what_the_reference_sorts_is_given_unsorted() -> None:
 def test_what_the_reference_does_not_sort_stays_sorted() -> None:
     edges = lambda: torch.rand(64).cumsum(-1)  # noqa: E731
     assert _plan(lambda x, at: torch.bucketize(x, at), _normal, edges) == Plan()
+
+
+def test_what_the_reference_searches_stays_sorted_although_it_sorts_it_too() -> None:
+    edges = lambda: torch.rand(64).cumsum(-1)  # noqa: E731
+    model = lambda x, at: torch.bucketize(x, at) + at.sort().values.sum()  # noqa: E731
+    assert _plan(model, _normal, edges) == Plan()

@@ -155,7 +155,7 @@ def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> froz
     """Sorted inputs whose order the reference restores by a sort."""
     some = frozenset(at for at, x in enumerate(layout.values(inputs)) if _is_float(x) and input_domain.is_sorted(x))
     return _first_that(
-        some,
+        some - missed.searched,
         lambda these: _reaches(
             call, model, _changed(inputs, these, _shuffled), lambda now: now.already_sorted < missed.already_sorted
         ),

@@ -75,6 +75,9 @@ _SIGNS = frozenset(
 """Operators that treat positive and negative values differently; for values of one sign they are something simpler."""
 
 _EQUALITIES = frozenset({"aten::eq", "aten::ne"})
+_SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
+"""Operators that require a sorted argument, and its place; of an unsorted one they make something, but no answer."""
+
 _NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_"})
 
 
@@ -92,6 +95,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Operators that treat both signs differently, on values of one sign."""
         self.already_sorted = 0
         """Sorts of sorted values."""
+        self.searched: set[int] = set()
+        """Inputs that have to be sorted, because they are searched."""
         self.named: set[tuple[int, float]] = set()
         """Index of an input, and a value that it is compared with and does not hold."""
         self._leaves = {_identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)}
@@ -115,6 +120,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._name(args[0], math.nan)
         elif name in _EQUALITIES:
             self._name(args[0], _number(args[1]))
+        elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
+            self.searched.add(self._leaves[_identity(args[_SEARCHES[name]])])
         found = func(*args, **kwargs)
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
