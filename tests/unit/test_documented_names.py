@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from app.domain import selection
+from app.domain.user import SCOPES
 from app.settings import Settings
+from app.web import body_limits, connections, serve
+from app.web.api import openapi
 from tests import language
 
 ROOT = language.ROOT
@@ -97,3 +101,48 @@ def test_names_that_do_not_exist_are_noticed() -> None:
     assert unknown_names(text) == [gone]
     assert unknown_files(text, ROOT / "workers/referee") == ["host/gone_away.py"]
     assert unknown_classes(text) == [f"spawn.{gone}"]
+
+
+WEB = (ROOT / "app/web/README.md").read_text()
+
+
+def test_paths_of_the_api_are_those_in_the_readme_of_the_web() -> None:
+    known = {re.sub(r"\{.*?\}", "{}", path) for path in openapi.document()["paths"]}
+    table = "".join(line for line in WEB.splitlines(keepends=True) if line.startswith("| "))
+    named = {
+        re.sub(r"\{.*?\}", "{}", path) for path in re.findall(r"(/v1/[a-z]+(?:/\{[^}]*\})?(?::[a-z]+|/[a-z]+)?)", table)
+    }
+    assert named - known == set()
+    nouns = {re.split("[/:]", path)[2] for path in known}
+    assert nouns - {re.split("[/:]", path)[2] for path in named} == set()
+
+
+def test_roles_in_the_readme_of_the_web_have_these_scopes() -> None:
+    rows = dict(re.findall(r"^\| (\w+) \| ((?:`\w+`(?:, )?)+) \|$", WEB, re.MULTILINE))
+    operator = set(map(str, next(scopes for role, scopes in SCOPES.items() if str(role) == "operator")))
+    found = {role: set(re.findall(r"\w+", scopes)) for role, scopes in rows.items()}
+    expected = {str(role): set(map(str, scopes)) for role, scopes in SCOPES.items()}
+    assert found == {role: scopes for role, scopes in expected.items() if role != "admin"}
+    assert expected["admin"] == {*operator, "administer"}
+    assert "| admin | all of these and `administer` |" in WEB
+
+
+def test_limits_in_the_readme_of_the_web_are_those_of_the_code() -> None:
+    for quoted in (
+        f"| header, from its first byte | {connections.HEADER_S:g} s,",
+        f"| connection without a request | {connections.IDLE_S:g} s |",
+        f"| body | {connections.BODY_S:g} s, and a second more for every {connections.BODY_BYTES_PER_S >> 10} KiB |",
+        f"| body | {body_limits.LARGEST_BODY_BYTES >> 20} MB where sources come in,",
+        f" {body_limits.USUAL_BODY_BYTES >> 20} MB elsewhere | 413 |",
+        f"| response that the client does not take | {connections.SEND_S:g} s |",
+        f"| {connections.PER_ADDRESS:,} of {serve.CONNECTIONS:,} |",
+        f"lets the rest end for up to {serve.STOP_S:g} s",
+    ):
+        assert quoted in WEB, quoted
+
+
+def test_stages_in_the_readme_of_exports_are_those_of_a_selection() -> None:
+    text = (ROOT / "app/export/README.md").read_text()
+    [listed] = re.findall(r"^`(where · [^`]*)`$", text, re.MULTILINE)
+    described = re.findall(r"^    ([a-z]+)(?:, ([a-z]+))?   +\S", str(selection.__doc__), re.MULTILINE)
+    assert re.split(r"\s*·\s*", listed) == [stage for pair in described for stage in pair if stage]
