@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from app.domain import device as device_domain
 from app.domain.device import DeviceId
 
 EVALUATE = "job.evaluate"
@@ -20,8 +21,8 @@ is due is chosen when a worker asks for it."""
 GENERATE = "generate"
 """Beginning of the queues of endpoints."""
 
-DEVICE_CLASSES = ("cpu", "a100", "h100", "h200", "b200", "l40s", "a10", "t4", "v100", "mi300x", "gpu")
-"""Kinds of device a job may ask for; `gpu` is any GPU that no other name fits."""
+DEVICE_CLASSES = device_domain.DEVICE_CLASSES
+"""Device classes; each has a queue."""
 
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
 """Priority → rank; 0 goes first.  Ranks are compared when a job is claimed (app/store/scheduling.py), not in Redis."""

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from celery import Celery
 
-from app import routing
 from app.collect import send
 from app.domain.collection import feedback, texts
 from app.domain.collection.budgets import Amounts, Fit, fits, maximum
@@ -41,10 +40,6 @@ def plan(connection: Connection, spec: CollectionSpec) -> Plan:
     """Check that everything a specification names is stored.  Raises RequestError that names the missing items."""
     if spec.problems.files:
         raise RequestError("problems.files: expected files to be stored by the client, which gives ids; got paths")
-    try:
-        routing.queue_for(spec.device_class)
-    except ValueError as error:
-        raise RequestError(f"device_class: {error}") from error
     feedback.known(spec.prompts.feedback_version)
     configs = [endpoints.get(connection, name) for name in spec.models]
     for config in configs:

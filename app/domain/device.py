@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+DEVICE_CLASSES = ("cpu", "a100", "h100", "h200", "b200", "l40s", "a10", "t4", "v100", "mi300x", "gpu")
+"""Kinds of device a job may ask for; `gpu` is any GPU that no other name fits."""
+
 
 class DeviceState(StrEnum):
     """State of a device: does it take jobs?"""

@@ -39,6 +39,7 @@ from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.collection import shape, strategies
 from app.domain.collection.budgets import Caps
 from app.domain.collection.lines import Context, Stops
+from app.domain.device import DEVICE_CLASSES
 from app.domain.job import JobOptions
 from app.domain.request import RequestError
 
@@ -150,6 +151,8 @@ class CollectionSpec:
             raise RequestError(f"name: expected letters, digits and any of ._/ -, at most 100, got {self.name!r}")
         if self.backend not in BACKENDS:
             raise RequestError(f"backend: expected one of {', '.join(BACKENDS)}, got {self.backend!r}")
+        if self.device_class not in DEVICE_CLASSES:
+            raise RequestError(f"device_class: expected one of {', '.join(DEVICE_CLASSES)}, got {self.device_class!r}")
         if self.tries < 1:
             raise RequestError(f"tries: expected at least 1, got {self.tries}")
         if not 0 <= self.seed < 1 << 63:
