@@ -27,6 +27,7 @@ from workers.protocol.shared_memory import Memory, Segment, share_segment
 from workers.shims import graph_capture
 from workers.shims.hidden_inputs import InputVisibility
 from workers.shims.returned_outputs import RefusedOutputError, deliver, paired, write
+from workers.shims.stack_depth import at_random_depth
 
 
 def seed_everything(seed: bytes, purpose: int) -> None:
@@ -152,7 +153,8 @@ class Slots:
         began = time.perf_counter_ns()
         self._held = []  # outputs of the previous block have been read
         replays = delivering == Delivering.REPLAY
-        pointers = self._graphs.play(first, count) if replays else self._call(model, first, count, delivering)
+        call = functools.partial(self._call, model, first, count, delivering)
+        pointers = self._graphs.play(first, count) if replays else at_random_depth(call)
         if count == 0 and self._touched is not None and not replays:
             self._touched.zero_()  # the device switches to this process's context, as it does for a call
         if delivering == Delivering.COPY:

@@ -5,6 +5,7 @@ verdicts rest on the bytes of the outputs and on the referee's clock."""
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import mmap
@@ -34,6 +35,7 @@ from workers.protocol import (
 )
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import calls, kineto, warmup, weights
+from workers.shims.stack_depth import at_random_depth
 
 _IS_DETERMINISTIC = torch._C._get_deterministic_algorithms
 
@@ -255,7 +257,8 @@ class Shim:
         values: dict[int, list[tuple[Any, torch.Tensor]]] = {}
 
         def call(index: int = 0) -> None:
-            values[index] = slots.launch(self._called, slot + index)  # a second one of the same is not delivered
+            launch = functools.partial(slots.launch, self._called, slot + index)
+            values[index] = at_random_depth(launch)  # a second one of the same is not delivered
 
         def deliver(index: int = 0) -> None:
             slots.deliver(values.pop(index))
