@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -73,9 +73,7 @@ def command(
         if reference is not None or cases is not None or out is not None:
             raise errors.BadInputError("--pending: expected neither REFERENCE nor --batch nor --out")
         asked = ctx.get_parameter_source("gpu") is not ParameterSource.DEFAULT
-        outcome = drain.run(settings, options["gpu"] if asked else None)
-        drain.report(outcome, as_json=as_json)
-        ctx.exit(drain.exit_code(outcome))
+        _drain(ctx, settings, options["gpu"] if asked else None, as_json=as_json)
     if cases is not None:
         if reference is not None or out is None:
             raise errors.BadInputError("--batch: expected --out, and neither REFERENCE nor CANDIDATE")
@@ -88,11 +86,22 @@ def command(
     if as_json:
         output.json_out(result)
     else:
-        output.out().print(output.details(result))
         default_backend = ctx.get_parameter_source("backend") is ParameterSource.DEFAULT
-        for remark in remarks(result, default_backend=default_backend, has_web=expects_web(settings)):
-            output.err().print(remark, style="dim", markup=False)
+        _print(result, remarks(result, default_backend=default_backend, has_web=expects_web(settings)))
     ctx.exit(submit_options.exit_code(result))
+
+
+def _drain(ctx: click.Context, settings: Settings, device_class: str | None, *, as_json: bool) -> NoReturn:
+    """`--pending`: run queued jobs, report them, and exit."""
+    outcome = drain.run(settings, device_class)
+    drain.report(outcome, as_json=as_json)
+    ctx.exit(drain.exit_code(outcome))
+
+
+def _print(result: Result, advice: Iterator[str]) -> None:
+    output.out().print(output.details(result))
+    for remark in advice:
+        output.err().print(remark, style="dim", markup=False)
 
 
 def remarks(result: Result, *, default_backend: bool, has_web: bool) -> Iterator[str]:
