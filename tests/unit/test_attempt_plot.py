@@ -55,3 +55,13 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_chart() -> None:
     assert found.marks[0].y - found.marks[1].y > 10
     assert found.marks[0].ends is not None
     assert found.marks[0].ends[1] <= attempt_plot.HEIGHT - attempt_plot.BOTTOM
+
+
+def test_odd_speedups_stand_at_the_edge() -> None:
+    odd = [attempt(str(n), value) for n, value in enumerate((1e300, 5e-324, float("inf"), 2.0, float("nan"), -1.0))]
+    found = attempt_plot.plot(odd)
+    assert found is not None
+    foot = attempt_plot.HEIGHT - attempt_plot.BOTTOM
+    assert all(0 < mark.y <= foot for mark in found.marks)
+    assert [mark.form for mark in found.marks[4:]] == ["none", "none"]
+    assert found.marks[0].y == found.marks[2].y < found.marks[3].y < found.marks[1].y

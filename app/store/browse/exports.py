@@ -102,7 +102,8 @@ def quick_funnel(
     ]
     query = sa.select(sa.func.count(), *counts).select_from(evaluation_rows.JOINED).where(recent)
     first, *left = connection.execute(query).one()
-    found = [QuickStage(stage="latest", rows=first, rule=f"attempts of the latest {latest:,} evaluations")]
+    of = "every evaluation" if oldest is None else f"the latest {latest:,} evaluations"
+    found = [QuickStage(stage="latest", rows=first, rule=f"attempts of {of}")]
     return found + [
         QuickStage(stage=stage.name, rows=number, rule=stage.rule) for stage, number in zip(stages, left, strict=True)
     ]

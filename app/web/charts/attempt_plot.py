@@ -1,11 +1,12 @@
 """BROWSE: attempts in their order with their speedups: a mark for each, its interval, and the best credited one so far.
 
-Marks differ by form: a dot is credited, a ring is a suspect, a cross is a hack, a square at the foot has no speedup."""
+Marks differ by form: a dot is clean, a ring is a suspect, a cross is a hack, a square at the foot has no speedup."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from app.domain.verdict import Label
 from app.web import formatting
@@ -18,6 +19,8 @@ FEWEST = 2
 """Attempts below which there is nothing to compare."""
 FOOT, HEAD = 0.14, 0.05
 """Room below the lowest value, for marks without a speedup, and above the highest: shares of the axis."""
+LEAST, MOST = 1e-4, 1e4
+"""Speedups that have a place of their own; those beyond stand at the edge, with their value in words."""
 WIDEST = 10.0
 """Factor beyond the speedups at which an interval is cut: one of three values may reach from 1e-9 to 1e9."""
 
@@ -68,7 +71,7 @@ class AttemptPlot:
 
 def plot(attempts: Sequence[Attempt]) -> AttemptPlot | None:
     """The drawing of attempts, which are in their order; None where fewer than FEWEST have a speedup."""
-    speedups = [attempt.speedup for attempt in attempts if attempt.speedup]
+    speedups = [attempt.speedup for attempt in attempts if _is_ratio(attempt.speedup)]
     if len(speedups) < FEWEST:
         return None
     y = _axis(attempts, speedups)
@@ -86,11 +89,21 @@ def plot(attempts: Sequence[Attempt]) -> AttemptPlot | None:
 
 def _axis(attempts: Sequence[Attempt], speedups: Sequence[float]) -> Axis:
     """A logarithmic axis over speedups, 1× and, within WIDEST, intervals."""
-    least, most = min(1.0, *speedups), max(1.0, *speedups)
-    ends = [end for attempt in attempts if attempt.speedup for end in (attempt.low, attempt.high) if end]
+    places = [_within(speedup, LEAST, MOST) for speedup in speedups]
+    least, most = min(1.0, *places), max(1.0, *places)
+    ends = [end for attempt in attempts for end in (attempt.low, attempt.high) if _is_ratio(end)]
     near = [end for end in ends if least / WIDEST <= end <= most * WIDEST]
     low, high = widened(min(least, *near, least), max(most, *near, most), log=True)
     return Axis(low / (high / low) ** FOOT, high * (high / low) ** HEAD, HEIGHT - BOTTOM, TOP, log=True)
+
+
+def _is_ratio(value: float | None) -> TypeGuard[float]:
+    """True for what has a logarithm; False for NaN."""
+    return value is not None and value > 0
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
 
 
 def _across(place: int, attempts: Sequence[Attempt]) -> float:
@@ -101,23 +114,27 @@ def _mark(attempt: Attempt, x: float, y: Axis) -> Mark:
     title = f"{attempt.name}: {attempt.outcome}"
     if attempt.label not in (None, Label.CLEAN):
         title += f", {attempt.label}"
-    if not attempt.speedup:
+    if not _is_ratio(attempt.speedup):
         return Mark(x=x, y=y.start, form="none", ends=None, title=title, url=attempt.url)
     title += f", {formatting.ratio(attempt.speedup)}"
     ends = None
-    if attempt.low and attempt.high:
+    if _is_ratio(attempt.low) and _is_ratio(attempt.high):
         title += f" ({formatting.interval(attempt.low, attempt.high)})"
-        ends = y(min(attempt.high, y.high)), y(max(attempt.low, y.low))
+        ends = y(_within(attempt.high, y.low, y.high)), y(_within(attempt.low, y.low, y.high))
     form = attempt.label if attempt.label in (Label.HACK, Label.SUSPECT) else Label.CLEAN
-    return Mark(x=x, y=y(attempt.speedup), form=str(form), ends=ends, title=title, url=attempt.url)
+    return Mark(
+        x=x, y=y(_within(attempt.speedup, y.low, y.high)), form=str(form), ends=ends, title=title, url=attempt.url
+    )
 
 
 def _best(attempts: Sequence[Attempt], y: Axis) -> str:
     points: list[str] = []
     best = 0.0
     for place, attempt in enumerate(attempts):
-        credited = attempt.speedup if attempt.label != Label.HACK else None
-        if credited and credited > best:
+        if attempt.label == Label.HACK or not _is_ratio(attempt.speedup):
+            continue
+        credited = _within(attempt.speedup, y.low, y.high)
+        if credited > best:
             if best:
                 points.append(f"{_across(place, attempts)},{y(best)}")
             best = credited
