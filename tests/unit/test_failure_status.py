@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from workers.protocol.control_channel import ReplyCode
 from workers.referee.comparison.correctness import SecondLook
 from workers.referee.host.device import open_device
 from workers.referee.processes.process_handle import FailedError, decoding
+from workers.referee.session import variant_calls
 from workers.referee.session.deadline import Deadline
 from workers.referee.session.draws import ReferenceFailedError, reference_side
 from workers.referee.session.failure_status import (
@@ -187,3 +189,17 @@ def test_an_end_by_a_signal_without_a_name_has_a_message() -> None:
 )
 def test_a_compiler_that_was_killed_is_no_fault_of_the_kernel(message: str, is_ours: bool) -> None:
     assert bool(KILLED.search(message)) is is_ours
+
+
+def test_an_error_on_unusual_inputs_says_so() -> None:
+    lock = SimpleNamespace(shared=nullcontext)
+    runner: Any = SimpleNamespace(streams=False, are_costly=False, in_block=4, device_lock=lock)
+
+    def refuse(_: object) -> None:
+        raise FailedError(ReplyCode.CALL_FAILED, "IndexError: index 512\nTraceback\n")
+
+    runner.draw_unusual = refuse
+    with pytest.raises(FailedError) as caught:
+        variant_calls.try_variants(runner, [])
+    assert caught.value.message == "IndexError: index 512 (on inputs with other values than get_inputs() gives)"
+    assert (caught.value.outcome, caught.value.log) == (ReplyCode.CALL_FAILED, "Traceback\n")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -12,7 +12,7 @@ from workers.protocol import layout, shared_memory
 from workers.protocol.control_channel import AblationMode, Command, Delivering
 from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
 from workers.referee.comparison import output_errors, usual_answers
-from workers.referee.processes.process_handle import PROCESS_ERRORS
+from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session.batches import Batch, Truth
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.draws import ReferenceFailedError
@@ -32,6 +32,24 @@ def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> 
     usual outputs.
 
     Only plainly wrong outputs count (correctness.Rule.gross)."""
+    with _naming_the_inputs():
+        _try_all(runner, before)
+
+
+OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
+
+
+@contextmanager
+def _naming_the_inputs() -> Iterator[None]:
+    """Context in which an error of the candidate says that it is about unusual inputs: on the problem's own, its author
+    would look for it in vain."""
+    try:
+        yield
+    except FailedError as error:
+        raise FailedError(error.outcome, f"{error.message} ({OTHER_INPUTS})\n{error.log}") from error
+
+
+def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
     few = runner.streams or runner.are_costly
     wanted = secrets.SystemRandom().sample(CHECKED, COSTLY_KINDS) if few else CHECKED
     for start in range(0, len(wanted), runner.in_block):
