@@ -37,7 +37,7 @@ class Attempt:
     """Status, or state of its job, in words."""
     label: str | None
     speedup: float | None
-    """As measured, credited or not."""
+    """The measured one, credited or not."""
     low: float | None
     high: float | None
 
