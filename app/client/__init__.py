@@ -18,7 +18,6 @@ A client over HTTP imports no package of the service (Celery, SQLAlchemy, Flask 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -211,7 +210,8 @@ class Client:
 
     def over(self, jobs: Iterable[Job], *, timeout_s: float | None = None) -> Iterator[UUID]:
         """Each of the jobs, once, as they come to their end.  Raises the errors of `wait`."""
-        return chain.from_iterable(self._transport.over([as_id(each) for each in jobs], timeout_s))
+        groups = self._transport.over([as_id(each) for each in jobs], timeout_s)
+        return (job_id for group in groups for job_id in group)
 
     def results(self, jobs: Iterable[Job]) -> list[Result]:
         """Current results of the jobs, in their order.  Raises UnknownJobError."""

@@ -93,7 +93,8 @@ def test_bad_hooks_say_what_was_expected(site: FlaskClient, body: dict[str, Any]
 def test_verl(connected: Client, fake_worker: Popen[bytes]) -> None:
     call = functools.partial(verl.compute_score, data_source="kernel_assay", ground_truth=REFERENCE)
     info = {"backend": "torch", "entry_point": "Model", "index": 3}
-    score = asyncio.run(call(solution_str=WRONG, extra_info=info, reward="calculate_reward_like_kernel", other=1))
+    verls = {"reward_router_address": None, "reward_model_tokenizer": None}
+    score = asyncio.run(call(solution_str=WRONG, extra_info=info, reward="calculate_reward_like_kernel", **verls))
     assert score == {"score": -0.3, "compiled": 1, "correct": 0, "hack": 0, "speedup": 0, "coverage_time": 0}
     with pytest.raises(scoring.NoScoreError, match="on fire"):
         asyncio.run(call(solution_str=FAULT))
