@@ -148,6 +148,9 @@ class Correctness:
     near_calls: int = 0
     """Calls that were not compared with their expected outputs, because they are so near the reference's own outputs
     that no error which it has shown puts them beyond the limits (the triangle inequality)."""
+    own_truth_calls: int = 0
+    """Calls compared with the reference's own outputs instead of `truth`, because device memory did not hold the
+    computation of the latter.  Applies to problems whose calls are evaluated one at a time."""
     insensitive_to: tuple[str, ...] = ()
     """Inputs (`input 1`) and parameters (`conv.bias`) that were drawn anew without moving the reference's output."""
 

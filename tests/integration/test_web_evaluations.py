@@ -23,7 +23,7 @@ def test_an_evaluation_in_full(pages: FlaskClient, history: History) -> None:
     for expected in (
         "1.31×",
         "95 % CI 1.29–1.33×, 12 groups",
-        "412 calls verified against the fp64 reference in train mode, 0 wrong",
+        "412 calls verified against the reference (fp64) in train mode, 0 wrong",
         "softmax_kernel",
         "95.3 %",
         "seccomp filter: missing, this host does not allow it",
@@ -194,7 +194,7 @@ def test_a_turn_stands_beside_what_it_changed(pages: FlaskClient, history: Histo
         ("response", "Response"),
         ("code", "import triton.language as tl"),
         ("compile", "LLVM ERROR: unsupported"),
-        ("correctness", "412 calls verified against the fp64 reference"),
+        ("correctness", "412 calls verified against the reference (fp64)"),
         ("timing", "1.12× (95 % CI 1.10–1.14×, 12 timing groups"),
         ("profile", "Share of launches in candidate kernels"),
         ("verdict", "No detector found anything."),

@@ -208,3 +208,19 @@ def test_a_process_without_a_mailbox_is_ended(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(OSError, match="too many open files"):
         host._spawn("workers.shims.candidate", 0)
     assert killed == [True]
+
+
+@pytest.mark.parametrize("by_twin", [0, 1])
+def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_counted(by_twin: int) -> None:
+    draws: Any = object.__new__(Draws)
+    draws._device, draws._truth_bytes = CPU, 0
+    region = SimpleNamespace(slot_bytes=8, stop=8, offsets=(), leaves=())
+    draws._expected = SimpleNamespace(fd=None, memory=SimpleNamespace(whole=torch.zeros(8, dtype=torch.uint8)))
+    draws.arena = SimpleNamespace(expected=region, baseline=region, outputs=region)
+    draws.record = SimpleNamespace(own_truth_calls=0)
+    draws.reference = SimpleNamespace(
+        ask=lambda *_, **__: (by_twin, 0), region=lambda *_: torch.zeros(1, 8, dtype=torch.uint8)
+    )
+    draws._given = draws._make_room = lambda *_: None
+    draws._truth_of_one([(None, 0, 1)])
+    assert draws.record.own_truth_calls == 1 - by_twin

@@ -24,8 +24,8 @@ def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) ->
 def compute(
     session: Session, inputs: list[Any], baseline_at: list[torch.Tensor], expected_at: list[torch.Tensor]
 ) -> bool:
-    """Write the reference's own outputs and the expected outputs for these inputs; returns whether the latter could be
-    computed in fp64."""
+    """Write the reference's own outputs and the expected outputs for these inputs; returns whether the latter are
+    the twin's."""
     spec, rows, twin = session.spec, session.spec.piece_rows, session.twin
     assert session.arena is not None
     best, streamed = true_answer.Truth(spec.truth), session.arena.slots.streamed

@@ -217,8 +217,8 @@ class Shim:
 
     def _expect(self, session: Session, first: int, count: int, fd: int | None, *, own: bool) -> Reply:
         """Compute the expected outputs for the inputs in slots first … first+count−1: baseline and fp64 outputs, into
-        the first slots for them or into the memory of `fd`.  Answers the number of calls computed in fp64; for a
-        problem that fills the device it may be 0, and then the expected outputs are the reference's own.  `own`:
+        the first slots for them or into the memory of `fd`.  Answers the number of calls with expected outputs by the
+        twin; for a problem that fills the device it may be 0, and then they are the reference's own outputs.  `own`:
         compute the baseline only."""
         assert session.arena is not None
         assert session.memory is not None

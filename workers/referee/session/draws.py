@@ -267,7 +267,8 @@ class Draws:
         self._make_room(self._truth_bytes + (0 if self._expected else arena.expected.stop))
         self._expected = self._expected or shared_memory.Kept(self._device, arena.expected.stop)
         with reference_side():
-            reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd)
+            by_twin, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd)
+        self.record.own_truth_calls += count - by_twin
         self._make_room(
             memory_needs.of_verifying(arena.outputs.slot_bytes) + self._truth_bytes
         )  # for comparing, and the next call

@@ -51,6 +51,8 @@ class Record:
         self.calls = 0
         self.near_calls = 0
         """Calls accepted because they are near the reference's own outputs (nearness.py)."""
+        self.own_truth_calls = 0
+        """Requests for expected outputs of a streamed call that gave the reference's own."""
         self._truth = truth
         self._own_outputs = own_outputs
         self._nearness = Nearness(rule)
@@ -307,6 +309,7 @@ class Record:
         return Correctness(
             calls=self.calls,
             near_calls=self.near_calls,
+            own_truth_calls=0 if self._spec.truth == problem_spec.OWN_TRUTH else self.own_truth_calls,
             failed_calls=len(self.failed),
             trials=tuple(self._kept),
             mode="train" if self._spec.training else "eval",
