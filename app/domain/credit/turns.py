@@ -87,8 +87,8 @@ class Turn:
     def __post_init__(self) -> None:
         if self.reward is not None and not abs(self.reward) <= LARGEST:
             raise CreditError(
-                f"{self.trajectory!r}[{self.index}]: expected a finite reward or None, "
-                f"of at most {LARGEST:g}, got {self.reward}"
+                f"{self.trajectory!r}[{self.index}]: expected a finite reward or None, got {self.reward} "
+                f"(magnitude at most {LARGEST:g})"
             )
         if self.tokens < 0:
             raise CreditError(f"{self.trajectory!r}[{self.index}]: expected no negative tokens, got {self.tokens}")
