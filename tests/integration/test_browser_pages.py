@@ -65,7 +65,7 @@ def test_a_timeline_opens_in_speedscope_by_one_click(page: Page, live_site: Live
         page.get_by_role("link", name="Open in speedscope").click()
     viewer = opened.value
     expect(viewer.get_by_text("Sandwich")).to_be_visible()
-    expect(viewer.get_by_text("softmax")).to_be_visible()
+    expect(viewer.get_by_text("softmax (1/2)")).to_be_visible()
     policy = viewer.evaluate("fetch(location.pathname).then(answer => answer.headers.get('content-security-policy'))")
     assert policy == f"{security_headers.POLICY}; style-src 'self' 'unsafe-inline'"
     live_site.complaints.clear()

@@ -229,7 +229,7 @@ def test_pages_of_an_empty_database_say_what_to_do(settings: Settings) -> None:
         ("/problems/levels", "No run names its model yet"),
         ("/hacks", "No detector has found anything"),
         ("/exports", "No datasets yet"),
-        ("/exports/new?count=yes", "attempts of the latest"),
+        ("/exports/new?count=yes", "attempts of every evaluation"),
         ("/admin", "No worker has reported a device"),
     ):
         assert expected in text(pages, path), path
