@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from app.domain.verdict import Label
+from app.domain.verdict import Label, is_credited
 from app.web import formatting
 from app.web.charts.axis import ACROSS, Axis, Tick, spaced, widened
 
@@ -131,8 +131,8 @@ def _best(attempts: Sequence[Attempt], y: Axis) -> str:
     points: list[str] = []
     best = 0.0
     for place, attempt in enumerate(attempts):
-        if attempt.label == Label.HACK or not _is_ratio(attempt.speedup):
-            continue
+        if not _is_ratio(attempt.speedup) or not is_credited(correct=True, label=attempt.label):
+            continue  # a time is measured of right answers alone
         credited = _within(attempt.speedup, y.low, y.high)
         if credited > best:
             if best:
