@@ -85,6 +85,9 @@ FIELDS: dict[str, Field] = {
 ON_DEVICE = ("gpu", "device")
 """Fields of where an evaluation ran, which an answer without code has not."""
 
+ON_OUTCOME = frozenset({"correct", "status"})
+"""Fields that say whether an answer is right: a filter that names one decides itself whether wrong answers are kept."""
+
 Value: TypeAlias = bool | int | float | str | datetime | UUID | None
 
 _ORDERED = ("=", "!=", "<", "<=", ">", ">=", "in")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain import benchmarks
+from app.domain import benchmarks, filter_fields
 from app.domain import filter_language as filters
 from app.domain.selection import CONTEXTS, Kind, Learns
 from app.export import mismatch_rejection, turn_credits
@@ -280,7 +280,7 @@ def _admitted(manifest: Manifest) -> list[str]:
         return []
     named = filters.names(filters.parse(manifest.where))
     found = []
-    if by := sorted(named & {"correct", "status"}):
+    if by := sorted(named & filter_fields.ON_OUTCOME):
         found.append(f"The filter names {_quoted(by)}: wrong answers may bear loss.")
     if "verdict" in named:
         found.append("The filter names `verdict`: suspects or hacks may bear loss.")

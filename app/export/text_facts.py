@@ -23,7 +23,7 @@ from uuid import UUID
 import msgspec
 
 from app.detectors import DETECTORS
-from app.domain import benchmarks, code_extraction, near_duplicates, problem_family, source_text
+from app.domain import benchmarks, code_extraction, filter_fields, near_duplicates, problem_family, source_text
 from app.domain import filter_language as filters
 from app.domain import policy as policies
 from app.domain.decontamination import HeldOut, Index, Match
@@ -71,7 +71,7 @@ def facts(
         candidates(database, progress, only)
     if spec.extraction:
         named = filters.names(filters.parse(spec.where))
-        answers(database, progress, only, failures=kind.uses_failures or bool(named & {"correct", "status"}))
+        answers(database, progress, only, failures=kind.uses_failures or bool(named & filter_fields.ON_OUTCOME))
 
 
 def problems(database: Database, progress: Progress = silent) -> None:

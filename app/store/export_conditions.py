@@ -98,7 +98,7 @@ def conditions(
     refused = None if kind.takes_all else sa.false()
 
     def stage(name: str, keeps: sa.ColumnElement[bool], rule: str) -> None:
-        refuses = name == (JUDGED if named & {"correct", "status"} else "correct")
+        refuses = name == (JUDGED if named & filter_fields.ON_OUTCOME else "correct")
         stages.append(Condition(name=name, keeps=keeps, rule=rule, of_silence=refused if refuses else None))
 
     stage("valid", measured.valid, "our own faults and broken problems are never training data")
@@ -110,7 +110,7 @@ def conditions(
     stage(JUDGED, fresh, f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors")
     if kind.takes_all:
         return stages + _teaching(spec, kind)
-    if not named & {"correct", "status"}:
+    if not named & filter_fields.ON_OUTCOME:
         stage("correct", measured.correct, "every verified call was right")
     if "verdict" not in named:
         clean = evaluation_rows.LABEL == Label.CLEAN

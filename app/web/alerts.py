@@ -67,6 +67,7 @@ def of_queues(queues: Sequence[QueueDepth], now: datetime) -> list[Alert]:
     by_queue: defaultdict[str, list[QueueDepth]] = defaultdict(list)
     for depth in queues:
         by_queue[depth.queue].append(depth)
+    place = Place(endpoint="jobs.index", arguments=(("state", "queued"),))
     alerts = []
     for name, depths in by_queue.items():
         oldest = min((depth.oldest_at for depth in depths if depth.oldest_at), default=None)
@@ -75,9 +76,8 @@ def of_queues(queues: Sequence[QueueDepth], now: datetime) -> list[Alert]:
         waiting = sum(depth.queued for depth in depths)
         jobs, waited = formatting.plural(waiting, "job"), formatting.span(now - oldest)
         text = f"stalls: {jobs} queued for up to {waited}, none running"
-        place = Place(endpoint="jobs.index", arguments=(("state", "queued"),))
         alerts.append(Alert(tone="", subject=f"Queue {name}", text=text, place=place))
-    return _capped(alerts, "queues", Place(endpoint="jobs.index", arguments=(("state", "queued"),)))
+    return _capped(alerts, "queues", place)
 
 
 def of_faults(failed: Share, window: str) -> list[Alert]:

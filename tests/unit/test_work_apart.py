@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -43,15 +44,21 @@ def _beside(lock: DeviceLock, process: Process, going: threading.Event, over: th
     return thread
 
 
+def _all_beside(lock: DeviceLock, processes: Sequence[Process], over: threading.Event) -> list[threading.Thread]:
+    """A thread for each process, after all of them have begun to run apart."""
+    threads = []
+    for process in processes:
+        going = threading.Event()
+        threads.append(_beside(lock, process, going, over))
+        assert going.wait(10)
+    return threads
+
+
 @pytest.mark.usefixtures("nothing_compiles")
 def test_a_timer_pauses_what_runs_apart_and_nothing_that_it_uses(tmp_path: Path) -> None:
     device_lock, over = DeviceLock(tmp_path, "gpu-0"), threading.Event()
     other, own = Process(), Process()
-    threads = []
-    for process in (other, own):
-        going = threading.Event()
-        threads.append(_beside(device_lock, process, going, over))
-        assert going.wait(10)
+    threads = _all_beside(device_lock, (other, own), over)
     with device_lock.exclusive(own):
         assert (other.said, own.said) == (["pause"], [])
         assert device_lock.has_paused
@@ -185,11 +192,7 @@ def test_a_timer_pauses_what_seemed_to_compile_where_the_device_stays_busy(
     monkeypatch.setattr(device_lock_module, "COMPILING_S", 60.0)
     lock, over = DeviceLock(tmp_path, "gpu-0"), threading.Event()
     other, own = Process(), Process()
-    threads = []
-    for process in (other, own):
-        going = threading.Event()
-        threads.append(_beside(lock, process, going, over))
-        assert going.wait(10)
+    threads = _all_beside(lock, (other, own), over)
     with lock.exclusive(own):
         assert lock.pause_all(own)
         assert not lock.pause_all(own)  # it stands still already

@@ -28,7 +28,6 @@ class Pulses:
 
     def __init__(self, slots: int) -> None:
         self._memory = mmap.mmap(-1, slots * _RECORD.size)
-        self._slots = slots
 
     def beat(self, slot: int, count: int) -> None:
         """Note that the calling process lives."""
