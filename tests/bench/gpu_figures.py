@@ -16,7 +16,7 @@ from app.domain.job import BASELINES, Job, JobOptions
 from tests import zoo
 from tests.bench.gpu_fleet import Fleet, job, small, spec_of
 from tests.gpu.samples import ILLEGAL
-from workers.referee import evaluate
+from workers.referee import candidate_stages
 from workers.referee.cancellation import Cancellation
 from workers.referee.measure import measure
 from workers.referee.timing import compiled_baselines
@@ -72,8 +72,8 @@ def throughput(fleet: Fleet, count: int) -> dict[str, Any]:
 def _without_checks() -> Iterator[None]:
     """Evaluations without ablation, perturbed weights and the driver's profile."""
     with ExitStack() as patched:
-        patched.enter_context(patch.object(evaluate, "_ablate", lambda *_: None))
-        patched.enter_context(patch.object(evaluate, "_perturb_weights", lambda *_: None))
+        patched.enter_context(patch.object(candidate_stages, "_ablate", lambda *_: None))
+        patched.enter_context(patch.object(candidate_stages, "_perturb_weights", lambda *_: None))
         patched.enter_context(patch.object(Job, "wants_profiler", False))
         yield
 
