@@ -1,11 +1,11 @@
 """The service's metrics in Prometheus' text format, made from the database whenever they are asked for.
 
-So they do not depend on which process answers, survive restarts, and any number of web processes say the same: scrape
-one of them."""
+So they do not depend on which process answers, survive restarts, and any number of web processes say the same.  Only
+the metrics of HTTP requests, which the web server adds, are those of the process that answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -34,16 +34,17 @@ BOUNDS_LOG2_MS = range(-2, 21, 2)
 _DEVICE = ("device_class", "device")
 
 
-def text(read: monitoring.Metrics) -> bytes:
-    """All metrics as a page."""
+def text(read: monitoring.Metrics, more: Iterable[Metric] = ()) -> bytes:
+    """All metrics as a page.  `more`: metrics of the process that answers."""
     registry = CollectorRegistry()
-    registry.register(_Page(read))
+    registry.register(_Page(read, more))
     return generate_latest(registry)
 
 
 class _Page(Collector):
-    def __init__(self, read: monitoring.Metrics) -> None:
+    def __init__(self, read: monitoring.Metrics, more: Iterable[Metric]) -> None:
         self._read = read
+        self._more = more
 
     def collect(self) -> Iterator[Metric]:
         """Every metric family."""
@@ -53,6 +54,7 @@ class _Page(Collector):
         yield _phases(self._read)
         yield from _devices(self._read)
         yield from _runs(self._read)
+        yield from self._more
 
 
 def _build() -> Metric:

@@ -22,6 +22,7 @@ from app.web import (
     live_updates,
     navigation,
     path_converters,
+    request_metrics,
     reward_upkeep,
     security_headers,
 )
@@ -105,6 +106,7 @@ def create_app(settings: Settings) -> flask.Flask:
         "database": database,
         "watch": Watch(database),
         "writes": Writes(database),
+        "request_metrics": request_metrics.install(app),
     }
     if settings.broker_url is not None:
         app.extensions["assay"]["submit_batcher"] = SubmitBatcher(database, broker.make_app(settings.broker_url))

@@ -23,7 +23,7 @@ import re
 import socket
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from email import errors
 from http import HTTPStatus
 from http.client import HTTPException
@@ -153,7 +153,10 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
     def handle_one_request(self) -> Any:
         """Same as gevent's, with errors that programs can read."""
         result = super().handle_one_request()
-        return (result[0], _REFUSALS[result[0]]) if isinstance(result, tuple) and result[0] in _REFUSALS else result
+        if isinstance(result, tuple) and result[0] in _REFUSALS:
+            self.server.refused(result[0])
+            return result[0], _REFUSALS[result[0]]
+        return result
 
     def read_requestline(self) -> str:
         """Its first byte may be long in coming where the connection was used before."""
@@ -257,8 +260,12 @@ class Server(pywsgi.WSGIServer):  # type: ignore[misc]
 
     handler_class = Handler
 
-    def __init__(self, *args: Any, per_address: int | None = PER_ADDRESS, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, refused: Callable[[str], None], per_address: int | None = PER_ADDRESS, **options: Any
+    ) -> None:
+        """`refused`: called with the status of every request that is refused here."""
         super().__init__(*args, **options)
+        self.refused = refused
         self.busy = Busy()
         self.stopping = False
         self._per_address = per_address
@@ -268,6 +275,7 @@ class Server(pywsgi.WSGIServer):  # type: ignore[misc]
         """Serve a connection, or refuse it."""
         host = str(address[0]) if isinstance(address, tuple) and address else "unix"
         if self._per_address is not None and self._held[host] >= self._per_address:
+            self.refused("503")
             _refuse(sock)
             return
         self._held[host] += 1

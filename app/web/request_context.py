@@ -13,6 +13,7 @@ from werkzeug.exceptions import BadRequest, NotFound, ServiceUnavailable
 from app.settings import Settings
 from app.store.database import Connection, Database
 from app.web.job_waiter import Watch
+from app.web.request_metrics import RequestMetrics
 from app.web.submit_batcher import SubmitBatcher
 from app.web.write_check import Writes
 
@@ -47,6 +48,13 @@ def watch() -> Watch:
     """Wakes the threads that wait for a job."""
     found = flask.current_app.extensions["assay"]["watch"]
     assert isinstance(found, Watch)
+    return found
+
+
+def request_metrics() -> RequestMetrics:
+    """Counters of the application's requests."""
+    found = flask.current_app.extensions["assay"]["request_metrics"]
+    assert isinstance(found, RequestMetrics)
     return found
 
 

@@ -68,6 +68,7 @@ def main(host: str, port: int) -> None:
         spawn=pool.Pool(most),
         error_log=_log,
         backlog=1024,
+        refused=app.extensions["assay"]["request_metrics"].refused,
         per_address=None if settings.trusted_proxies else connections.PER_ADDRESS,
     )
     server.init_socket()

@@ -129,3 +129,12 @@ def test_a_training_run_is_seen_while_it_runs(database: Database, broker: Celery
         assert figures["rewards"]["dr_kernel"] == pytest.approx(1 / 3)
         assert figures["last_evaluation_at"] is not None
     assert site.get("/v1/runs/nobody").status_code == 404
+
+
+def test_requests_are_counted_by_route(app: flask.Flask) -> None:
+    site = app.test_client()
+    for _ in range(2):
+        assert site.get("/v1/runs/unknown", buffered=True).status_code == 404
+    found = scraped(app)
+    assert found["assay_http_requests_total{method=GET,route=/v1/runs/<path:run>,status=404}"] == 2
+    assert found["assay_http_requests_in_flight{}"] == 1, "this one"

@@ -22,4 +22,5 @@ def show() -> Response:
         return kernelgym.metrics()
     with request_context.database().snapshot() as connection:
         read = monitoring.read(connection)
-    return Response(prometheus.text(read), content_type=prometheus.CONTENT_TYPE)
+    page = prometheus.text(read, request_context.request_metrics().collect())
+    return Response(page, content_type=prometheus.CONTENT_TYPE)
