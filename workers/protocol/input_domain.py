@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.protocol.roundoff import errors, is_inexact, unit
+from workers.protocol.roundoff import computable, errors, is_inexact, unit
 
 AMPLIFIES = 4.0
 """Largest change of an answer, in multiples of the change of its inputs, or of that of the answer to the problem's own
@@ -148,14 +148,14 @@ def _rows(x: torch.Tensor) -> torch.Tensor:
     """Rows along the last dimension; of a large tensor the first ones, because the tests copy them in fp64."""
     if x.dim() and x.numel() > LOOKED_AT:
         x = x.reshape(-1, x.shape[-1])[: max(1, LOOKED_AT // x.shape[-1])]
-    return x.float() if x.itemsize == 1 else x
+    return computable(x)
 
 
 def _matrices(x: torch.Tensor) -> torch.Tensor:
     """The matrices of a tensor, the first of a large one."""
     while x.dim() > 2 and x.numel() > LOOKED_AT:
         x = x[0]
-    return x.float() if x.itemsize == 1 else x
+    return computable(x)
 
 
 def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> tuple[float, float]:
@@ -180,9 +180,10 @@ def _type(x: torch.Tensor) -> torch.dtype:
 def _jittered(value: Any) -> Any:
     """The value with random errors of half a rounding on average; tensors of integers are unchanged."""
     if isinstance(value, torch.Tensor):
-        if not value.is_floating_point() or not value.numel() or is_whole(value):
+        x = computable(value)
+        if not x.is_floating_point() or not x.numel() or is_whole(x):
             return value.clone()
-        jittered = value * (1 + unit(_type(value)) * (2 * torch.rand_like(value) - 1))
+        jittered = (x * (1 + unit(_type(value)) * (2 * torch.rand_like(x) - 1))).to(value.dtype)
         jittered._nominal = _type(value)  # type: ignore[attr-defined]
         return jittered
     if isinstance(value, list | tuple):

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from workers.protocol import input_domain
+from workers.protocol.roundoff import computable
 
 
 class Variant(IntEnum):
@@ -99,7 +100,7 @@ def _applied(variant: Variant, value: Any, decided: Decided, places: Iterator[in
         place = next(places)
         if not value.is_floating_point() or not value.numel() or not decided.get((variant, place), True):
             return value
-        changed = _changed(variant, value)
+        changed = _changed(variant, computable(value)).to(value.dtype)
         if variant in CHECKED and (variant, place) not in decided:
             decided[variant, place] = input_domain.keeps_structure(value, changed)
         return changed if decided.get((variant, place), True) else value

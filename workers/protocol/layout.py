@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from workers.protocol import pretrained
+from workers.protocol.roundoff import computable
 from workers.protocol.shared_memory import Memory
 
 Node = dict[str, Any]
@@ -194,9 +195,8 @@ def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """The values with NaN replaced; in fp32 for types of one byte, in which torch does not compute."""
-    narrow = tensor.is_floating_point() and tensor.itemsize == 1
-    return torch.nan_to_num(tensor.float() if narrow else tensor)
+    """The values with NaN replaced."""
+    return torch.nan_to_num(computable(tensor))
 
 
 def placed(value: Any, device: torch.device) -> Any:

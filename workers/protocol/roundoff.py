@@ -40,6 +40,11 @@ def unit(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
+def computable(x: torch.Tensor) -> torch.Tensor:
+    """The tensor, in fp32 if it is of floats of one byte: torch hardly computes in those, on a GPU even less."""
+    return x.float() if x.is_floating_point() and x.itemsize == 1 else x
+
+
 def errors(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
     """Relative L2 error, and the largest error over the root mean square, of the elements that are finite in both.  For
     exact types both figures are the share of differing elements."""

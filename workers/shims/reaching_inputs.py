@@ -237,7 +237,7 @@ def _scaled(inputs: list[Any], factor: float) -> list[Any]:
 
 
 def _scaled_rows(x: Any, factor: float) -> Any:
-    if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.dim() == 0 or not x.numel():
+    if not _is_float(x) or x.dim() == 0:
         return x
     changed = x.clone()
     rows = changed[::2]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.protocol.roundoff import FLOORS, errors, is_inexact, unit
+from workers.protocol.roundoff import FLOORS, computable, errors, is_inexact, unit
 from workers.shims.true_answer import NominalTypes, Widened, mapped, nominal
 
 MOVES = (
@@ -247,7 +247,7 @@ def differs_by_rounding(first: Any, again: Any) -> bool:
 def _is_rounding(first: Any, again: Any) -> bool:
     if not isinstance(first, torch.Tensor):
         return bool(first == again)
-    if not torch.equal(torch.isfinite(first), torch.isfinite(again)):
+    if not torch.equal(*(torch.isfinite(computable(each)) for each in (first, again))):
         return False
     return errors(again, first)[0] <= FLOORS.get(first.dtype, (DIFFER, DIFFER))[0]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from app.domain.evaluation import PeerRule
+from workers.protocol.roundoff import computable
 
 TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}
 """KernelBench's rule of 2025 (KernelGYM's as well) and its later one for fp32."""
@@ -43,8 +44,7 @@ def agree(got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]
     """Per tolerance and call, the result of torch.allclose(got, baseline, rtol=tolerance, atol=tolerance), the rule of
     other evaluators."""
     got = got.to(baseline.dtype)
-    if got.is_floating_point() and got.itemsize == 1:  # types of eight bits have no arithmetic of their own
-        got, baseline = got.float(), baseline.float()
+    got, baseline = computable(got), computable(baseline)
     same = [torch.isclose(got, baseline, rtol=each, atol=each).flatten(1).all(dim=1) for each in tolerances]
     found: list[list[bool]] = torch.stack(same).tolist()
     return found

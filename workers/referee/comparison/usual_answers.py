@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from workers.protocol.roundoff import FLOORS
+from workers.protocol.roundoff import FLOORS, computable
 from workers.referee.comparison.correctness import CLOSE
 from workers.referee.comparison.output_errors import finite, known, parts
 
@@ -61,7 +61,7 @@ def looks_usual(own: torch.Tensor, before: AnswerSize, *, ceiling: bool = True) 
         return True
     wide = torch.complex128 if own.is_complex() else torch.float64
     norm = torch.linalg.vector_norm  # with another type it makes a copy in that type
-    norms = [norm(part.float() if part.itemsize == 1 else part, dim=1, dtype=wide) for (part,) in parts(own)]
+    norms = [norm(computable(part), dim=1, dtype=wide) for (part,) in parts(own)]
     sizes = norm(torch.stack(norms), dim=0) / max(1, own.shape[1]) ** 0.5
     most = _most(before, ceiling=ceiling)
     return all(math.isfinite(size) and FADED * before.rms <= size <= most for size in sizes.tolist())

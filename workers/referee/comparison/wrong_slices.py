@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from workers.protocol.roundoff import is_inexact
+from workers.protocol.roundoff import computable, is_inexact
 
 WRONG = 0.5
 """Relative L2 error of a slice that is wrong."""
@@ -43,7 +43,7 @@ def first(
         return None
     sums: list[list[torch.Tensor]] = [[] for _ in dimensions]
     rows = max(1, AT_ONCE * shape[0] // count)
-    wide = (each.float() if each.itemsize == 1 else each for each in (got, expected, baseline))  # no sums of 8 bits
+    wide = map(computable, (got, expected, baseline))
     for parts in zip(*(torch.split(each.reshape(shape), rows) for each in wide), strict=True):
         margins = _margins(_squares(*parts))
         for found, along in zip(sums, dimensions, strict=True):

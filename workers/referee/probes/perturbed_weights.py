@@ -26,6 +26,7 @@ from app.domain.evidence import Ablation
 from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
+from workers.protocol.roundoff import computable
 from workers.referee.probes.ablation import is_right
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session, synchronize
@@ -184,7 +185,7 @@ def _reference_answers(extra: CallRunner) -> Batch:
         raise ReferenceFailedError(str(error) or "no answer in time") from error
     batch = extra.draw(1)
     expected, baseline = extra.truth([(batch, 0, 1)])
-    leaves = [leaf.float() if leaf.itemsize == 1 else leaf for leaf in (*expected, *baseline)]
+    leaves = [computable(leaf) for leaf in (*expected, *baseline)]
     if leaves and not bool(torch.stack([torch.isfinite(leaf).all() for leaf in leaves]).all()):
         raise _UnusableWeightsError("with other weights the reference's own answer is not finite")
     return batch
