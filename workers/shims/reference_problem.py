@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from workers.protocol import constant_parameters, layout, memory_estimate, problem_spec
+from workers.protocol.control_channel import ReplyCode
 from workers.protocol.dispatch_mode import Limited
 from workers.shims import calls, cases, input_sensitivity, pieces, rounding, seeding, true_answer
 from workers.shims.flops import FlopCounter
@@ -52,6 +53,8 @@ class Problem:
         """Specs by case; a problem that is a model has number 0 only."""
         self._seeds_itself = False
         """True if the problem's code seeds the generators itself, so that seeds given to it have no effect."""
+        self._draws_on_host: bool | None = True if device.type == "cpu" else None
+        """True if factory functions in the problem's `get_inputs` make their tensors on the host; None until known."""
         self._sole = True
         """True if no other evaluation uses the device's memory, so that a failed allocation would always fail."""
 
@@ -213,14 +216,34 @@ class Problem:
     def draw(self, draw: Draw) -> list[Any]:
         """Inputs of one call, on the device.  Raises TypeError if the problem returns no list."""
         with seeding.unseeded(self._module) if self._seeds_itself else nullcontext():
-            if self.device.type == "cpu":
-                inputs = draw()
-            else:
-                with self.device:  # factory functions make their tensors on the device: no copies from the host
-                    inputs = draw()
+            inputs = self._drawn(draw)
         if not isinstance(inputs, list | tuple):
             raise TypeError(f"get_inputs: expected a list, got {type(inputs).__name__}")
         return list(layout.placed(inputs, self.device))
+
+    def _drawn(self, draw: Draw) -> Any:
+        """The result of the problem's code, whose factory functions make their tensors on the device if the first draw
+        succeeds so: nothing is copied from the host then.  Code that uses a generator of the host, numpy or pinned
+        memory makes them on the host."""
+        if self._draws_on_host:
+            return draw()
+        if self._draws_on_host is None:
+            states = seeding.states()
+            try:
+                with self.device:
+                    inputs = draw()
+            except Exception as error:
+                if calls.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
+                    raise
+            else:
+                self._draws_on_host = False
+                return inputs
+            seeding.restore(states)
+            inputs = draw()
+            self._draws_on_host = True
+            return inputs
+        with self.device:
+            return draw()
 
     def _best(self, model: Any, inputs: list[Any], own: Any) -> true_answer.Truth:
         """The best available truth for a model whose answer to these inputs is `own`.  If memory runs out although no

@@ -69,6 +69,19 @@ REPLACEMENTS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
 """Places at which a problem finds seeding functions, and their replacements meanwhile."""
 
 
+def states() -> tuple[Any, ...]:
+    """States of the host's default generators."""
+    return torch.get_rng_state(), random.getstate(), numpy.random.get_state()
+
+
+def restore(before: tuple[Any, ...]) -> None:
+    """Set the host's default generators to earlier states."""
+    of_torch, of_python, of_numpy = before
+    torch.set_rng_state(of_torch)
+    random.setstate(of_python)
+    numpy.random.set_state(of_numpy)
+
+
 @contextmanager
 def unseeded(problem: ModuleType) -> Iterator[None]:
     """Disable seeding, under any name that the problem's module has for it."""
